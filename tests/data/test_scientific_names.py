@@ -2,7 +2,7 @@
 
 import pytest
 
-from fieldmark.data.read.names import parse_name
+from fieldmark.data.read.names import is_formula, parse_name
 
 NAMES = {
     "Amanita excelsa Gonn. & Rabenh.": "Amanita excelsa",
@@ -26,6 +26,18 @@ NAMES = {
     "Dasineura sp. nov.": "Dasineura",
     "Russula": "Russula",
     "Russula Pers.": "Russula",
+    "Polygonia c-album (L.)": "Polygonia c-album",
+    "Acer l-nigrum": "Acer l-nigrum",
+    "Acrocephalus d'orientalis": "Acrocephalus d'orientalis",
+    "Corvus (Corvus) corax Linnaeus, 1758": "Corvus corax",
+    "X Cuprocyparis leylandii": "x Cuprocyparis leylandii",
+    "Candidatus Liberibacter asiaticus": "Liberibacter asiaticus",
+    "Ægithalos caudatus": "Ægithalos caudatus",
+    "Corvus corax, Linnaeus 1758": "Corvus corax",
+    "Corvus corax,Common raven": "Corvus corax",
+    "Rosa canina subsp vosagiaca": "Rosa canina subsp. vosagiaca",
+    "Taraxacum officinale agg": "Taraxacum officinale",
+    "Mentha × piperita nothovar. citrata": "Mentha × piperita nothovar. citrata",
 }
 
 
@@ -40,6 +52,32 @@ def test_the_parts():
     assert (name.genus, name.species, name.below) == ("Mentha", "x piperita", "var. citrata")
 
 
-@pytest.mark.parametrize("text", ["", "  ", "x", "yellow cutworm", "1355868", "L. virosa"])
+SENTENCE = "Severe acute respiratory syndrome coronavirus 2"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  ", "x", "yellow cutworm", "1355868", "L. virosa", "Olm, 1871", SENTENCE]
+)
 def test_what_is_no_name(text: str):
     assert parse_name(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Corvus corax × corone",
+        "Coprosma robusta x propinqua",
+        "Anas platyrhynchos X A. rubripes",
+        "Gallus gallus × Numida meleagris",
+        "Mentha aquatica L. × M. spicata L.",
+        "Alisterus × Polytelis",
+        "Motacilla flava flava×thunbergi",
+    ],
+)
+def test_a_formula_names_two_taxa(text: str):
+    assert is_formula(text) and parse_name(text) is None
+
+
+@pytest.mark.parametrize("text", ["Mentha × piperita L.", "× Cuprocyparis leylandii", "Aus bus"])
+def test_a_hybrid_with_a_name_is_no_formula(text: str):
+    assert not is_formula(text)

@@ -74,3 +74,12 @@ def test_a_redirect_alone_needs_the_family() -> None:
     assert match_ranks(RAVEN, other, needs_family=True) == OTHER_TAXON
     bare = Taxon(("Animalia", "", "", "", "", "Corvus", "corax"))
     assert match_ranks(bare, other, needs_family=True) == SAME
+
+
+@pytest.mark.parametrize("name", ["Bacteria", "Archaea"])
+def test_genera_with_the_names_of_kingdoms(name: str) -> None:
+    insect = Taxon(("Animalia", "", "", "", "", name, "aurita"))
+    assert match_ranks(insect, [("genus", name), ("family", "Aidae")]) == OPEN
+    lineage = [("genus", name), ("family", "Aidae"), ("kingdom", "Animalia")]
+    assert match_ranks(insect, lineage) == SAME
+    assert match_ranks(insect, [("genus", "Aus"), ("domain", name)]) == OTHER_KINGDOM

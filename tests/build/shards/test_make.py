@@ -470,7 +470,7 @@ def test_a_full_disk_is_told_in_one_line_and_finished_shards_stay(tmp_path: Path
     table, out = write_photos(tmp_path), tmp_path / "out"
     write_image(tmp_path / "photos" / "7.jpg", 7, size=(900, 900))
     make(table, tmp_path / "clean")
-    words = f"{sys.executable} -m fieldmark shards make {table} --out {out} --per-shard 4"
+    words = f"{sys.executable} -B -m fieldmark shards make {table} --out {out} --per-shard 4"
     done = subprocess.run(f"ulimit -f 200; {words}", shell=True, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 3 and done.stderr.count("\n") == 1
     assert "cannot be written: File too large." in done.stderr

@@ -98,6 +98,31 @@ def test_lists_of_names(value: str) -> None:
     assert "Aus dus" not in read_taxoboxes(species, "Aus")[0].synonyms
 
 
+@pytest.mark.parametrize(
+    ("value", "ranks", "species"),
+    [
+        ("''[[Aus albus]]''", "Species", ["Aus albus"]),
+        ("''[[Aus albus]]'' <small>Olm & others, 1871</small>", "[[Species]]", ["Aus albus"]),
+        ("''[[Aus albus]]''<br/>[[Olm]], 1871", "", ["Aus albus"]),
+        ("{{Species list|Aus albus|Olm}}", "Species", ["Aus albus"]),
+        ("''[[Aus albus]]''<br/>and about 30 others; see text", "Species", []),
+        ("''[[Aus albus]]''<br/>[[#Species|See text]]", "Species", []),
+        ("''[[Aus albus]]''", "[[Type species]]", []),
+        ("''[[Aus albus]]''", "Extant species", []),
+        ("''Aus albus'' group (12 species)<br/>''Aus'' subg. ''Bus'' (5 species)", "", []),
+        (
+            "''[[Aus albus]]''\n* ''[[Aus niger|niger]]''\n* ''[[Aus ruber|ruber]]''",
+            "Species",
+            ["Aus albus", "Aus niger", "Aus ruber"],
+        ),
+        ("\n* ''albus''\n* ''niger'' Olm", "Species", ["Aus albus", "Aus niger"]),
+    ],
+)
+def test_species_of_a_genus_that_are_all(value: str, ranks: str, species: list[str]) -> None:
+    text = f"{{{{Automatic taxobox|taxon=Aus|subdivision_ranks={ranks}|subdivision={value}}}}}"
+    assert read_taxoboxes(text, "Aus")[0].subdivisions == tuple(species)
+
+
 def test_where_boxes_count() -> None:
     """Not in comments, not below a heading if there is one above; never without an end."""
     below = "==Relatives==\n{{Speciesbox|taxon=Aus cus}}"
@@ -109,7 +134,8 @@ def test_where_boxes_count() -> None:
     assert read_taxoboxes("{{Infobox band|species=bus}} <nowiki>{{Taxobox}}</nowiki>", "T") == []
 
 
-TEXT = st.text(alphabet="ab =\n", max_size=6)
+TEXT = st.text(alphabet="ab =\n", max_size=6).filter(lambda text: "\n=" not in text)
+"""the other parser takes a heading in a link for its end, MediaWiki does not"""
 VALUE = st.recursive(
     TEXT,
     lambda inner: st.one_of(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fieldmark.build.taxa import Taxon, kingdom_kind, kingdoms_differ, plain_rank
-from fieldmark.build.wiki.taxobox import Taxobox, n_words
+from fieldmark.build.wiki.taxobox import Taxobox, levels_up_to, n_words
 
 SAME, OPEN, OTHER_TAXON, OTHER_KINGDOM = "same", "open", "other_taxon", "other_kingdom"
 _MARKS = {"×", "x", "subsp.", "ssp.", "var.", "subvar.", "f.", "forma", "subf."}
@@ -144,6 +144,8 @@ def _match_group(taxon: Taxon, box: Taxobox, level: str, title: str) -> TaxonMat
 Lineage = Sequence[tuple[str, str]]
 """(rank, name) from the bottom up"""
 _BETWEEN = ("family", "order", "class", "phylum")
+_BELOW_KINGDOM = frozenset(levels_up_to("class"))
+"""genera and families have the names of kingdoms too: Bacteria, Archaea; clades are any level"""
 
 
 def match_ranks(
@@ -158,7 +160,8 @@ def match_ranks(
     agree = [bool(taxon.at(rank)) and plain_rank(taxon.at(rank)) in names for rank in _BETWEEN]
     if agree[0] or (not needs_family and (agree[1] or (not is_homonym and any(agree)))):
         return SAME
-    kinds = kingdom_kind([taxon.at("kingdom")]), kingdom_kind(name for _, name in lineage)
+    above = [name for rank, name in lineage if rank not in _BELOW_KINGDOM]
+    kinds = kingdom_kind([taxon.at("kingdom")]), kingdom_kind(above)
     if kingdoms_differ(*kinds):
         return OTHER_KINGDOM
     if not kinds[1]:

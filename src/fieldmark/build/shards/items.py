@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.build.shards.texts import COMMON_KEYS, NAME_KEYS, taxon_of_fields
-from fieldmark.build.taxa import Taxon
+from fieldmark.build.shards.texts import taxon_of_fields
+from fieldmark.build.taxa import Taxon, taxon_columns
 from fieldmark.data import DATASETS, Box, parse_name, read_table
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.world import RANKS
 
 if TYPE_CHECKING:
     import polars as pl
 
 TABLES = (".csv", ".tsv", ".parquet")
-_FIELDS = {*RANKS, *COMMON_KEYS, *NAME_KEYS, "label"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
@@ -112,7 +110,8 @@ def choose_items(source: ShardSource, split: str | None, seed: int) -> ChosenIte
             have = ", ".join(known) if known else "none"
             raise UsageError(f"--split {split}: {source.name} has {have}.")
         table = table.filter(pl.col("split") == split)
-    fields = [name for name in table.columns if _fold(name) in _FIELDS]
+    columns = taxon_columns(table.columns)
+    fields = ["label", *(name for names in columns.values() for name in names)]
     text = [pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in fields]
     box = pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
     table = table.select("id", "image", "crop", "split", *text, box.alias("_box"))
@@ -126,10 +125,6 @@ def choose_items(source: ShardSource, split: str | None, seed: int) -> ChosenIte
     ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")
     counts = (table.height - named.height, named.height - once.height, once.height - n_photos)
     return ChosenItems(ordered, *counts)
-
-
-def _fold(name: str) -> str:
-    return name.strip().lower().replace(" ", "_")
 
 
 def _items(table: pl.DataFrame) -> Iterator[ShardItem]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from fieldmark.build.shards.samples import Read, Sample
-from fieldmark.build.taxa import Taxon, normal_taxon
+from fieldmark.build.taxa import Taxon, normal_taxon, row_values, taxon_columns
 from fieldmark.world import RANKS
 
 COMMON = " with common name "
@@ -21,8 +21,7 @@ _PHOTO = "a photo of "
 _TAG = re.compile(rf"(?:^|\s)({'|'.join(RANKS)})(?=\s|$)")
 _MAX_BYTES = 1 << 16
 """a longer text is none of these"""
-NAME_KEYS = ("scientific_name", "scientificname", "sci_name", "sciname", "binomial", "taxon")
-COMMON_KEYS = ("common_name", "common", "vernacular_name", "vernacularname", "vernacular")
+_SPECIES = ("species", "below", "scientific_name")
 
 
 def taxon_texts(taxon: Taxon) -> dict[str, str]:
@@ -58,7 +57,7 @@ def sample_taxon(sample: Sample, read: Read) -> Taxon | None:
         taxon, common = taxon_of_fields(parse(body)), common or tail
     if not common:
         common = _text(sample, read, "common_name.txt") or _bare(_text(sample, read, "com.txt"))
-    if common and taxon_of_fields({"scientific_name": common}).name == taxon.name:
+    if taxon.name and taxon_of_fields({"scientific_name": common}).name == taxon.name:
         common = ""  # stands for one that is not known
     return Taxon(taxon.ranks, common) if common or taxon.name else None
 
@@ -67,20 +66,12 @@ def taxon_of_fields(fields: Mapping[str, str]) -> Taxon:
     """The taxon that named fields stand for, such as the columns of a table, as far as it is sure:
     of `Dasineura sp.` the genus, of `white backed plant hopper` nothing but the common name.
     """
-    names = {name.strip().lower().replace(" ", "_"): value for name, value in fields.items()}
-    values = {rank: names[rank] for rank in RANKS if names.get(rank)}
-    values |= _first(names, "scientific_name", NAME_KEYS) | _first(
-        names, "common_name", COMMON_KEYS
-    )
-    for unsure in ((), ("species", "scientific_name"), ("genus", "species", "scientific_name")):
+    values = row_values(fields, taxon_columns(fields))
+    for unsure in ((), _SPECIES, ("genus", *_SPECIES)):
         taxon = normal_taxon({name: text for name, text in values.items() if name not in unsure})
         if isinstance(taxon, Taxon):
             return taxon
-    return Taxon(("",) * 7, values.get("common_name", ""))
-
-
-def _first(names: Mapping[str, str], word: str, keys: Iterable[str]) -> dict[str, str]:
-    return next(({word: names[key]} for key in keys if names.get(key)), {})
+    return Taxon(("",) * 7, values.get("common_name") or "")
 
 
 def _text(sample: Sample, read: Read, extension: str) -> str:

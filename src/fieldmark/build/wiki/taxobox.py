@@ -141,6 +141,14 @@ _LEVELS = {
     "regnum": "kingdom", "domain": "", "realm": "",
 }  # fmt: skip
 """levels of an old box from the bottom → the rank of `RANKS`"""
+
+
+def levels_up_to(rank: str) -> list[str]:
+    """A rank and those below it, as lineages name them."""
+    levels = [plain or latin for latin, plain in _LEVELS.items()]
+    return levels[: levels.index(rank) + 1]
+
+
 _BELOW = ("subspecies", "variety", "varietas", "form", "forma", "infraspecies")
 
 
@@ -160,7 +168,7 @@ class Taxobox:
     """rank → name, from the bottom up, as far as the box says"""
     synonyms: tuple[str, ...] = ()
     subdivisions: tuple[str, ...] = ()
-    """species below a genus, as binomials"""
+    """species below a genus, as binomials; () = not known, or not all are listed"""
 
 
 def read_taxoboxes(wikitext: str, title: str) -> list[Taxobox]:
@@ -194,14 +202,48 @@ def _read_box(kind: str, fields: dict[str, str], title: str) -> Taxobox:
     else:
         box = _species_box(fields, title)
     genus = box.genus or box.name
-    lists = fields.get("synonyms", ""), fields.get("subdivision", "")
-    synonyms, below = (tuple(dict.fromkeys(_names(value, genus))) for value in lists)
-    species = {" ".join(name.split()[:2]) for name in below if name.startswith(f"{genus} ")}
+    synonyms = tuple(dict.fromkeys(_names(fields.get("synonyms", ""), genus)))
     return Taxobox(
         *(box.name, box.rank, box.genus, box.taxonomy, box.ranks),
         synonyms=synonyms,
-        subdivisions=tuple(sorted(species)),
+        subdivisions=_species_below(fields, genus),
     )
+
+
+_ALL_SPECIES = re.compile(r"((sole|only|single|type and only) )?species|", re.IGNORECASE)
+_MORE = re.compile(
+    r"\b(see|others?|more|many|several|numerous|about|etc|incl|including|list of|groups?|complex|"
+    r"subg|subgen|subgenus|subgenera|sect|sections?|series|species|approx|ca|incertae)\b|\?",
+    re.IGNORECASE,
+)
+_LINK_TARGET = re.compile(r"\[\[([^\[\]|#]+)")
+_IN_LIST = re.compile(r"^\s*[*:#]*\s*†?\s*''+([a-z][a-z-]+)''+", re.MULTILINE)
+_SMALL = re.compile(r"<small\b.*?</small\s*>", re.DOTALL | re.IGNORECASE)
+
+
+def _species_below(fields: dict[str, str], genus: str) -> tuple[str, ...]:
+    """The species of a genus where the box surely lists all of them."""
+    value, ranks = fields.get("subdivision", ""), _plain(fields.get("subdivision_ranks", ""))
+    if not _ALL_SPECIES.fullmatch(ranks) or not value:
+        return ()
+    shown = _SMALL.sub("", re.sub(r"\{\{\s*[\w ]+", "{{", value))
+    if _MORE.search(_LINK.sub(lambda match: match[1] or match[2], shown)):
+        return ()
+    targets = (_QUALIFIER.sub("", target[1]) for target in _LINK_TARGET.finditer(value))
+    listed = (f"{genus} {match[1]}" for match in _IN_LIST.finditer(_linkless(shown)))
+    names = [*_names(value, genus), *targets, *listed]
+    return tuple(sorted({" ".join(name.split()[:2]) for name in names if _is_in(name, genus)}))
+
+
+def _linkless(text: str) -> str:
+    """Lines in place of what separates entries, links as they are shown."""
+    shown = _LINK.sub(lambda match: match[1] or match[2], text)
+    return re.sub(r"<br[^<>]*>|\{\{|\||\}\}", "\n", shown)
+
+
+def _is_in(name: str, genus: str) -> bool:
+    parsed = parse_name(name) if name.startswith(f"{genus} ") else None
+    return parsed is not None and bool(parsed.species)
 
 
 def _species_box(fields: dict[str, str], title: str) -> Taxobox:

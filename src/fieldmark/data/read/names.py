@@ -2,7 +2,8 @@
 
 Labels of published datasets carry authors, underscores and hybrid signs: `Amanita muscaria (L.)
 Lam., 1783`, `Lamium_galeobdolon`, `Mentha x piperita L.`. Only the form of a name is known here,
-never whether it is the accepted one.
+never whether it is the accepted one. A hybrid formula (`Corvus corax × corone`) names two taxa,
+so it is no name.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from itertools import pairwise
 HYBRID_SIGNS = ("x", "×")
 _UNNAMED = ("sp", "sp.", "spp", "spp.", "indet.")
 _UNSURE = ("cf", "cf.", "aff", "aff.")
-_BELOW = ("subsp.", "ssp.", "var.", "subvar.", "f.", "forma", "subf.")
+_BELOW = (
+    "subsp.", "ssp.", "nothosubsp.", "var.", "subvar.", "nothovar.", "f.", "fo.", "forma", "subf.",
+)  # fmt: skip
+_BARE_MARKS = {"subsp", "ssp", "var", "subvar", "nothosubsp", "nothovar"}
+"""marks that are written without their full stop now and then"""
 _PARTICLES = {
     "al", "and", "auct", "da", "de", "del", "des", "di", "du", "emend", "et", "ex", "hort", "in",
     "la", "le", "nec", "nom", "non", "sensu", "van", "von", "vom", "y", "zu", "zur",
 }  # fmt: skip
 """lower-case words of author strings"""
-_GENUS = re.compile(r"[A-Z][a-zà-ÿ]+(-[A-Za-zà-ÿ]+)?")
-_EPITHET = re.compile(r"[a-zà-ÿ]{2,}(-[a-zà-ÿ]+)*")
+_NOTES = {"agg", "aggr", "complex", "group", "hybrid", "cultivar", "cv", *_BARE_MARKS}
+"""lower-case words that stand behind a species and name nothing below it"""
+_GENUS = re.compile(r"[A-ZÀ-ÖØ-ÞŒ][a-zà-öø-ÿœ]+(-[A-Za-zà-öø-ÿœ]+)?")
+_EPITHET = re.compile(r"(?=..)[a-zà-öø-ÿœ]+([-'’][a-zà-öø-ÿœ]+)*")
+_SUBGENUS = re.compile(rf"\({_GENUS.pattern}\)")
+_STOPS = (",", ";")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +57,60 @@ def parse_name(text: str) -> ScientificName | None:
     >>> parse_name("Dasineura sp."), parse_name("white backed plant hopper")
     (ScientificName(genus='Dasineura', species='', below=''), None)
     """
-    words = text.replace("_", " ").replace("×", "× ").split()
-    sign = f"{words.pop(0)} " if words and words[0] in HYBRID_SIGNS else ""
-    if not words or not _GENUS.fullmatch(words[0]):
+    sign, words = _split(text)
+    if not words or not _GENUS.fullmatch(words[0]) or _crosses(words):
         return None
     genus, *rest = words
+    if rest and rest[0] in _STOPS:
+        return None
+    if len(rest) > 1 and _SUBGENUS.fullmatch(rest[0]) and _EPITHET.fullmatch(rest[1]):
+        rest = rest[1:]
     if rest and rest[0] in _UNSURE:
         rest = rest[1:]
     n_words = 2 if rest and rest[0] in HYBRID_SIGNS else 1
     if len(rest) < n_words or not _is_epithet(rest[n_words - 1]):
         return ScientificName(sign + genus)
-    return ScientificName(sign + genus, " ".join(rest[:n_words]), _below(rest[n_words:]))
+    species, rest = " ".join(rest[:n_words]), rest[n_words:]
+    if len(rest) > 1 and _is_epithet(rest[0]) and _is_epithet(rest[1]):
+        return None  # a sentence: "Severe acute respiratory syndrome"
+    return ScientificName(sign + genus, species, _below(rest))
+
+
+def is_formula(text: str) -> bool:
+    """Does it name the parents of a hybrid?
+
+    >>> is_formula("Corvus corax × C. corone"), is_formula("Mentha × piperita")
+    (True, False)
+    """
+    return _crosses(_split(text)[1])
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    """A sign that stands before the genus, and the words behind it."""
+    words = re.sub(r"([×,;])", r" \1 ", text.replace("_", " ")).split()
+    words = ["x" if word == "X" else word for word in words]
+    sign = ""
+    if len(words) > 1 and words[0] in HYBRID_SIGNS:
+        sign = f"{words[0]} "
+        words = words[1:]
+    if len(words) > 1 and words[0].strip("'\"") == "Candidatus":
+        words = words[1:]
+    return sign, words
+
+
+def _crosses(words: list[str]) -> bool:
+    """A sign behind the epithet, or one before a capital: another parent follows."""
+    for place, word in enumerate(words[1:], start=1):
+        if word in HYBRID_SIGNS and words[place - 1] not in _BELOW:
+            after = words[place + 1] if place + 1 < len(words) else ""
+            if place > 1 or after[:1].isupper():
+                return True
+    return False
 
 
 def _is_epithet(word: str) -> bool:
     is_word = _EPITHET.fullmatch(word) is not None
-    return is_word and word not in _PARTICLES and word not in _UNNAMED
+    return is_word and word not in _PARTICLES and word not in _UNNAMED and word not in _NOTES
 
 
 def _below(words: list[str]) -> str:
@@ -71,6 +118,7 @@ def _below(words: list[str]) -> str:
     if words and _is_epithet(words[0]) and words[0] not in _BELOW:
         return words[0]
     for mark, word in pairwise(words):
-        if mark in _BELOW and _is_epithet(word):
-            return f"{mark} {word}"
+        rank = f"{mark}." if mark in _BARE_MARKS else mark
+        if rank in _BELOW and _is_epithet(word):
+            return f"{rank} {word}"
     return ""
