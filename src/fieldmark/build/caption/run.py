@@ -9,6 +9,7 @@ from the same input, words, prompt, rules, model and sampling settings.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ from fieldmark.chat import (
     open_connection,
 )
 from fieldmark.chat.journal import settings_facts
+from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency
 from fieldmark.errors import (
     ClaimLost,
     DataError,
@@ -125,21 +127,11 @@ class CaptionRun:
         try:
             check_copies(self.shards, self.options.materialize)
             with self._leases, self._line() as line:
-                while True:
-                    self._n_asked = 0
-                    tally = yield_all(self._steps(line))
-                    self.totals.usd += tally.usd
-                    if tally.stopped:
-                        raise ModelError(
-                            f"{tally.stopped}: finished captions are kept; the same command with a "
-                            "higher limit continues from there."
-                        )
-                    self._collect(wait=True)
-                    if self._job is None and not self._again and not self._left:
-                        return self.totals
-                    if self._job is None and not self._again:
-                        self._say_who_has_the_rest()
-                        time.sleep(_POLL_S)
+                try:
+                    self._ask_all(line)
+                finally:  # shards that are complete count, whatever ended the run
+                    with contextlib.suppress(FieldmarkError):
+                        self._collect(wait=True)
         except FieldmarkError as error:
             self.totals.stopped = str(error)
             raise
@@ -149,6 +141,24 @@ class CaptionRun:
             for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
+        return self.totals
+
+    def _ask_all(self, line: ModelConnection | LocalConnection | OfflineConnection) -> None:
+        while True:
+            self._n_asked = 0
+            tally = yield_all(self._steps(line))
+            self.totals.usd += tally.usd
+            if tally.stopped:
+                raise ModelError(
+                    f"{tally.stopped}: finished captions are kept; the same command with a higher "
+                    "limit continues from there."
+                )
+            self._collect(wait=True)
+            if self._job is None and not self._again:
+                if not self._left:
+                    return
+                self._say_who_has_the_rest()
+                time.sleep(_POLL_S)
 
     def _line(self) -> ModelConnection | LocalConnection | OfflineConnection:
         if isinstance(self.model, OfflineModel):
@@ -184,57 +194,64 @@ class CaptionRun:
     async def _as_needed(self, line: ModelConnection) -> AsyncIterator[Request]:
         """A sender asks for more than it sends: other workers may do the next shard sooner.
 
-        It may also be ending, when nothing is in flight and no answer will come.
+        It may also be stopping: then nothing is in flight, and no answer will come.
         """
         limits = line.sender.concurrency
         while True:
-            idle_s = 0.0
-            while self._has_enough(limits.limit) and idle_s < _IDLE_S:
-                await asyncio.sleep(_SOON_S)
-                idle_s = 0.0 if limits.in_flight else idle_s + _SOON_S
-            if (request := next(self, None)) is None:
+            if (request := self._at_hand()) is None:
+                await self._until_needed(limits)
+                request = next(self, None)
+            if request is None:
                 return
             self._n_asked += 1
             yield request
 
-    def _has_enough(self, limit: int) -> bool:
-        """Would the next request be of another shard, and is the sender busy without it?"""
-        return self._job is None and not self._again and self._n_asked >= limit + _SPARE
+    async def _until_needed(self, limits: AdaptiveConcurrency) -> None:
+        idle_s = 0.0
+        while idle_s < _IDLE_S and self._n_asked >= limits.limit + _SPARE and not self._again:
+            await asyncio.sleep(_SOON_S)
+            idle_s = 0.0 if limits.in_flight else idle_s + _SOON_S
 
     def __iter__(self) -> Iterator[Request]:
         return self
 
     def __next__(self) -> Request:
-        """Captions that are asked for again go first, so that shards are finished in their turn.
-
-        Ends when there is nothing to ask just now; asked once more, it may go on.
-        """
-        while True:
-            if self._again:
-                request = self._again.popleft()
-                if request.info.job.is_dropped:
-                    continue
-                return request
+        """Ends when there is nothing to ask just now; asked once more, it may go on."""
+        while (request := self._at_hand()) is None:
             if self._job is None:
                 self._collect(wait=False)
                 self._job = self._next_job()
-            job = self._job
-            if job is None or job.spool.n_waiting > MOST_WAITING:
+            elif self._job.spool.n_waiting > MOST_WAITING:
                 raise StopIteration
+            if self._job is None:
+                raise StopIteration
+        return request
+
+    def _at_hand(self) -> Request | None:
+        """The next request of the shards that are taken; None = there is none just now.
+
+        Captions that are asked for again go first, so that shards are finished in their turn.
+        """
+        while self._again:
+            request = self._again.popleft()
+            if not request.info.job.is_dropped:
+                return request
+        while (job := self._job) is not None and job.spool.n_waiting <= MOST_WAITING:
             if not self._is_still_ours(job):
-                continue
+                break
             try:
                 coming = job.next_request()
             except StoreError:
                 raise
             except DataError as error:  # damage: no part of a shard stands for all of it
                 self._drop(job, str(error))
-                continue
+                break
             if coming is not None:
                 return coming
             if job.is_read:
                 self._job = None
                 self._finish_if_settled(job)
+        return None
 
     def _is_still_ours(self, job: ShardJob) -> bool:
         now = time.monotonic()
