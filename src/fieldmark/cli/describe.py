@@ -14,7 +14,7 @@ where it was stopped: no page is fetched twice and no answer paid twice.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from tyro.conf import Positional, arg
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import counted, print_json, talk
-from fieldmark.errors import UsageError
+from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from fieldmark.build.describe.chat_filter import ChatFilter
@@ -50,6 +50,9 @@ class DescribeArgs:
     dump: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """read this dump (.xml, .gz, .bz2) instead of asking a wiki; its index, FILE without .xml.bz2
     and with -index.txt.bz2, is used where it lies beside it"""
+    pages: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """where pages are kept, for this list and others [FOLDER/pages.sqlite]; delete it to fetch all
+    of them anew"""
     contact: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
     """your mail address or page, sent to the wiki as its rules ask [FIELDMARK_CONTACT]"""
     wiki_rpm: Annotated[float, arg(metavar="X")] = 60.0
@@ -88,6 +91,7 @@ def _describe(
         _filter(args, out, settings) as (keep, about),
         _wiki(args, out, taxa, settings, progress) as (store, source),
     ):
+        about |= {"names": names.name, "source": args.dump.name if args.dump else args.wiki}
         made = describe(taxa, store, source, out, keep, about, progress=progress)
     if args.json:
         print_json({"status": made.counts, "reasons": made.reasons, "files": made.files})
@@ -106,17 +110,19 @@ def _wiki(
     from fieldmark.build.wiki.dump_index import open_dump
     from fieldmark.build.wiki.store import PageStore
 
-    with ExitStack() as stack:
-        if args.dump is not None:
-            yield stack.enter_context(
-                open_dump(args.dump, settings.cache, len(taxa.taxa), settings.threads, progress)
-            )
-            return
-        if settings.offline:
-            raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")
-        etiquette = Etiquette(per_minute=args.wiki_rpm)
-        api = WikiApi(args.wiki, args.contact or settings.contact, etiquette, progress)
-        yield stack.enter_context(PageStore.open(out / PAGES)), stack.enter_context(api)
+    pages = args.pages or out / PAGES
+    if args.dump is not None:
+        if not args.dump.is_file():
+            raise DataError(f"{args.dump}  does not exist: expected a dump of a wiki.")
+        with PageStore.open(pages) as store:
+            yield store, open_dump(args.dump, store, len(taxa.taxa), settings.threads, progress)
+        return
+    if settings.offline:
+        raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")
+    etiquette = Etiquette(per_minute=args.wiki_rpm)
+    api = WikiApi(args.wiki, args.contact or settings.contact, etiquette, progress)
+    with PageStore.open(pages) as store, api:
+        yield store, api
 
 
 @contextmanager

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.build.caption.checks import CaptionRules, fold_name, folded_name, mend
+from fieldmark.build.caption.checks import (
+    CaptionRules,
+    KnownNames,
+    fold_name,
+    folded_name,
+    mend,
+)
 
 RAVEN = CaptionRules(
     ("Corvus corax", "Common Raven"),
     20,
     ("Sturnus vulgaris with glossy black plumage, dense pale spots and a yellow pointed bill.",),
-    frozenset(map(folded_name, ("Corvus corax", "Corvus corone", "Carrion Crow", "Common Raven"))),
+    KnownNames.of(
+        {
+            "Corvus corax": ["Common Raven"],
+            "Corvus corone": ["Carrion Crow"],
+            "Pieris rapae": ["Small White"],
+        }
+    ),
 )
 
 
@@ -26,6 +38,7 @@ def problem(text: str, rules: CaptionRules = RAVEN) -> str:
         "Two Common Ravens, all black, face each other on a bare branch.",
         "The Common Raven's wedge-shaped tail and long wings are spread in flight.",
         "CORVUS CORAX with a massive black bill; throat feathers long and pointed.",
+        "Corvus corax among small white flowers, its black plumage glossy and its bill open.",
         "Corvus corax subsp. tingitanus with a short arched bill and dull brownish neck.",
     ],
 )
@@ -60,6 +73,7 @@ def test_good_captions_pass(text: str) -> None:
         ("markup", "# Corvus corax with glossy black plumage and heavy bill."),
         ("markup", 'Corvus corax, the "wolf bird", with glossy black plumage.'),
         ("other_species", "Corvus corax beside a Carrion Crow, both black on snow."),
+        ("other_species", "Corvus corax holds a Small White in its heavy black bill."),
         ("other_species", "Corvus corax, larger than Corvus corone, with a heavy bill."),
         (
             "example",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 import types
@@ -23,6 +25,7 @@ from fieldmark.build.caption.engine_process import EngineProcess
 from fieldmark.build.caption.vllm import Ticker, VllmEngine
 from fieldmark.chat import AnswerSettings, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
+from fieldmark.processes import birth
 from kit.captions import fake_engine, make_samples, write_shard
 from kit.chat import make_jpeg
 from kit.tiny_chat import load_tiny, save_tiny
@@ -161,7 +164,8 @@ def test_vllm_gets_openai_messages_and_gives_answers() -> None:
     assert isinstance(Ticker(lambda: None), Ticker)
 
 
-def test_names_of_vllm_models(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_names_of_vllm_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="needs the package 'vllm'"):
         vllm_model("vllm/org/model")
     module = types.ModuleType("vllm")
@@ -174,6 +178,11 @@ def test_names_of_vllm_models(monkeypatch: pytest.MonkeyPatch) -> None:
     assert arguments["max_model_len"] == 2048 and model.batch_size == 512
     assert model.settings(AnswerSettings()).max_output_tokens == 60
     assert model.address["tiles"] == "1" and model.address["revision"] == "abc"
+    folder = save_tiny("llava", tmp_path / "tiny")
+    before = vllm_model(f"vllm/{folder}").address
+    assert before == vllm_model(f"vllm/{folder.rename(tmp_path / 'moved')}").address
+    (tmp_path / "moved/config.json").write_text("{}")
+    assert before != vllm_model(f"vllm/{tmp_path / 'moved'}").address
     with pytest.raises(UsageError, match="takes context"):
         vllm_model("vllm/org/model?tile=1")
     with pytest.raises(UsageError, match="expected vllm/"):
@@ -190,3 +199,31 @@ def test_a_model_of_transformers_in_a_process_of_its_own(tmp_path: Path) -> None
     together = caption(model, [shard], tmp_path / "together")  # type: ignore[arg-type]
     assert apart["status"].to_list() == ["rejected"] * 3, apart["reason"][0]
     assert apart.equals(together)
+
+
+@pytest.mark.slow
+def test_an_engine_ends_with_the_run_that_started_it(tmp_path: Path) -> None:
+    """A killed run must not leave a GPU in use, not even when its engine hangs."""
+    code = (
+        "import sys; from fieldmark.build.caption.engine_process import EngineProcess\n"
+        "from fieldmark.chat import Picture, Request, user; from kit.captions import fake_engine\n"
+        "engine = EngineProcess(fake_engine, ({b'bad': 'hang'}, sys.argv[1]), 'fake')\n"
+        "engine.send([Request('a', (user('Species: A b', Picture(b'bad')),))])\n"
+        "print(engine._process.pid, flush=True); engine.answers(1)"
+    )
+    tests = Path(__file__).parents[2]
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "log")],
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    pid = int(run.stdout.readline())
+    assert birth(pid)
+    run.kill()
+    run.communicate()
+    deadline = time.monotonic() + 30
+    while birth(pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not birth(pid)

@@ -144,3 +144,12 @@ def test_asking_again_says_what_was_wrong() -> None:
     again = ask_again(messages, "A bird.", "has no name")
     assert again[:1] == messages and again[1].text == "A bird."
     assert again[2].text.startswith("That caption cannot be used: has no name.")
+
+
+def test_a_caption_may_use_the_names_of_the_sample_and_of_the_table(tmp_path: Path) -> None:
+    words = read_words(write_words(tmp_path / "d", (RAVEN, "Black.")))
+    other = Taxon(RAVEN.ranks, "Northern Raven")
+    assert words.names(other) == ("Corvus corax", "Northern Raven", "Common Raven")
+    bare = Taxon(("", "", "", "", "", "Corvus", "corax"))
+    assert words.names(bare) == ("Corvus corax", "Common Raven")
+    assert words.names(Taxon(("",) * 7, "Crow")) == ("Crow",)  # type: ignore[arg-type]

@@ -42,7 +42,8 @@ def server() -> Iterator[MockServer]:
 
 
 def caption(server: Any, shards: list[Path], out: Path, **options: Any) -> Any:
-    model = chat_model(f"chat/vllm/seer?base_url={server.url}")
+    name = options.pop("model", "seer")
+    model = chat_model(f"chat/vllm/{name}?base_url={server.url}")
     words = options.pop("words", SpeciesWords())
     return caption_shards(shards, model, words, out, CaptionOptions(**{"sending": FAST, **options}))
 
@@ -482,3 +483,38 @@ def test_what_a_killed_worker_left_is_cleared(server: Any, tmp_path: Path) -> No
         path.write_text("half")
     caption(server, [shard], out, materialize=tmp_path / "copies")
     assert not any(path.exists() for path in left) and all(path.exists() for path in others)
+
+
+RAVEN = Taxon(("Animalia", "Chordata", "Aves", "", "", "Corvus", "corax"), "Common Raven")
+
+
+@pytest.mark.parametrize(
+    ("n_new", "change"),
+    [
+        (0, {}),
+        (4, {"words": SpeciesWords({RAVEN.key: "All black."}, digest="raven")}),
+        (12, {"words": SpeciesWords(examples={"Aves": ("A b c d e.",)}, digest="examples")}),
+        (0, {"words": SpeciesWords({"other": "Pink."}, digest="of a species that is not here")}),
+        (12, {"temperature": 0.5}),
+        (12, {"top_p": 0.5}),
+        (12, {"max_output": 77}),
+        (12, {"max_words": 19}),
+        (12, {"model": "another"}),
+        (0, {"tries": 2}),
+        (0, {"sending": Options(3)}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)
+def test_what_can_change_a_caption_makes_a_shard_new(
+    tmp_path: Path, n_new: int, change: dict[str, Any]
+) -> None:
+    """And only what is asked in other words is asked again."""
+    server = MockServer(MockScript(), answers=describe)
+    shard, out = write_shard(tmp_path / "a.tar", make_samples(12)), tmp_path / "out"
+    with running(server) as url:
+        server.url = url  # type: ignore[attr-defined]
+        caption(server, [shard], out)
+        again = caption(server, [shard], out, **change)
+    changes_nothing = not change or "sending" in change
+    assert again.n_skipped == changes_nothing
+    assert server.counts.n_requests == 12 + n_new

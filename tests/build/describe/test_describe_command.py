@@ -13,6 +13,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fieldmark.build.describe.run import is_of_sister
+from fieldmark.build.taxa import Taxon
 from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.world import RANKS
@@ -194,3 +196,17 @@ def test_mistakes(
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1 and "Traceback" not in error
     assert not (tmp_path / "o" / "descriptions.parquet").exists()
+
+
+def test_sentences_of_relatives_are_left_out() -> None:
+    magpie = Taxon(("Animalia", "", "", "", "", "Pica", "pica"))
+    left_out = ("In P. hudsonia the tail is longer.", "Pica hudsonia has a green tail.")
+    kept = (
+        "Pica pica is black and white, P. hudsonia has a longer tail.",
+        "Pica species are black and white.",
+        "P. pica melanotos has a black rump.",
+        "It differs from the black-billed magpie, P. hudsonia, by its shorter tail.",
+        "The head is black.",
+    )
+    assert all(is_of_sister(sentence, magpie) for sentence in left_out)
+    assert not any(is_of_sister(sentence, magpie) for sentence in kept)

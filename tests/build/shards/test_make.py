@@ -387,6 +387,15 @@ def test_stopped_between_the_shard_and_its_note(
     assert make(table, out).n_kept == 0
 
 
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    names = [".birds-00001.tar.77.part", ".birds-b-00001.tar.77.part", ".birds-00001.tar.part"]
+    for name in names:
+        (tmp_path / "out" / name).write_bytes(b"half")
+    make(write_photos(tmp_path), tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").glob(".*")) == sorted(names[1:])
+
+
 def test_an_index_never_outlives_its_shards(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     make(table, out)

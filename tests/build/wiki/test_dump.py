@@ -254,16 +254,17 @@ def test_the_index_reads_few_streams(tmp_path: Path) -> None:
 def test_few_names_go_through_the_index(tmp_path: Path) -> None:
     pages = many_pages(200)
     path = write_dump(tmp_path / "wiki-multistream.xml.bz2", pages, per_stream=2)
-    with open_dump(path, tmp_path / "few", 5, 1, Silent()) as (store, source):
+    with PageStore.open(tmp_path / "few") as store:
+        source = open_dump(path, store, 5, 1, Silent())
         assert source is not None and not store.is_whole
         source.fetch(["Old name 0"], store)
         few = store.lookup("Old name 0")
-    for folder in ("many", "few"):
-        with open_dump(path, tmp_path / folder, 6, 1, Silent()) as (store, source):
-            assert source is None and store.is_whole
+    for name in ("many", "few"):
+        with PageStore.open(tmp_path / name) as store:
+            assert open_dump(path, store, 6, 1, Silent()) is None and store.is_whole
             assert store.lookup("Old name 0") == few
-    with open_dump(path, tmp_path / "few", 1, 1, Silent()) as (store, source):
-        assert source is None and store.is_whole
+    with PageStore.open(tmp_path / "few") as store:
+        assert open_dump(path, store, 1, 1, Silent()) is None and store.is_whole
 
 
 def test_all_titles_by_either_way(tmp_path: Path) -> None:

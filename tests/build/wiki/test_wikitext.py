@@ -95,6 +95,7 @@ SEEN = [
     ("__NOTOC__Text", "Text"),
     ("A <nowiki>[[b]]</nowiki> c", "A b c"),
     ("Size &lt; 5 mm", "Size < 5 mm"),
+    ("Hairs &lt;one mm, white; spines red.", "Hairs one mm, white; spines red."),
     ("<div>One</div><p>Two</p>", "One\n\nTwo"),
     ("{{convert|5|-|8|cm|in}} long", "5–8 cm long"),
     ("{{cvt|1.5|to|2|m|ftin|abbr=on}} x", "1.5 to 2 m x"),

@@ -10,7 +10,7 @@ they know of a species, not from the photo.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -64,7 +64,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "range",
         "tells where the species lives",
         _phrases(
-            "endemic", "native (?:to|of)", "found (?:in|on|at|throughout|across|only|along)",
+            "endemic", "native (?:to|of)", "found (?:in|throughout|across|only)",
             "distributed", "distribution", "widespread", "occurs?", "inhabits?", "habitats?",
             "introduced", "invasive", "endangered", "threatened",
         ),
@@ -73,7 +73,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "measurement",
         "tells sizes or weights, which a photo without a scale does not show",
         re.compile(
-            r"\b\d+(?:[.,]\d+)?\s*(?:mm|cm|m|km|µm|um|g|kg|mg|in|inch(?:es)?|ft|feet|lb|%|°)\b"
+            r"\b\d+(?:[.,]\d+)?\s*(?:mm|cm|m|km|µm|um|g|kg|mg|inch(?:es)?|ft|feet|lb)\b"
             r"|\b(?:millimet|centimet|met)(?:re|er)s?\b|\binch(?:es)?\b|\bwingspan of\b"
             r"|\b(?:weigh(?:s|ing)|grow(?:s|ing) (?:up )?to|measur(?:es|ing))\b",
             re.IGNORECASE,
@@ -113,6 +113,30 @@ _GRAM, _COPIED = 4, 0.6
 """a caption whose runs of so many words are an example's, by this share, is a copy of it"""
 
 
+class KnownNames(NamedTuple):
+    """Names of species as `folded_name` gives them, of two words or more."""
+
+    scientific: frozenset[str]
+    common: frozenset[str]
+
+    @classmethod
+    def of(cls, common: Mapping[str, Iterable[str]]) -> KnownNames:
+        """Scientific name → common names."""
+        every = (name for names in common.values() for name in names)
+        return cls(*(frozenset(folded_name(n) for n in ns if " " in n) for ns in (common, every)))
+
+    def has(self, words: Sequence[Word]) -> bool:
+        """Small White is a butterfly, "small white flowers" are none: common names are capitalised
+        where they are meant.
+        """
+        name = " ".join(word.text for word in words)
+        is_title = all(word.raw[0].isupper() for word in words)
+        return name in self.scientific or (is_title and name in self.common)
+
+
+NO_NAMES = KnownNames(frozenset(), frozenset())
+
+
 @dataclass(frozen=True)
 class CaptionRules:
     """What the caption of one photo is held against."""
@@ -121,8 +145,7 @@ class CaptionRules:
     """scientific name, then the common name where there is one"""
     max_words: int
     examples: Sequence[str] = ()
-    others: Collection[str] = ()
-    """names of species as `folded_name` gives them; those of this one may be among them"""
+    others: KnownNames = NO_NAMES
 
     @cached_property
     def _own(self) -> list[tuple[str, ...]]:
@@ -176,12 +199,12 @@ class CaptionRules:
 
     def _other(self, words: Sequence[Word], own: set[int]) -> str:
         """A name of another species, of two words or more; "" = there is none."""
-        texts = [word.text for word in words]
-        for n in (2, 3, 4) if self.others else ():
-            for start in range(len(texts) - n + 1):
-                name = " ".join(texts[start : start + n])
-                if name in self.others and not own.issuperset(range(start, start + n)):
-                    return " ".join(word.raw for word in words[start : start + n])
+        for n in (2, 3, 4) if any(self.others) else ():
+            for start in range(len(words) - n + 1):
+                run = words[start : start + n]
+                is_own = own.issuperset(range(start, start + n))
+                if not is_own and self.others.has(run):
+                    return " ".join(word.raw for word in run)
         return ""
 
 

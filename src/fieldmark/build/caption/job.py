@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.caption.checks import CaptionRules
+from fieldmark.build.caption.checks import CaptionRules, KnownNames
 from fieldmark.build.caption.copies import CaptionedCopy
 from fieldmark.build.caption.leases import ShardLease
 from fieldmark.build.caption.outcomes import (
@@ -57,8 +57,8 @@ class AskingRules:
     prompt: CaptionPrompt
     settings: AnswerSettings
     tries: int
-    names: frozenset[str]
-    """of all species, folded: a caption names only its own"""
+    names: KnownNames
+    """of all species: a caption names only its own"""
 
 
 class ShardJob:
@@ -146,9 +146,9 @@ class ShardJob:
 
     def _checks(self, taxon: Taxon) -> CaptionRules:
         prompt = self.rules.prompt
-        names = tuple(n for n in (taxon.name, prompt.words.common_name(taxon)) if n)
+        words = prompt.words
         return CaptionRules(
-            names, prompt.max_words, prompt.words.examples_of(taxon), self.rules.names
+            words.names(taxon), prompt.max_words, words.examples_of(taxon), self.rules.names
         )
 
     def _settle(self, number: int, row: CaptionRow) -> None:

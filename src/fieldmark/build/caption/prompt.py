@@ -56,10 +56,6 @@ class SpeciesWords:
     """scientific name → the taxa of that name with their descriptions"""
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """taxonomic class → captions as they should be"""
-    names: frozenset[str] = frozenset()
-    """scientific names and common names of two or more words, of all taxa in the table"""
-    common: Mapping[str, str] = field(default_factory=dict)
-    """taxon key → common name"""
     digest: str = ""
     """changes when any of this does"""
 
@@ -71,8 +67,14 @@ class SpeciesWords:
         texts = {text for other, text in named if same_organism(taxon, other)}
         return texts.pop() if len(texts) == 1 else ""
 
-    def common_name(self, taxon: Taxon) -> str:
-        return taxon.common_name or self.common.get(taxon.key, "")
+    def names(self, taxon: Taxon) -> tuple[str, ...]:
+        """All that a caption may call it: the scientific name, then common ones."""
+        every = (taxon.name, taxon.common_name, *self.common_names(taxon.name))
+        return tuple(dict.fromkeys(name for name in every if name))
+
+    def common_names(self, name: str) -> list[str]:
+        """Of all taxa with this scientific name."""
+        return [taxon.common_name for taxon, _ in self.by_name.get(name, ())]
 
     def examples_of(self, taxon: Taxon) -> tuple[str, ...]:
         return self.examples.get(taxon.at("class")) or GENERIC_EXAMPLES
@@ -85,15 +87,11 @@ def read_words(folder: Path | None) -> SpeciesWords:
     wanted = ["key", *RANKS, "common_name", "status", "description"]
     rows = _read(folder / "descriptions.parquet", wanted).unique(maintain_order=True).sort("key")
     examples = _read(folder / "format_examples.parquet", ["class", "examples"]).sort("class")
-    by_key, common = dict[str, str](), dict[str, str]()
+    by_key: dict[str, str] = {}
     by_name: dict[str, list[tuple[Taxon, str]]] = {}
-    names: set[str] = set()
     for row in rows.iter_rows(named=True):
         ranks = tuple(row[rank] or "" for rank in RANKS)
         taxon = Taxon(ranks, row["common_name"] or "")  # type: ignore[arg-type]  # seven of them
-        names |= {name for name in (taxon.name, taxon.common_name) if " " in name}
-        if taxon.common_name:
-            common[taxon.key] = taxon.common_name
         text = row["description"] if row["status"] == "described" else None
         by_name.setdefault(taxon.name, []).append((taxon, text or ""))
         if text:
@@ -102,8 +100,6 @@ def read_words(folder: Path | None) -> SpeciesWords:
         by_key,
         {name: tuple(pairs) for name, pairs in by_name.items()},
         {row[0]: tuple(row[1]) for row in examples.iter_rows() if row[0] and row[1]},
-        frozenset(names),
-        common,
         draws.digest(rows.write_ndjson(), examples.write_ndjson()).hex(),
     )
 
@@ -168,7 +164,8 @@ class CaptionPrompt:
         return "\n".join(lines)
 
     def _species(self, taxon: Taxon) -> str:
-        text = _species_text(taxon.name, self.words.common_name(taxon))
+        name, *common = self.words.names(taxon)
+        text = _species_text(name, common[0] if common else "")
         description = excerpt(self.words.description(taxon))
         return f"{text}\n\n{REFERENCE}\n{description}" if description else text
 

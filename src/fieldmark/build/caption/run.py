@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.caption.checks import RULES_VERSION, folded_name
+from fieldmark.build.caption.checks import RULES_VERSION, KnownNames
 from fieldmark.build.caption.copies import CaptionedCopy
 from fieldmark.build.caption.job import (
     AskingRules,
@@ -101,9 +101,9 @@ class CaptionRun:
         self.shards, self.model, self.files = shards_by_name(shards), model, CaptionFiles(out)
         self.options, self.progress = options or CaptionOptions(), progress or Silent()
         prompt = CaptionPrompt(words, self.options.max_words)
-        names = frozenset(folded_name(name) for name in words.names)
+        known = KnownNames.of({name: words.common_names(name) for name in words.by_name})
         self.rules = AskingRules(
-            prompt, self.options.answer_settings(model.card), self.options.tries, names
+            prompt, self.options.answer_settings(model.card), self.options.tries, known
         )
         self.totals = CaptionTotals(n_shards=len(self.shards))
         self._left = dict(self.shards)
@@ -146,7 +146,7 @@ class CaptionRun:
     def _ask_all(self, line: ModelConnection | LocalConnection | OfflineConnection) -> None:
         while True:
             self._n_asked = 0
-            tally = yield_all(self._steps(line))
+            tally = _result_of(self._steps(line))
             self.totals.usd += tally.usd
             if tally.stopped:
                 raise ModelError(
@@ -366,6 +366,8 @@ class CaptionRun:
             if again is not None:
                 self._again.append(again)
             self._finish_if_settled(ask.job)
+        if usd := self.options.budget.spent_usd:
+            self.progress.status(f"${usd:,.2f} spent")
         return False
 
     def _count_failures(self, answer: Answer) -> None:
@@ -438,7 +440,7 @@ class CaptionRun:
         self._open.discard(job)
 
 
-def yield_all(steps: Any) -> Any:
+def _result_of(steps: Any) -> Any:
     """What a generator returns when it has ended."""
     while True:
         try:

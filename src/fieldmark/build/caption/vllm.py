@@ -22,12 +22,11 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.build.caption.offline import OfflineModel
 from fieldmark.chat import Answer, Message, Picture, Request, Usage
-from fieldmark.chat.journal import canonical
 from fieldmark.chat.send.options import check_options, whole_number
 from fieldmark.errors import ModelError, UsageError
 from fieldmark.registry import split_options
 
-FAMILY = "vllm"
+FAMILY, _CODE, _PATIENCE_S = "vllm", "trust_remote_code", 10.0
 OPTIONS = {
     "context": "tokens of prompt and answer together [the model's own]",
     "max_tokens": "room for the answer",
@@ -35,7 +34,7 @@ OPTIONS = {
     "tiles": "most tiles a photo is cut into, for InternVL [the model's own]",
     "batch": "prompts handed over at a time [256]",
     "hang_s": "seconds without an answer after which the engine counts as hung [300]",
-    "trust_remote_code": "true: run code that the repository brings [false]",
+    _CODE: "true: run code that the repository brings [false]",
 }
 
 
@@ -46,22 +45,22 @@ def vllm_model(name: str) -> OfflineModel:
     if family != FAMILY or not place:
         raise UsageError(f"model {name!r} cannot be read: expected vllm/REPO_OR_FOLDER.")
     check_options(name, options, OPTIONS)
-    if options.get("trust_remote_code", "false") not in ("true", "false"):
+    if options.get(_CODE, "false") not in ("true", "false"):
         raise UsageError(f"model {name!r}: trust_remote_code, expected true or false.")
     if importlib.util.find_spec("vllm") is None:
         raise ModelError(
             f"model {name!r} needs the package 'vllm', which is not installed: `pip install vllm` "
             "on a machine with a GPU, or ask a vLLM server (chat/vllm/REPO?base_url=…)."
         )
-    numbers = {key: whole_number(name, key, options) for key in OPTIONS if key[0] != "t"}
-    numbers["tiles"] = whole_number(name, "tiles", options)
+    numbers = {key: whole_number(name, key, options) for key in OPTIONS if key != _CODE}
     repo, _, revision = place.partition("@")
+    revision = revision or _newest_revision(repo)
     arguments = {
         "model": repo,
         "revision": revision or None,
         "tensor_parallel_size": numbers["gpus"] or 1,
         "max_model_len": numbers["context"],
-        "trust_remote_code": options.get("trust_remote_code") == "true",
+        "trust_remote_code": options.get(_CODE) == "true",
         "limit_mm_per_prompt": {"image": 1},
         "enable_prefix_caching": True,
         "mm_processor_cache_gb": 0,
@@ -81,17 +80,29 @@ def vllm_model(name: str) -> OfflineModel:
 
 
 def _address(repo: str, revision: str, tiles: int | None) -> dict[str, str]:
-    """A folder is known by what its small files say and how large the others are."""
+    """A folder is known by its bytes, a repository by its revision."""
     folder = Path(repo).expanduser()
     facts = {"provider": FAMILY, "model": repo, "revision": revision}
     if folder.is_dir():
-        files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-        content = [
-            (path.name, path.stat().st_size, path.read_text() if path.suffix == ".json" else "")
-            for path in files
-        ]
-        facts |= {"model": folder.name, "revision": draws.digest(canonical(content)).hex()}
+        from fieldmark.chat.local.engine import fingerprint
+
+        facts = {"provider": FAMILY, "model": fingerprint(folder)}
     return {**facts, "tiles": str(tiles)} if tiles else facts
+
+
+def _newest_revision(repo: str) -> str:
+    """The commit that is in the local cache, else the newest; "" where nobody can say."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    if Path(repo).expanduser().is_dir():
+        return ""
+    config = try_to_load_from_cache(repo, "config.json")
+    if isinstance(config, str):
+        return Path(config).parent.name
+    try:
+        return HfApi().model_info(repo, timeout=_PATIENCE_S).sha or ""
+    except Exception:  # noqa: BLE001 - without a network: vLLM itself says what it lacks
+        return ""
 
 
 def vllm_engine(arguments: Mapping[str, Any]) -> VllmEngine:

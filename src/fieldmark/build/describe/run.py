@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fieldmark.build.describe.examples import format_examples
+from fieldmark.build.describe.match import same_epithet
 from fieldmark.build.describe.resolve import REASONS, Resolution, resolve
 from fieldmark.build.describe.rules import visible_spans
 from fieldmark.build.describe.sections import AppearanceText, appearance_text
 from fieldmark.build.describe.sentences import Span
-from fieldmark.build.taxa import TaxonList
+from fieldmark.build.taxa import Taxon, TaxonList
 from fieldmark.build.wiki.page import WikiSite
 from fieldmark.files import write_file
 from fieldmark.progress import Progress
@@ -110,6 +112,8 @@ def describe(
         "site": site.name,
         "licence": site.licence,
         **(about or {}),
+        "n_rows": taxa.n_rows,
+        "left_out": dict(taxa.skipped),
         "n_taxa": len(rows),
         "status": counts,
         "reasons": reasons,
@@ -147,10 +151,36 @@ def _filter(rows: Sequence[_TaxonRow], keep: Filter, progress: Progress) -> None
 def _settle(row: _TaxonRow, spans: Spans) -> None:
     if isinstance(spans, str):
         row.status, row.reason = "error", spans
-    elif spans:
-        row.status, row.spans = "described", spans
+        return
+    assert row.appearance is not None
+    text, taxon = row.appearance.text, row.resolution.taxon
+    row.spans = [span for span in spans if not is_of_sister(text[span.start : span.end], taxon)]
+    if row.spans:
+        row.status = "described"
     else:
         row.status, row.reason = "no_appearance", "nothing_visible"
+
+
+_BEGINNING = 40
+"""characters in which a sentence names what it is about"""
+_LATIN = re.compile(r"[a-z-]+(us|a|um|is|i|ae|ns|er|or|ix)|[a-z-]{5,}e")
+
+
+def is_of_sister(sentence: str, taxon: Taxon) -> bool:
+    """Does the sentence begin with another species of the genus? Pages compare relatives.
+
+    >>> wolf = Taxon(("", "", "", "", "", "Canis", "lupus"))
+    >>> is_of_sister("In C. latrans the ears are longer.", wolf)
+    True
+    >>> is_of_sister("Canis lupus has longer legs than C. latrans.", wolf)
+    False
+    """
+    genus, epithet = taxon.at("genus"), taxon.at("species")
+    if not genus or not epithet:
+        return False
+    names = re.findall(rf"\b(?:{re.escape(genus)}|{genus[0]}\.) ([a-z-]+)", sentence[:_BEGINNING])
+    others = [name for name in names if _LATIN.fullmatch(name)]
+    return bool(others) and not any(same_epithet(name, epithet) for name in others)
 
 
 def _frame(rows: Sequence[_TaxonRow], site: WikiSite) -> pl.DataFrame:

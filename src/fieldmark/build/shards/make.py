@@ -328,8 +328,10 @@ def _working(out: Path, name: str) -> Iterator[None]:
         with (manifest / f"{name}.lock").open("ab") as lock:
             if not _try_lock(lock):
                 raise DataError(f"{out}  another process makes the shards of {name!r}: wait.")
-            for part in [*out.glob(f".{name}-*.part"), *manifest.glob(f".{name}-*.part")]:
-                part.unlink(missing_ok=True)  # left behind by one that was killed
+            left = re.compile(rf"\.{re.escape(name)}-\d{{5,}}\.(tar|json)\.\d+\.part")
+            for part in [*out.iterdir(), *manifest.iterdir()]:
+                if left.fullmatch(part.name):  # by one that was killed
+                    part.unlink(missing_ok=True)
             yield
     except OSError as error:
         raise DataError(f"{out}  cannot be written: {error.strerror or error}.") from error

@@ -8,12 +8,10 @@ is compared by its title.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from html import unescape
 from pathlib import Path
@@ -21,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmark.build.wiki.dump import claim_store, file_mark, read_dump, read_lines, read_stream
+from fieldmark.build.wiki.dump import claim_store, read_dump, read_lines, read_stream
 from fieldmark.build.wiki.export import PAGE_START, XML_END, ExportFault, KeptPages, read_pages
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError, at
@@ -140,19 +138,16 @@ def _checksum(title: bytes) -> int:
     return zlib.crc32(unescape(title.decode()).encode() if b"&" in title else title)
 
 
-@contextmanager
 def open_dump(
-    dump: Path, folder: Path, n_names: int, processes: int, progress: Progress
-) -> Iterator[tuple[PageStore, DumpIndex | None]]:
-    """The pages of a dump for so many names, kept under a folder for the next time: read whole, or,
-    for few names and with an index, as they are asked for.
+    dump: Path, store: PageStore, n_names: int, processes: int, progress: Progress
+) -> DumpIndex | None:
+    """Makes a store ready for so many names: by reading the dump whole (None), or, for few names
+    and with an index, by what reads pages from it as they are asked for.
     """
-    mark = hashlib.blake2b(file_mark(dump).encode(), digest_size=8).hexdigest()
-    with PageStore.open(folder / "wiki" / f"{dump.name}-{mark}.sqlite") as store:
-        index = None if store.is_whole else index_path(dump)
-        source = None if index is None else DumpIndex(dump, index, progress)
-        if source is not None and n_names * _STREAMS_A_NAME > source.n_streams:
-            source = None
-        if source is None:
-            read_dump(dump, store, progress, processes)
-        yield store, source
+    index = None if store.is_whole else index_path(dump)
+    if index is not None:
+        source = DumpIndex(dump, index, progress)
+        if n_names * _STREAMS_A_NAME <= source.n_streams:
+            return source
+    read_dump(dump, store, progress, processes)
+    return None

@@ -47,6 +47,7 @@ class PageStore:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._db = path, connection
+        self._is_whole: bool | None = None
 
     @classmethod
     def open(cls, path: Path) -> PageStore:
@@ -78,11 +79,14 @@ class PageStore:
     @property
     def is_whole(self) -> bool:
         """Made from a whole dump: a title that is not here does not exist."""
-        return self._facts("is_whole") == ["yes"]
+        if self._is_whole is None:
+            self._is_whole = self._facts("is_whole") == ["yes"]
+        return self._is_whole
 
     @is_whole.setter
     def is_whole(self, value: bool) -> None:
         self._set_facts({"is_whole": "yes" if value else "no"})
+        self._is_whole = value
 
     @property
     def site(self) -> WikiSite | None:

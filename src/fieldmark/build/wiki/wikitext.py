@@ -353,7 +353,9 @@ _ASIDE = re.compile(r" ?\([^()]*\)| ?\[[^\[\]]*\]")
 _NOTE = re.compile(rf"(?<=[^\s(\[–—{_LOST}]){_LOST}+")
 _BETWEEN_SENTENCES = re.compile(rf"(^|[.!?][\"”’)]*) ?(?:{_LOST} ?)+(?=[A-Z]|$)")
 _STRAY = str.maketrans("{}|", "   ")
-_LEAKED = re.compile(r"\[\[+|\]\]+|'{2,}|<(?! ?\d)(?:/?[a-zA-Z][^<>]{0,80}>)?")
+_LEAKED = re.compile(
+    r"\[\[+|\]\]+|'{2,}|<(?! ?\d)(?:/?[a-zA-Z]+(?: [^<>=]{1,40}=[^<>]{0,80})?/?>)?"
+)
 
 
 def _tidy(line: str) -> str:
