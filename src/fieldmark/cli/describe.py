@@ -149,7 +149,8 @@ def _chat_filter(args: DescribeArgs, out: Path, settings: Settings) -> ChatFilte
     from fieldmark.build.describe.run import JOURNAL
 
     model = args.chat.model(args.filter, settings)
-    return ChatFilter(model, out / JOURNAL, args.chat.options(), args.chat.budget())
+    own = args.chat
+    return ChatFilter(model, out / JOURNAL, own.options(), own.budget(), asks_errors_again=True)
 
 
 def _judge(args: DescribeArgs, settings: Settings) -> int:
