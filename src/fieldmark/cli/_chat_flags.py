@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,9 @@ class ChatFlags:
     """how the chat model is asked"""
 
     max_usd: _Number = None
-    """stop before more than this is spent"""
+    """stop before more than this is spent, by this process"""
+    price: Annotated[str | None, arg(metavar="IN/OUT", help_behavior_hint="")] = None
+    """US dollars per million tokens in and out, for models whose price is unknown: 0.5/1.5"""
     max_tokens: _Count = None
     """stop before more tokens than this are used"""
     concurrency: _Count = None
@@ -49,18 +52,22 @@ class ChatFlags:
     def model(self, name: str, settings: Settings) -> Any:
         """The chat model of this name; UsageError for a model that only embeds."""
         from fieldmark.abilities import ANSWERS
+        from fieldmark.chat import ChatModel
         from fieldmark.models import abilities, check_model_name, load_chat_model
 
         check_model_name(name)
         if ANSWERS not in abilities(name):
             raise UsageError(f"model {name!r} answers no questions; expected a chat model.")
-        return load_chat_model(
+        if self.price is not None and not re.fullmatch(r"\d+(\.\d*)?/\d+(\.\d*)?", self.price):
+            raise UsageError(f"--price {self.price}: expected dollars in/dollars out, as 0.5/1.5.")
+        model = load_chat_model(
             name,
             device=settings.device,
             precision=settings.precision,
             offline=settings.offline,
             send_key=(*check_send_key(self.send_key), *settings.send_key),
         )
+        return model.priced(self.price) if isinstance(model, ChatModel) else model
 
 
 ChatModelFlags = OmitArgPrefixes[ChatFlags]

@@ -243,6 +243,8 @@ def _percent(share: float) -> str:
 
 
 def _wrong(title: str, rows: Sequence[LabelledSentence], most: int) -> list[str]:
+    """Those of split test stay unseen: who reads them tunes a filter to them."""
+    rows = [row for row in rows if row.split != "test"]
     if not rows or not most:
         return []
     more = f" (the first {most})" if len(rows) > most else ""

@@ -220,8 +220,13 @@ def _cells(row: _TaxonRow, site: WikiSite) -> dict[str, Any]:
         "text": text,
         "headings": list(row.appearance.headings) if row.appearance is not None else None,
         "spans": [[span.start, span.end] for span in row.spans],
-        "description": " ".join(kept) or None,
+        "description": " ".join(map(_closed, kept)) or None,
     }
+
+
+def _closed(quote: str) -> str:
+    """A part of a sentence ends with a semicolon, so that what follows does not run into it."""
+    return quote if quote.endswith((".", "!", "?", '"', "”", ")")) else f"{quote};"
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:

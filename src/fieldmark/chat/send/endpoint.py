@@ -143,6 +143,14 @@ class ChatModel:
         is_free = self.key_place and is_confirmed((self.key_env, self.base_url), send_key)
         return replace(self, key_place="") if is_free else self
 
+    def priced(self, price: str | None) -> ChatModel:
+        """The model with this price ("0.5/1.5" dollars a million tokens), if its own is unknown."""
+        if price is None or self.card.is_priced:
+            return self
+        usd_in, usd_out = map(float, price.split("/"))
+        card = self.card.model_copy(update={"usd_in": usd_in, "usd_out": usd_out})
+        return replace(self, card=card)
+
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
     ) -> Answer:

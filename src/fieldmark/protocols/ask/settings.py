@@ -7,7 +7,7 @@ requests are sent and when to stop.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from fieldmark.chat.messages import Detail
@@ -128,11 +128,7 @@ class AskSettings:
         """The model with `price`, where its own is not known."""
         from fieldmark.chat import ChatModel
 
-        if self.price is None or not isinstance(model, ChatModel) or model.card.is_priced:
-            return model
-        usd_in, usd_out = map(float, self.price.split("/"))
-        card = model.card.model_copy(update={"usd_in": usd_in, "usd_out": usd_out})
-        return replace(model, card=card)
+        return model.priced(self.price) if isinstance(model, ChatModel) else model
 
     def is_json(self, model: ChatModel | LocalModel | None) -> bool:
         """Are answers asked for as JSON? Of a model that cannot be held to a schema only if set."""
