@@ -56,7 +56,7 @@ class CaptionArgs:
     max_output: _Count = None
     """most tokens of an answer, thoughts included [by the model]"""
     retry_errors: bool = False
-    """do shards with errors again; only what failed is asked"""
+    """try again what ended as an error (requests that failed are asked again in any case)"""
     isolate: bool = False
     """run an hf-chat model in a process of its own: what hangs or kills it is left out, by name"""
     json: bool = False

@@ -339,8 +339,7 @@ def test_errors_are_asked_again_on_request_and_alone(tmp_path: Path) -> None:
         assert rows(tmp_path / "out", "a")["reason"][4].startswith("request: ")
         failing.clear()
         n = server.counts.n_requests
-        assert caption(server, [shard], tmp_path / "out").n_skipped == 1
-        totals = caption(server, [shard], tmp_path / "out", retry_errors=True)
+        totals = caption(server, [shard], tmp_path / "out")
         assert totals.counts == {"ok": 9} and server.counts.n_requests == n + 1
 
 

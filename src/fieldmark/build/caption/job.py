@@ -102,7 +102,7 @@ class ShardJob:
         image = sample.image
         taxon = None if image is None else sample_taxon(sample, self._reader.read)
         if image is None or taxon is None:
-            lacks = "no_image" if image is None else "no_taxon"
+            lacks = "no_image" if image is None else NO_TAXON
             self._settle(number, CaptionRow(sample.key, "error", reason=lacks))
             return None
         self.spool.n_described += bool(self.rules.prompt.words.description(taxon))
@@ -183,6 +183,9 @@ class ShardJob:
         self.drop()
         self._samples.close()  # type: ignore[attr-defined]  # a generator
         self._reader.close()
+
+
+NO_TAXON = "no_taxon: expected json, scientific_name.txt, taxonomic_name.txt or sci.txt"
 
 
 def shard_name(path: Path) -> str:

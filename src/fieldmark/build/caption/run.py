@@ -68,6 +68,7 @@ _SPARE, _SOON_S, _IDLE_S = 4, 0.01, 1.0
 """requests beyond those that may be in flight, before another shard is taken; when to look again"""
 _UNWRITTEN_IN_A_ROW = 2
 """shards that could not be written one after the other: it is the disk, not one file"""
+FAILED_REQUEST = "error request"
 _NEVER = 10**12
 
 
@@ -311,7 +312,9 @@ class CaptionRun:
 
     def _is_done(self, name: str, made_from: dict[str, Any]) -> bool:
         manifest = finished(self.files, name, made_from)
-        if manifest is None or (self.options.retry_errors and manifest["counts"]["error"]):
+        if manifest is None or manifest["reasons"].get(FAILED_REQUEST):
+            return False  # an endpoint that was down is no outcome
+        if self.options.retry_errors and manifest["counts"]["error"]:
             return False
         hashes = made_from["input"]["sha256"], manifest["captions_sha256"]
         if (copy := self._copy(name)) is not None and not copy.is_of(*hashes):
