@@ -36,7 +36,7 @@ _Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """tar files; `a-{000..159}.tar` stands for 160 of them"""
+    """tar files or folders of them; `a-{000..159}.tar` stands for 160, `*` and `?` are known too"""
     model: Annotated[str, arg(metavar="MODEL", help_behavior_hint="")]
     """a chat model that sees: chat/PROVIDER/MODEL, hf-chat/REPO_OR_FOLDER, vllm/REPO_OR_FOLDER"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
@@ -56,7 +56,7 @@ class CaptionArgs:
     max_output: _Count = None
     """most tokens of an answer, thoughts included [by the model]"""
     retry_errors: bool = False
-    """do shards with errors again; only what failed is asked"""
+    """try again what ended as an error (requests that failed are asked again in any case)"""
     isolate: bool = False
     """run an hf-chat model in a process of its own: what hangs or kills it is left out, by name"""
     json: bool = False
@@ -66,7 +66,7 @@ class CaptionArgs:
 
 
 def run(args: CaptionArgs) -> int:
-    from fieldmark.build.caption import caption_shards, read_words
+    from fieldmark.build.caption import CaptionRun, read_words
     from fieldmark.build.shards import find_shards
     from fieldmark.progress import for_people
 
@@ -74,13 +74,14 @@ def run(args: CaptionArgs) -> int:
     shards = find_shards(args.shards)
     words = read_words(args.descriptions)
     model = _model(args)
-    with for_people(args.common.quiet) as progress:
-        totals = caption_shards(shards, model, words, args.out, options, progress)
-    if args.json:
-        print_json(totals.summary())
-    elif not args.common.quiet:
-        _tell(totals, args.out)
-    return 0
+    progress = for_people(args.common.quiet)
+    captions = CaptionRun(shards, model, words, args.out, options, progress)
+    try:
+        with progress:
+            captions.carry_out()
+    finally:  # what was done is kept, and said, whatever ended the run
+        _show(captions.totals, args)
+    return captions.totals.exit_code
 
 
 def _model(args: CaptionArgs) -> ChatModel | LocalModel | OfflineModel:
@@ -105,6 +106,10 @@ def _options(args: CaptionArgs) -> CaptionOptions:
     check_least("--tries", args.tries, 1)
     if not 0 <= args.temp <= 2:
         raise UsageError(f"--temp {args.temp}: expected a number from 0 to 2.")
+    if args.top_p is not None and not 0 < args.top_p <= 1:
+        raise UsageError(f"--top-p {args.top_p}: expected a number above 0, 1 at most.")
+    if args.max_output is not None:
+        check_least("--max-output", args.max_output, 1)
     return CaptionOptions(
         max_words=args.max_words,
         tries=args.tries,
@@ -118,14 +123,28 @@ def _options(args: CaptionArgs) -> CaptionOptions:
     )
 
 
-def _tell(totals: CaptionTotals, out: Path) -> None:
+def _show(totals: CaptionTotals, args: CaptionArgs) -> None:
+    if args.json:
+        print_json(totals.summary())
+        return
+    if totals.n_done and not args.common.quiet:
+        _tell(totals, args)
+    for reason in totals.refused.values():
+        talk(f"left out: {reason}")
+
+
+def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
     counts = totals.counts
+    n, n_of = totals.n_done, totals.n_shards
+    shards = counted(n, "shard") if n == n_of else f"{n:,} of {counted(n_of, 'shard')}"
+    before = f"; {counted(totals.n_skipped, 'shard')} done before" if totals.n_skipped else ""
     talk(
-        f"{counted(counts.total(), 'image')} in {counted(totals.n_shards, 'shard')}: "
-        f"{counts['ok']:,} captions, {counts['rejected']:,} rejected, {counts['error']:,} errors"
-        + (f"; {totals.n_skipped:,} shards were done before" if totals.n_skipped else "")
+        f"{counted(counts.total(), 'image')} in {shards}: {counts['ok']:,} captions, "
+        f"{counts['rejected']:,} rejected, {counts['error']:,} errors{before}"
     )
-    for reason, n in totals.reasons.most_common():
+    if args.descriptions is not None:
+        talk(f"{totals.n_described:,} of {counted(counts.total(), 'image')} have a description")
+    for reason, n_images in totals.reasons.most_common():
         if not reason.startswith("ok "):
-            talk(f"  {n:>8,}  {reason}")
-    talk(f"captions: {out / 'captions'}")
+            talk(f"  {n_images:>8,}  {reason}")
+    talk(f"captions: {args.out / 'captions'}")

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.build.caption.checks import (
-    CaptionRules,
-    KnownNames,
-    fold_name,
-    folded_name,
-    mend,
-)
+from fieldmark.build.caption.checks import CaptionRules, KnownNames, mend
+from fieldmark.build.caption.naming import fold_name, folded_name, is_telling_name, listed_names
 
 RAVEN = CaptionRules(
     ("Corvus corax", "Common Raven"),
@@ -89,7 +84,8 @@ def test_bad_captions_are_told_by_kind(kind: str, text: str) -> None:
 def test_words_in_the_species_own_name_are_no_statement() -> None:
     sparrow = CaptionRules(("Melospiza melodia", "Song Sparrow"), 20)
     assert not problem("Song Sparrow with a streaked brown breast and a long tail.", sparrow)
-    assert problem("Song Sparrow with streaked breast in full song.", sparrow).startswith("sense")
+    assert not problem("Song Sparrow with streaked breast, bill open in song.", sparrow)
+    assert problem("Song Sparrow, streaked, its song sweet.", sparrow).startswith("sense")
     fly = CaptionRules(("Ceroxys latiusculus", "Picture-winged Fly"), 20)
     assert not problem("Picture-winged fly with banded wings and red eyes on leaf.", fly)
 
@@ -101,8 +97,16 @@ def test_words_in_the_species_own_name_are_no_statement() -> None:
         (("Cyanocitta stelleri", "Steller's Jay"), "Steller’s Jay with a tall dark crest, blue."),
         (("Mentha × piperita", ""), "Mentha x piperita with toothed dark green leaves."),
         (("Rhodiola rosea", "Roseroot"), "Fleshy Rhodiola  rosea with yellow flower heads."),
-        (("Aglais io", "Tagpfauenauge"), "Tagpfauenauge mit vier blauen Augenflecken."),
+        (("Aglais io", "Tagpfauenauge"), "Tagpfauenauge with four blue eyespots."),
         (("Myrmecophaga", ""), "Myrmecophaga with a long snout and a bushy tail."),
+        (("Canis lupus", "Gray Wolf"), "Grey wolves with thick pale coats in snow."),
+        (("Apis mellifera", "Honey bee"), "Honeybees with banded abdomens on comb."),
+        (("Musca domestica", "Housefly"), "A house fly with large red eyes."),
+        (("Strelitzia reginae", "Bird of paradise"), "Birds-of-paradise with orange sepals."),
+        (("Felis catus", "Domestic cat (feral)"), "A domestic cat with grey stripes sits."),
+        (("Corvus corax ssp. varius", ""), "Corvus corax varius with white patches."),
+        (("Pica pica", "喜鹊"), "喜鹊 with black and white plumage."),
+        (("Turdus merula", "Blackbird, common"), "Common blackbird with a yellow bill."),
         (("Aloë vera", ""), "Aloe vera with thick spotted leaves in a rosette."),
     ],
 )
@@ -113,11 +117,56 @@ def test_names_are_known_whatever_case_hyphens_and_accents(
     assert not problem(text, rules)
 
 
+def test_a_field_may_hold_several_names_and_notes() -> None:
+    assert listed_names("Red fox") == ("Red fox",) and listed_names("") == ()
+    assert listed_names("Warbler, Yellow") == ("Yellow Warbler", "Warbler"), "no caption is Yellow"
+    assert listed_names("Cat (feral); House cat") == ("Cat", "House cat")
+
+
+def test_names_of_ordinary_words_are_names_only_in_capitals() -> None:
+    ordinary = ("Small white", "Orange tip", "Red-eye", "Small blue", "Green frog", "Tiger")
+    assert not any(map(is_telling_name, ordinary))
+    assert all(map(is_telling_name, ("Arctic fox", "Carrion crow", "House sparrows", "Cape hare")))
+    names = {"Pieris rapae": ["Small white"], "Corvus corone": ["Carrion Crow"]}
+    rules = CaptionRules(("Amanita muscaria",), 20, (), KnownNames.of(names))
+    assert not problem("Amanita muscaria with a red cap covered in small white warts.", rules)
+    for other in ("Small White", "carrion crow", "Pieris rapae", "Blue Jay"):
+        text = f"Amanita muscaria with a red cap beside a {other}."
+        assert problem(text, rules).startswith("other_species"), other
+    assert not problem("The Blusher Fungus, Amanita muscaria, has a red cap.", rules)
+
+
+@pytest.mark.parametrize("end", ["a", "the", "and", "with", "with a very long", "covered in", "of"])
+def test_a_sentence_that_is_cut_gets_no_full_stop(end: str) -> None:
+    checked = RAVEN.check(f"Corvus corax with black plumage, its bill heavy {end}")
+    assert checked.problem.startswith("cut_off") and not checked.caption.endswith(".")
+
+
+@pytest.mark.parametrize("end", ["black and white", "long", "standing", "rocks", "(male)"])
+def test_a_whole_sentence_gets_its_full_stop(end: str) -> None:
+    checked = RAVEN.check(f"Corvus corax with a heavy bill, its plumage {end}")
+    assert checked == (f"Corvus corax with a heavy bill, its plumage {end}.", ("full stop",), "")
+
+
+@pytest.mark.parametrize("odd", ["\x07", "🐦", "黑", "ж", "→", "\ufffd"])
+def test_strange_characters_are_refused(odd: str) -> None:
+    assert problem(f"Corvus corax with{odd} black plumage and a heavy bill.").startswith(
+        "characters"
+    )
+    assert not problem("Corvus corax ♂, its façade – black – sleek, at 40°.")
+
+
+def test_one_word_is_no_way_to_say_many() -> None:
+    assert problem(f"Corvus corax with {'black-' * 120}bill and wings.").startswith("words")
+
+
 def test_mends_are_light_and_written_down() -> None:
     checked = RAVEN.check('  "A *Corvus corax* with a heavy black bill"  ')
     assert checked.caption == "A Corvus corax with a heavy black bill."
     assert checked.mends == ("quotes", "emphasis", "full stop") and not checked.problem
+    assert mend("Corvus\u200b corax.") == ("Corvus corax.", ("invisible characters",))
     assert mend("Corvus corax flies.") == ("Corvus corax flies.", ())
+    assert mend('Cap "umbrella-like", red.') == ("Cap umbrella-like, red.", ("quotes",))
     assert mend("<b>Corvus</b>")[0] == "<b>Corvus</b>", "what is not understood is not mended"
     assert RAVEN.check("<think>hm</think>Corvus corax with a heavy bill.").problem == ""
 

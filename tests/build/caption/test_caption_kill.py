@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fieldmark.build.taxa import Taxon
 from fieldmark.chat import MockScript, MockServer
 from kit.captions import make_shards, stubborn
 from kit.chat import running
@@ -151,15 +153,12 @@ def test_a_worker_that_dies_with_a_lease_is_replaced_and_its_answers_are_used(
 def test_a_worker_that_slept_too_long_writes_nothing(
     server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
 ) -> None:
-    """SIGSTOP, as a machine that hangs; its lease is made to look like one of another machine."""
+    """SIGSTOP, as a process that hangs: it is there, and silent."""
     out = tmp_path / "out"
     sleeper = start(server[1], shards, out, SHORT)
     while server[0].counts.n_requests < 100:
         time.sleep(0.002)
     os.kill(sleeper.pid, signal.SIGSTOP)
-    for path in (out / "work/leases").iterdir():
-        facts = json.loads(path.read_text())
-        path.write_text(json.dumps({**facts, "host": "there", "place": "there/1"}))
     finish(start(server[1], shards, out, SHORT))
     whole = digests(out)
     os.kill(sleeper.pid, signal.SIGCONT)
@@ -189,6 +188,12 @@ def test_the_command_tells_what_it_did(
     command = [sys.executable, "-c", RUN, "caption"]
     run = subprocess.run([*command, *names, *flags], capture_output=True, text=True)
     assert run.returncode == 5 and "cut.tar  at byte" in run.stderr.splitlines()[-1]
+    assert "240 images in 2 of 3 shards: 160 captions, 80 rejected, 0 errors" in run.stderr
+    assert run.stderr.count("cut.tar") == 1, "refusals are said once"
+    run = subprocess.run([*command, *names, *flags, "--json"], capture_output=True, text=True)
+    facts = json.loads(run.stdout)
+    assert run.returncode == 5 and facts["n_done"] == 2 and list(facts["refused"]) == ["cut"]
+    assert facts["counts"] == {"ok": 160, "rejected": 80, "error": 0}
     run = subprocess.run([*command, *names[:2], *flags, "--json"], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     facts = json.loads(run.stdout)
@@ -196,7 +201,30 @@ def test_the_command_tells_what_it_did(
     assert facts["reasons"] == {"rejected guess": 80}
     run = subprocess.run([*command, names[2], *flags], capture_output=True, text=True)
     assert run.returncode == 3
+    for wrong in ("--max-words 2", "--top-p 7", "--top-p 0", "--max-output 0", "--temp -1"):
+        run = subprocess.run(
+            [*command, *names[:1], *flags, *wrong.split()], capture_output=True, text=True
+        )
+        assert run.returncode == 2 and wrong in run.stderr
+
+
+def test_the_command_says_how_many_images_have_a_description(
+    server: tuple[MockServer, str], shards: Path, tmp_path: Path
+) -> None:
+    """Also where a budget has ended it: what was done is said, then why it ended."""
+    ranks = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
+    taxon = Taxon(("Animalia", "Chordata", "Aves", "", "", "Corvus", "corax"))
+    row = {"key": taxon.key, **dict(zip(ranks, taxon.ranks, strict=True)), "common_name": ""}
+    row |= {"status": "described", "description": "It is black."}
+    pl.DataFrame([row]).write_parquet(tmp_path / "descriptions.parquet")
+    schema = {"class": pl.String, "examples": pl.List(pl.String)}
+    pl.DataFrame(schema=schema).write_parquet(tmp_path / "format_examples.parquet")
+    flags = ["--model", f"chat/vllm/seer?base_url={server[1]}", "--out", str(tmp_path / "out")]
+    flags += ["--descriptions", str(tmp_path), "--concurrency", "4"]
+    command = [sys.executable, "-c", RUN, "caption", str(shards / "s-*.tar")]
     run = subprocess.run(
-        [*command, *names[:1], *flags, "--max-words", "2"], capture_output=True, text=True
+        [*command, *flags, "--max-tokens", "400000"], capture_output=True, text=True
     )
-    assert run.returncode == 2 and "--max-words 2" in run.stderr
+    assert run.returncode == 4 and re.search("in [1-7] of 8 shards", run.stderr), run.stderr
+    run = subprocess.run([*command, *flags], capture_output=True, text=True)
+    assert run.returncode == 0 and "320 of 960 images have a description" in run.stderr, run.stderr

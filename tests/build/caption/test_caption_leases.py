@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.build.caption.leases import SILENCE_S, LeaseFolder
 from fieldmark.errors import ClaimLost, DataError
-from fieldmark.processes import birth, this_place
+from fieldmark.processes import birth, host, this_place
 
 
 class HandClock:
@@ -72,6 +72,25 @@ def test_a_silent_holder_elsewhere_loses_its_lease_by_its_own_count(
         lease.check()
     lease.beat()
     assert taken.is_held, "a late heartbeat harms nobody"
+
+
+def test_a_holder_here_that_lives_and_is_silent_loses_its_lease_too(
+    tmp_path: Path, clock: HandClock
+) -> None:
+    """A process that hangs is there for ever."""
+    theirs, mine = LeaseFolder(tmp_path, clock), LeaseFolder(tmp_path, clock)
+    lease = theirs.claim("a")
+    assert lease is not None and mine.claim("a") is None
+    clock.t += SILENCE_S - 1
+    lease.beat()
+    assert mine.claim("a") is None
+    clock.t += SILENCE_S - 1
+    assert mine.claim("a") is None
+    who, silent_s = mine.holder("a")
+    assert who == f"process {os.getpid()} on {host()}" and silent_s == SILENCE_S - 1
+    clock.t += 2
+    taken = mine.claim("a")
+    assert taken is not None and taken.is_held and not lease.is_held
 
 
 def test_a_holder_that_could_not_beat_gives_up_before_others_take_over(

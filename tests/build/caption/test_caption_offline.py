@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from fieldmark.build.caption import (
+    CaptionOptions,
     OfflineModel,
     SpeciesWords,
     caption_shards,
@@ -36,8 +37,10 @@ def engine_model(poison: dict[bytes, str], log: Path, **options: Any) -> Offline
     return OfflineModel("fake", "fake", fake_engine, (poison, str(log)), address, **options)
 
 
-def caption(model: OfflineModel, shards: list[Path], out: Path) -> pl.DataFrame:
-    caption_shards(shards, model, SpeciesWords(), out)
+def caption(
+    model: OfflineModel, shards: list[Path], out: Path, options: CaptionOptions | None = None
+) -> pl.DataFrame:
+    caption_shards(shards, model, SpeciesWords(), out, options)
     return pl.read_parquet(out / "captions/*.parquet")
 
 
@@ -75,6 +78,18 @@ def test_a_photo_that_comes_alone_is_tried_twice(tmp_path: Path) -> None:
     table = caption(model, [write_shard(tmp_path / "a.tar", samples)], tmp_path / "out")
     assert table["status"].to_list() == ["error"]
     assert (tmp_path / "log").read_text().split() == ["1", "1"]
+
+
+def test_a_remembered_photo_is_tried_again_on_request(tmp_path: Path) -> None:
+    """After an engine was mended."""
+    samples, out = make_samples(4), tmp_path / "out"
+    shard = write_shard(tmp_path / "a.tar", samples)
+    bad = engine_model({samples[2][1]["jpg"]: "raise"}, tmp_path / "log")
+    assert caption(bad, [shard], out)["status"].to_list() == ["ok", "ok", "error", "ok"]
+    mended = engine_model({}, tmp_path / "new")
+    assert caption(mended, [shard], out)["status"][2] == "error"
+    again = caption(mended, [shard], out, CaptionOptions(retry_errors=True))
+    assert again["status"][2] == "ok" and (tmp_path / "new").read_text().split() == ["1"]
 
 
 def test_an_engine_that_never_works_ends_the_run(tmp_path: Path) -> None:

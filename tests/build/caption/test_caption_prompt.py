@@ -9,6 +9,7 @@ import pytest
 
 from fieldmark.build.caption.prompt import (
     GENERIC_EXAMPLES,
+    SHORT_EXAMPLES,
     CaptionPrompt,
     SpeciesWords,
     ask_again,
@@ -26,6 +27,8 @@ RAVEN = Taxon(
 )
 ROSE = Taxon(("Plantae", "", "Magnoliopsida", "", "", "Rosa", "canina"))
 PHOTO = Picture(b"photo")
+JAY = "Garrulus glandarius with a pinkish body and a blue wing patch."
+WREN = "Nannus minutus, the tail short and barred with brown."
 
 
 def write_words(folder: Path, *rows: tuple[Taxon, str], examples: tuple[str, ...] = ()) -> Path:
@@ -48,14 +51,14 @@ def write_words(folder: Path, *rows: tuple[Taxon, str], examples: tuple[str, ...
 
 
 def test_what_is_shared_comes_before_the_photo_and_the_species_after_it() -> None:
-    words = SpeciesWords({RAVEN.key: "Black all over."}, examples={"Aves": ("A b.", "C d.")})
+    words = SpeciesWords({RAVEN.key: "Black all over."}, examples={"Aves": (JAY, WREN)})
     prompt = CaptionPrompt(words)
     (message,) = prompt.messages(RAVEN, PHOTO)
     shared, photo, species = message.parts
     assert isinstance(shared, Text) and shared.ends_shared and photo is PHOTO
     other = Taxon((*RAVEN.ranks[:5], "Pica", "pica"), "Magpie")
     assert prompt.messages(other, PHOTO)[0].parts[0] == shared, "one prefix for a class"
-    assert "Corvus" not in shared.text and "- A b.\n- C d." in shared.text
+    assert "Corvus" not in shared.text and f"- {JAY}\n- {WREN}" in shared.text
     assert isinstance(species, Text)
     assert species.text.startswith("Species: Corvus corax\nCommon name: Common Raven\n")
     assert "Corvus corax or Common Raven" in species.text and "Black all over." in species.text
@@ -63,7 +66,7 @@ def test_what_is_shared_comes_before_the_photo_and_the_species_after_it() -> Non
 
 def test_sentences_of_the_prompt_are_apart() -> None:
     """Defect 10 of the released pipeline: glued together, "photo.Name" is one word."""
-    words = SpeciesWords({RAVEN.key: "Black."}, examples={"Aves": ("A b.",)})
+    words = SpeciesWords({RAVEN.key: "Black."}, examples={"Aves": (JAY,)})
     text = CaptionPrompt(words).messages(RAVEN, PHOTO)[0].text
     glued = [text[i - 9 : i + 10] for i, c in enumerate(text[1:-1], 1)
              if c in ".:;," and not text[i + 1].isspace()]  # fmt: skip
@@ -71,9 +74,50 @@ def test_sentences_of_the_prompt_are_apart() -> None:
 
 
 def test_a_class_without_examples_has_generic_ones() -> None:
-    words = SpeciesWords(examples={"Aves": ("A b.",)})
+    words = SpeciesWords(examples={"Aves": (JAY,)})
     text = CaptionPrompt(words).messages(ROSE, PHOTO)[0].text
-    assert all(example in text for example in GENERIC_EXAMPLES) and "A b." not in text
+    assert all(example in text for example in GENERIC_EXAMPLES) and JAY not in text
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        "Proteles cristatus: Its lower leg (from the knee down) is all black, the mane is long and "
+        "the bushy tail has a black tip.",
+        "Parus major is usually yellow below with a black stripe.",
+        "A yellow bird with a black stripe and white cheeks.",
+        "Parus major sits on a branch.",
+    ],
+)
+def test_examples_that_break_the_rules_are_not_shown(example: str) -> None:
+    words = SpeciesWords(examples={"Aves": (example,)})
+    prompt = CaptionPrompt(words)
+    text = prompt.messages(RAVEN, PHOTO)[0].text
+    assert example not in text and all(generic in text for generic in GENERIC_EXAMPLES)
+    assert "of the class" not in text
+    assert prompt.words.examples_of(RAVEN) == GENERIC_EXAMPLES, "captions may not copy these"
+    both = CaptionPrompt(SpeciesWords(examples={"Aves": (example, JAY)}))
+    assert both.words.examples_of(RAVEN) == (JAY,)
+
+
+def test_examples_have_no_more_words_than_captions_may_have() -> None:
+    words = SpeciesWords(examples={"Aves": (JAY,)})
+    for max_words, shown in ((11, (JAY,)), (10, SHORT_EXAMPLES), (8, SHORT_EXAMPLES), (4, ())):
+        prompt = CaptionPrompt(words, max_words)
+        assert prompt.words.examples_of(RAVEN) == shown
+        assert ("Examples" in prompt.messages(RAVEN, PHOTO)[0].text) == bool(shown)
+
+
+def test_a_photo_may_have_only_a_common_name() -> None:
+    taxon = Taxon(("",) * 7, "great tit")  # type: ignore[arg-type]  # seven of them
+    text = CaptionPrompt(SpeciesWords()).messages(taxon, PHOTO)[0].text
+    assert text.endswith("Species: great tit\nName it in the sentence as: great tit")
+
+
+def test_every_name_of_a_field_may_be_used() -> None:
+    taxon = Taxon(RAVEN.ranks, "Common raven, Northern raven (bird)")
+    text = CaptionPrompt(SpeciesWords()).messages(taxon, PHOTO)[0].text
+    assert text.endswith("as: Corvus corax or Common raven or Northern raven")
 
 
 def test_the_excerpt_ends_at_a_sentence() -> None:

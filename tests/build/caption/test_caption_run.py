@@ -19,11 +19,13 @@ import pytest
 
 from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
 from fieldmark.build.caption.job import ShardJob
+from fieldmark.build.caption.leases import LeaseFolder
 from fieldmark.build.caption.outcomes import CaptionRow, OutcomeSpool, unwritable
 from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Budget, MockScript, MockServer, Options, chat_model
 from fieldmark.chat.mock.answers import read_prompt
-from fieldmark.errors import DataError, ModelError, RunsFailed, StoreError, UsageError
+from fieldmark.errors import ModelError, StoreError, UsageError
+from fieldmark.progress import Silent
 from kit.captions import describe, make_samples, make_shards, stubborn, write_shard
 from kit.chat import running
 
@@ -125,12 +127,13 @@ def test_a_cut_shard_is_refused_by_name_and_the_others_are_done(
     shards = make_shards(tmp_path / "in", 3, 6)
     data = shards[1].read_bytes()
     shards[1].write_bytes(data[: data.index(b"000009.jpg")])  # between two members
-    with pytest.raises(RunsFailed, match=r"s-001\.tar .*end mark"):
-        caption(server, shards, tmp_path / "out")
+    totals = caption(server, shards, tmp_path / "out")
+    assert re.search(r"s-001\.tar .*end mark", totals.refused["s-001"])
+    assert totals.exit_code == 5 and totals.n_done == 2
     done = sorted(path.name for path in (tmp_path / "out/captions").glob("*.parquet"))
     assert done == ["s-000.parquet", "s-002.parquet"]
-    with pytest.raises(DataError, match="s-001"):
-        caption(server, shards[1:2], tmp_path / "out")
+    alone = caption(server, shards[1:2], tmp_path / "out")
+    assert list(alone.refused) == ["s-001"] and alone.exit_code == 3
 
 
 def test_shards_of_one_name_are_refused(server: Any, tmp_path: Path) -> None:
@@ -146,6 +149,47 @@ def test_the_manifest_reconciles(server: Any, tmp_path: Path) -> None:
     assert sum(manifest["counts"].values()) == manifest["made_from"]["input"]["n_samples"] == 7
     assert manifest["made_from"]["input"]["sha256"] == digest(shard)
     assert manifest["captions_sha256"] == digest(tmp_path / "out/captions/a.parquet")
+
+
+def test_reasons_reconcile_with_counts_in_every_run(server: Any, tmp_path: Path) -> None:
+    samples = make_samples(9)
+    samples[0] = ("000000", {**samples[0][1], "jpg": b"no photo"})
+    samples[1] = ("000001", {"jpg": samples[1][1]["jpg"]})
+    shards = [write_shard(tmp_path / "a.tar", samples), *make_shards(tmp_path / "in", 1, 6)]
+    first = caption(server, shards[:1], tmp_path / "out")
+    for totals in (first, caption(server, shards, tmp_path / "out")):
+        for status in ("rejected", "error"):
+            n = sum(n for reason, n in totals.reasons.items() if reason.startswith(status))
+            assert n == totals.counts[status] > 0
+    assert first.exit_code == 5, "samples with errors"
+    assert caption(server, shards[1:], tmp_path / "out").exit_code == 0, "rejected ones alone"
+
+
+def test_images_with_a_description_are_counted(server: Any, tmp_path: Path) -> None:
+    """Starlings have one; skipped shards count as before."""
+    birds = Taxon(("Animalia", "Chordata", "Aves", "", "", "Sturnus", "vulgaris"))
+    words = SpeciesWords({birds.key: "It is black with pale spots."}, digest="1")
+    shards = make_shards(tmp_path / "in", 2, 6)
+    totals = caption(server, shards[:1], tmp_path / "out", words=words)
+    assert totals.n_described == totals.summary()["n_described"] == 2
+    manifest = json.loads((tmp_path / "out/captions/s-000.json").read_text())
+    assert manifest["n_described"] == 2
+    assert caption(server, shards, tmp_path / "out", words=words).n_described == 4
+
+
+def test_the_same_server_at_another_address_finds_finished_shards(
+    server: Any, tmp_path: Path
+) -> None:
+    shards = make_shards(tmp_path / "in", 1, 6)
+    caption(server, shards, tmp_path / "out")
+    moved = MockServer(MockScript(), answers=stubborn)
+    with running(moved) as url:
+        moved.url = url  # type: ignore[attr-defined]
+        assert caption(moved, shards, tmp_path / "out").n_skipped == 1
+    assert (
+        moved.counts.n_requests == 0
+        and server.url not in (tmp_path / "out/captions/s-000.json").read_text()
+    )
 
 
 def test_an_empty_shard_has_no_rows(server: Any, tmp_path: Path) -> None:
@@ -198,6 +242,47 @@ def test_concurrency_stays_full_over_the_borders_of_shards(tmp_path: Path) -> No
         calm.url = url  # type: ignore[attr-defined]
         caption(calm, make_shards(tmp_path / "in", 64, 1), tmp_path / "out", sending=Options(16))
     assert calm.counts.max_in_flight == 16
+
+
+def test_another_shard_is_taken_only_when_it_is_needed(tmp_path: Path) -> None:
+    """Two in flight, sixteen photos: other workers may have the second shard meanwhile."""
+    calm = MockServer(MockScript(latency_s=0.02), answers=describe)
+    shards, out = make_shards(tmp_path / "in", 2, 16), tmp_path / "out"
+    answered: list[int] = []
+    take = ShardJob.__init__
+
+    def watched(job: ShardJob, path: Path, *rest: Any) -> None:
+        answered.append(calm.counts.n_requests)
+        take(job, path, *rest)
+
+    with running(calm) as url, pytest.MonkeyPatch.context() as patch:
+        calm.url = url  # type: ignore[attr-defined]
+        patch.setattr(ShardJob, "__init__", watched)
+        caption(calm, shards, out, sending=Options(2))
+    assert answered[0] == 0 and answered[1] >= 16 - 2 - 4
+
+
+def test_who_waits_for_others_says_so(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fieldmark.build.caption.run.WAITING_EVERY_S", 0.2)
+    monkeypatch.setattr("fieldmark.build.caption.run._POLL_S", 0.05)
+    shards, said = make_shards(tmp_path / "in", 2, 3), list[str]()
+    other = LeaseFolder(tmp_path / "out/work/leases")
+    held = other.claim("s-001")
+    assert held is not None
+
+    class Heard(Silent):
+        def say(self, text: str) -> None:
+            said.append(text)
+            if len(said) == 2:
+                other.give_up(held, is_done=False)
+
+    model = chat_model(f"chat/vllm/seer?base_url={server.url}")
+    options = CaptionOptions(sending=FAST)
+    caption_shards(shards, model, SpeciesWords(), tmp_path / "out", options, Heard())
+    line = rf"waiting for 1 of 2 shards \(s-001\): with process {os.getpid()} on \S+, last heard of"
+    assert len(said) == 2 and all(re.match(line, text) for text in said)
 
 
 def test_memory_holds_a_bounded_number_of_samples(tmp_path: Path, server: Any) -> None:
@@ -254,8 +339,7 @@ def test_errors_are_asked_again_on_request_and_alone(tmp_path: Path) -> None:
         assert rows(tmp_path / "out", "a")["reason"][4].startswith("request: ")
         failing.clear()
         n = server.counts.n_requests
-        assert caption(server, [shard], tmp_path / "out").n_skipped == 1
-        totals = caption(server, [shard], tmp_path / "out", retry_errors=True)
+        totals = caption(server, [shard], tmp_path / "out")
         assert totals.counts == {"ok": 9} and server.counts.n_requests == n + 1
 
 
@@ -276,6 +360,70 @@ def test_copies_hold_the_same_images_and_the_captions(server: Any, tmp_path: Pat
     assert digest(tmp_path / "copies/s-001.tar") == whole, "a copy that is missing is made"
     caption(server, shards, tmp_path / "out", materialize=tmp_path / "copies", tries=1)
     assert digest(tmp_path / "copies/s-001.tar") != whole, "other captions, another copy"
+
+
+def captions_of(tar: Path) -> list[str]:
+    with tarfile.open(tar) as archive:
+        members = [member for member in archive if member.name.endswith("caption.txt")]
+        return [archive.extractfile(member).read().decode() for member in members]  # type: ignore[union-attr]
+
+
+def test_a_copy_is_that_of_its_captions(server: Any, tmp_path: Path) -> None:
+    """Captions made anew without a copy, another run's copy in its place, a copy cut off."""
+    shards, copies = make_shards(tmp_path / "in", 1, 9), tmp_path / "copies"
+    caption(server, shards, tmp_path / "out", materialize=copies)
+    copy, whole = copies / "s-000.tar", digest(copies / "s-000.tar")
+    caption(server, shards, tmp_path / "out", tries=1)
+    caption(server, shards, tmp_path / "out", tries=1, materialize=copies)
+    assert len(captions_of(copy)) == 3, "starlings need two tries"
+    caption(server, shards, tmp_path / "other", materialize=copies)
+    assert digest(copy) == whole
+    caption(server, shards, tmp_path / "out", tries=1, materialize=copies)
+    assert len(captions_of(copy)) == 3
+    at, whole = copy.stat().st_mtime_ns, digest(copy)
+    caption(server, shards, tmp_path / "out", tries=1, materialize=copies)
+    assert copy.stat().st_mtime_ns == at, "a copy that fits is left alone"
+    copy.write_bytes(copy.read_bytes()[:-512])
+    caption(server, shards, tmp_path / "out", tries=1, materialize=copies)
+    assert digest(copy) == whole
+
+
+def test_a_shard_with_captions_inside_is_not_asked_about(server: Any, tmp_path: Path) -> None:
+    shards = make_shards(tmp_path / "in", 2, 6)
+    caption(server, shards[:1], tmp_path / "first", materialize=tmp_path / "in2")
+    n = server.counts.n_requests
+    mixed, out = [tmp_path / "in2/s-000.tar", shards[1]], tmp_path / "out"
+    for _ in range(2):
+        totals = caption(server, mixed, out, materialize=tmp_path / "copies")
+        assert totals.exit_code == 5 and totals.n_done == 1
+        assert "has a caption.txt in 4 samples already" in totals.refused["s-000"]
+        assert server.counts.n_requests <= 2 * n and not (out / "work/journal/s-000").exists()
+    assert caption(server, mixed[:1], out).counts["ok"] == 4, "without a copy it may be"
+    totals = caption(server, mixed, out, materialize=tmp_path / "copies")
+    assert list(totals.refused) == ["s-000"] and (tmp_path / "copies/s-001.tar").exists()
+
+
+def test_copies_that_cannot_be_are_refused_before_anything_is_asked(
+    server: Any, tmp_path: Path
+) -> None:
+    shards = make_shards(tmp_path / "in", 1, 3)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"holds the shard s-000\.tar itself"):
+        caption(server, shards, tmp_path / "out", materialize=tmp_path / "in")
+    with pytest.raises(StoreError, match="cannot be written"):
+        caption(server, shards, tmp_path / "out", materialize=tmp_path / "file")
+    assert server.counts.n_requests == 0
+
+
+def test_a_shard_that_cannot_be_written_leaves_the_others_going(
+    server: Any, tmp_path: Path
+) -> None:
+    shards, out = make_shards(tmp_path / "in", 3, 6), tmp_path / "out"
+    (out / "captions/s-001.parquet/in the way").mkdir(parents=True)
+    (tmp_path / "copies/s-002.tar/in the way").mkdir(parents=True)
+    totals = caption(server, shards, out, materialize=tmp_path / "copies")
+    assert totals.exit_code == 5 and totals.n_done == 1 and "s-000" not in totals.refused
+    assert all("cannot be written" in totals.refused[name] for name in ("s-001", "s-002"))
 
 
 def test_the_same_rows_give_the_same_bytes_with_any_number_of_threads(tmp_path: Path) -> None:
@@ -318,8 +466,8 @@ def test_names_of_shards_may_have_dots(server: Any, tmp_path: Path) -> None:
 def test_a_key_that_is_no_text_refuses_its_shard(server: Any, tmp_path: Path) -> None:
     samples = make_samples(2)
     samples[1] = ("\udcff", samples[1][1])
-    with pytest.raises(DataError, match="is no UTF-8 text"):
-        caption(server, [write_shard(tmp_path / "a.tar", samples)], tmp_path / "out")
+    totals = caption(server, [write_shard(tmp_path / "a.tar", samples)], tmp_path / "out")
+    assert "is no UTF-8 text" in totals.refused["a"]
 
 
 def test_what_a_killed_worker_left_is_cleared(server: Any, tmp_path: Path) -> None:
@@ -344,7 +492,14 @@ RAVEN = Taxon(("Animalia", "Chordata", "Aves", "", "", "Corvus", "corax"), "Comm
     [
         (0, {}),
         (4, {"words": SpeciesWords({RAVEN.key: "All black."}, digest="raven")}),
-        (12, {"words": SpeciesWords(examples={"Aves": ("A b c d e.",)}, digest="examples")}),
+        (
+            12,
+            {
+                "words": SpeciesWords(
+                    examples={"Aves": ("Parus major with a black head.",)}, digest="examples"
+                )
+            },
+        ),
         (0, {"words": SpeciesWords({"other": "Pink."}, digest="of a species that is not here")}),
         (12, {"temperature": 0.5}),
         (12, {"top_p": 0.5}),

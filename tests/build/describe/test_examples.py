@@ -6,10 +6,19 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.build.describe.examples import FEWEST, MOST, format_examples, score
+from fieldmark.build.caption import CaptionRules
+from fieldmark.build.describe.examples import (
+    FEWEST,
+    MOST,
+    MOST_WORDS,
+    caption_form,
+    format_examples,
+    score,
+)
 from fieldmark.build.describe.sentences import split_sentences
 
 GOOD = "The head is black with a white crown, the back is brown, and the tail is red and long."
+AS_CAPTION = "the head black with a white crown, the back brown, and the tail red and long."
 PLAIN = "The wings are rather long, with tips that reach well beyond the end of the body."
 
 
@@ -28,14 +37,14 @@ def examples(*rows: dict[str, Any], n: int = 3) -> dict[str, list[str]]:
 
 def test_the_best_sentence_with_its_name() -> None:
     text = f"{PLAIN} {GOOD} It is small."
-    assert examples(row("a", "F", text)) == {"Aves": [f"Genus spa: {GOOD}"]}
+    assert examples(row("a", "F", text)) == {"Aves": [f"Genus spa, {AS_CAPTION}"]}
 
 
 def test_other_families_first_then_the_rest() -> None:
     rows = [row(str(n), "F", f"{GOOD} {PLAIN}") for n in range(4)]
     rows.append(row("z", "G", f"{PLAIN} Its bill is short, strong and hooked."))
     chosen = examples(*rows)["Aves"]
-    assert len(chosen) == 3 and chosen[1] == f"Genus spz: {PLAIN}"
+    assert len(chosen) == 3 and chosen[1].startswith("Genus spz, the wings rather long, ")
     assert chosen == examples(*reversed(rows))["Aves"], "the order of rows decides nothing"
     assert len(set(chosen)) == 3
     twice = [row("a", "F", f"{GOOD} {PLAIN}"), row("a", "G", f"{GOOD} {PLAIN}")]
@@ -52,6 +61,25 @@ def test_what_is_no_example() -> None:
     fragment = row("a", "F", f"{GOOD} {PLAIN}")
     fragment["spans"] = [[4, len(GOOD)], [len(GOOD) + 5, len(GOOD) + 20]]
     assert examples(fragment) == {}
+
+
+def test_examples_have_the_form_of_captions() -> None:
+    assert caption_form("Aus albus", GOOD) == f"Aus albus, {AS_CAPTION}"
+    assert caption_form("Aus albus", "They have long legs.") == "Aus albus has long legs."
+    assert caption_form("Aus albus", "Leaves are opposite.") == "Aus albus, leaves opposite."
+    for sentence in (
+        "The back is brown and bears stripes.",
+        "The head, which is black, is round.",
+        "The legs are not red.",
+        "Hunters are fond of the black head.",
+        "The head is black" + ", and the back is red" * 6 + ".",
+    ):
+        assert caption_form("Aus albus", sentence) == ""
+
+
+def test_examples_pass_the_rules_of_captions() -> None:
+    name, text = "Genus spa", examples(row("a", "F", f"{PLAIN} {GOOD}"))["Aves"][0]
+    assert CaptionRules((name,), MOST_WORDS).check(text) == (text, (), "")
 
 
 def test_sentences_that_lean_on_others_come_last() -> None:

@@ -198,6 +198,13 @@ def test_a_file_that_is_no_index(tmp_path: Path, text: str) -> None:
 def test_shards_are_found_by_file_folder_and_range(tmp_path: Path, photo: bytes) -> None:
     paths = write_set(tmp_path, photo)
     assert find_shards([str(tmp_path / "a-{000..001}.tar"), str(tmp_path)]) == paths
+    for pattern in ("a-*.tar", "a-00?.tar", "*", "?-*1.tar"):
+        assert find_shards([str(tmp_path / pattern)]) == (paths[1:] if "1" in pattern else paths)
+    odd = write_shard(tmp_path / "[a]*.tar", whole(photo, "a"))
+    assert find_shards([str(odd)]) == [odd], "a name that is there is no pattern"
+    assert find_shards([str(tmp_path / "[a]?.t*")]) == [odd]
+    with pytest.raises(DataError, match=r"b-\*.tar  matches no .tar"):
+        find_shards([str(tmp_path / "b-*.tar")])
     with pytest.raises(DataError, match=r"a-007.tar  does not exist. Did you mean"):
         find_shards([str(tmp_path / "a-007.tar")])
     with pytest.raises(UsageError, match="is no shard"):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.build.caption.checks import CaptionRules, KnownNames
+from fieldmark.build.caption.copies import CaptionedCopy
 from fieldmark.build.caption.leases import ShardLease
 from fieldmark.build.caption.outcomes import (
     CaptionFiles,
@@ -24,7 +25,6 @@ from fieldmark.build.caption.prompt import CaptionPrompt, ask_again
 from fieldmark.build.shards import (
     MemberReader,
     SampleMember,
-    materialize,
     read_samples,
     sample_taxon,
 )
@@ -75,7 +75,7 @@ class ShardJob:
         self.path, self.name, self.lease = path, shard_name(path), lease
         self.files, self.rules, self.progress = files, rules, progress
         self.made_from: dict[str, Any] = {}
-        self.copy: Path | None = None
+        self.copy: CaptionedCopy | None = None
         """where a copy with captions goes; None = none is wanted"""
         self.n_read = 0
         self.is_read = False
@@ -102,9 +102,10 @@ class ShardJob:
         image = sample.image
         taxon = None if image is None else sample_taxon(sample, self._reader.read)
         if image is None or taxon is None:
-            lacks = "no_image" if image is None else "no_taxon"
+            lacks = "no_image" if image is None else NO_TAXON
             self._settle(number, CaptionRow(sample.key, "error", reason=lacks))
             return None
+        self.spool.n_described += bool(self.rules.prompt.words.description(taxon))
         messages = self.rules.prompt.messages(taxon, Picture(lambda: self._read(image)))
         return self._ask(CaptionAsk(self, number, sample.key, taxon), messages)
 
@@ -168,11 +169,9 @@ class ShardJob:
         captions = self.files.captions(self.name)
         digest = self.spool.write_parquet(captions, self.lease)
         self.lease.check()
-        if self.copy is not None:  # one that was made of other captions must not outlive them
-            self.copy.unlink(missing_ok=True)
         write_manifest(self.files.manifest(self.name), self.spool, self.made_from, digest)
         if self.copy is not None:
-            materialize(self.path, captions, self.copy)
+            self.copy.make(captions, expected["sha256"], digest)
 
     def drop(self) -> None:
         """Answers that still come are nobody's; the shard stays open, for some may be reading."""
@@ -184,6 +183,9 @@ class ShardJob:
         self.drop()
         self._samples.close()  # type: ignore[attr-defined]  # a generator
         self._reader.close()
+
+
+NO_TAXON = "no_taxon: expected json, scientific_name.txt, taxonomic_name.txt or sci.txt"
 
 
 def shard_name(path: Path) -> str:

@@ -8,8 +8,8 @@ two of them believe in their turn.
 
 The holder counts up in its file, through the descriptor it opened: should another have taken over,
 that harms nobody. Whether a holder is silent is judged by watching its counter with one's own
-monotonic clock: clocks of machines are never compared. On the holder's own machine its process is
-looked for instead, which needs no waiting.
+monotonic clock: clocks of machines are never compared. On the holder's own machine a process that
+is gone is known at once; one that is there may hang, so that its silence counts there too.
 https://man7.org/linux/man-pages/man2/open.2.html (O_EXCL)
 """
 
@@ -138,6 +138,15 @@ class LeaseFolder:
         newest = self._newest(name)
         return newest is None or not self._is_live(newest)
 
+    def holder(self, name: str) -> tuple[str, float]:
+        """Who has a shard, in words, and for how many seconds nothing was heard of it."""
+        newest = self._newest(name)
+        facts = None if newest is None else _read(newest)
+        if newest is None or facts is None:
+            return "a worker that is just beginning", 0.0
+        words = f"process {facts.get('pid')} on {facts.get('host')}"
+        return words, self._silence_s(newest, facts)
+
     def give_up(self, lease: ShardLease, is_done: bool) -> None:
         self._held.discard(lease)
         (lease.finish if is_done else lease.release)()
@@ -174,14 +183,18 @@ class LeaseFolder:
         if facts is not None:
             if facts.get("is_free"):
                 return False
-            if (lives := _process_lives(facts)) is not None:
-                return lives
+            if _process_lives(facts) is False:
+                return False
+        return self._silence_s(path, facts) < SILENCE_S
+
+    def _silence_s(self, path: Path, facts: dict[str, Any] | None) -> float:
+        """For how long its count has stood still, as seen from here."""
         count = None if facts is None else facts.get("count")
         seen, since = self._watched.get(path, (-1, 0.0))
         if count != seen:
             self._watched[path] = (count, self._now())
-            return True
-        return self._now() - since < SILENCE_S
+            return 0.0
+        return self._now() - since
 
 
 def _process_lives(facts: dict[str, Any]) -> bool | None:

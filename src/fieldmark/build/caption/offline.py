@@ -73,10 +73,11 @@ class OfflineModel:
 class Quarantine:
     """Requests that hung or killed an engine, by key; one line each, added by any worker."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_lifted: bool = False) -> None:
+        """Lifted, it tries again what it knows; what is still bad is added once more."""
         self.path = path
         self.reasons: dict[str, str] = {}
-        for line in path.read_bytes().splitlines() if path.is_file() else []:
+        for line in path.read_bytes().splitlines() if path.is_file() and not is_lifted else []:
             try:
                 entry = json.loads(line)
                 self.reasons[entry["key"]] = entry["reason"]

@@ -15,14 +15,15 @@ import json
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 import polars as pl
 
 from fieldmark.build.caption.leases import ShardLease
-from fieldmark.errors import DataError, StoreError
+from fieldmark.errors import DataError, RunsFailed, StoreError
 from fieldmark.files import part_of, sync_folder, write_file
 
 CaptionStatus = Literal["ok", "rejected", "error"]
@@ -52,6 +53,8 @@ class OutcomeSpool:
         self.counts: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         """`status kind` → how many; the kind of a reason is its first word"""
+        self.n_described = 0
+        """samples whose species has a description"""
         self._waiting: dict[int, CaptionRow] = {}
         self._next = 0
         self._keys = hashlib.sha256()
@@ -171,7 +174,11 @@ class CaptionFiles:
         for folder, pattern in (*parts, spools):
             for path in folder.iterdir() if folder.is_dir() else ():
                 if re.fullmatch(pattern, path.name):
-                    path.unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):
+                        path.unlink(missing_ok=True)
+
+    def copy_note(self, name: str) -> Path:
+        return self.folder / "work" / "copies" / f"{name}.json"
 
     @property
     def leases(self) -> Path:
@@ -210,6 +217,7 @@ def write_manifest(path: Path, spool: OutcomeSpool, made_from: dict[str, Any], d
         "made_from": made_from,
         "captions_sha256": digest,
         "counts": {status: spool.counts[status] for status in STATUSES},
+        "n_described": spool.n_described,
         "reasons": dict(sorted(spool.kinds.items())),
     }
     data = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
@@ -217,3 +225,53 @@ def write_manifest(path: Path, spool: OutcomeSpool, made_from: dict[str, Any], d
         write_file(path, data.encode(), is_durable=True)
     except DataError as error:
         raise StoreError(str(error)) from error
+
+
+# --- all shards ---
+
+
+@dataclass(slots=True)
+class CaptionTotals:
+    """What a run has come to."""
+
+    n_shards: int = 0
+    n_done: int = 0
+    """shards whose captions are complete, those included that are skipped"""
+    n_skipped: int = 0
+    """shards that were done before, or by other workers meanwhile"""
+    counts: Counter[str] = field(default_factory=Counter)
+    """status → samples, over all shards of the command"""
+    reasons: Counter[str] = field(default_factory=Counter)
+    n_described: int = 0
+    """samples whose species has a description"""
+    refused: dict[str, str] = field(default_factory=dict)
+    """shard → why it cannot be used, or not be written"""
+    stopped: str = ""
+    """why the run ended early"""
+    usd: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """5: a part failed, the rest was kept; rejected captions are no failure."""
+        if self.refused and not self.n_done:
+            return DataError.exit_code
+        return RunsFailed.exit_code if self.refused or self.counts["error"] else 0
+
+    def add(self, counts: Mapping[str, int], reasons: Mapping[str, int], n_described: int) -> None:
+        self.n_done += 1
+        self.counts.update(counts)
+        self.reasons.update(reasons)
+        self.n_described += n_described
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "n_shards": self.n_shards,
+            "n_done": self.n_done,
+            "n_skipped": self.n_skipped,
+            "counts": {status: self.counts[status] for status in STATUSES},
+            "reasons": dict(self.reasons.most_common()),
+            "n_described": self.n_described,
+            "refused": self.refused,
+            "stopped": self.stopped,
+            "usd": round(self.usd, 6),
+        }

@@ -9,13 +9,16 @@ and the photo does not show teaches a model nothing about photos.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.build.caption.checks import CaptionRules
+from fieldmark.build.caption.naming import listed_names
 from fieldmark.build.describe.sentences import split_sentences
 from fieldmark.build.taxa import Taxon, same_organism
 from fieldmark.chat import Message, Picture, Text, assistant, user
@@ -29,9 +32,10 @@ You are a biologist who writes captions for photos of organisms.
 Write one sentence of at most {max_words} words about the photo below.
 Name the species in the sentence, by its scientific name or by its common name, as they are given.
 Describe only what is visible in this photo: shape, colour, pattern, texture, posture.
+Tell at least one mark of the organism itself, not only where it is.
 Put the traits first that tell this species from similar ones.
 Leave out what a photo cannot show: range, measurements, voice, habits, names of other species.
-Leave out guesses, and do not speak of the photo itself.
+Leave out guesses, and do not speak of the photo itself, its light, focus or background.
 Answer with the sentence alone: no quotation marks, no markup, no line break."""
 EXAMPLES = "Examples of the style, for other species{of_class}; do not copy them:"
 GENERIC_EXAMPLES = (
@@ -39,6 +43,12 @@ GENERIC_EXAMPLES = (
     "Amanita muscaria showing a red convex cap with raised white warts and a ringed white stalk.",
     "Vanessa atalanta, dark wings spread, each forewing crossed by an orange-red band.",
 )
+SHORT_EXAMPLES = (
+    "Sturnus vulgaris, glossy black with pale spots.",
+    "Amanita muscaria with a red, white-warted cap.",
+    "Vanessa atalanta, dark wings crossed by orange bands.",
+)
+"""for captions of few words"""
 REFERENCE = (
     "Reference text, only to choose the right terms for traits that are visible in this photo; "
     "leave out whatever it says that the photo does not show:"
@@ -58,6 +68,8 @@ class SpeciesWords:
     """taxonomic class → captions as they should be"""
     digest: str = ""
     """changes when any of this does"""
+    generic: tuple[str, ...] = GENERIC_EXAMPLES
+    """for classes that have no examples"""
 
     def description(self, taxon: Taxon) -> str:
         """By all ranks; else by the name, where all taxa that it can mean have one description."""
@@ -69,7 +81,8 @@ class SpeciesWords:
 
     def names(self, taxon: Taxon) -> tuple[str, ...]:
         """All that a caption may call it: the scientific name, then common ones."""
-        every = (taxon.name, taxon.common_name, *self.common_names(taxon.name))
+        common = (taxon.common_name, *self.common_names(taxon.name))
+        every = (taxon.name, *(name for names in common for name in listed_names(names)))
         return tuple(dict.fromkeys(name for name in every if name))
 
     def common_names(self, name: str) -> list[str]:
@@ -77,7 +90,23 @@ class SpeciesWords:
         return [taxon.common_name for taxon, _ in self.by_name.get(name, ())]
 
     def examples_of(self, taxon: Taxon) -> tuple[str, ...]:
-        return self.examples.get(taxon.at("class")) or GENERIC_EXAMPLES
+        return self.examples.get(taxon.at("class")) or self.generic
+
+    def fit(self, max_words: int) -> SpeciesWords:
+        """Only examples that are captions by the run's own rules: models copy their form."""
+        by_class = {name: _captions(texts, max_words) for name, texts in self.examples.items()}
+        generic = _captions(GENERIC_EXAMPLES, max_words) or _captions(SHORT_EXAMPLES, max_words)
+        examples = {name: texts for name, texts in by_class.items() if texts}
+        return replace(self, examples=examples, generic=generic)
+
+
+_BINOMIAL = re.compile(r"\b[A-Z][a-z]+ (?:× ?)?[a-z][a-z-]+")
+
+
+def _captions(examples: Sequence[str], max_words: int) -> tuple[str, ...]:
+    """Those that the rules let through as they are."""
+    rules = ((text, CaptionRules(tuple(_BINOMIAL.findall(text)), max_words)) for text in examples)
+    return tuple(text for text, rule in rules if rule.check(text) == (text, (), ""))
 
 
 def read_words(folder: Path | None) -> SpeciesWords:
@@ -142,10 +171,14 @@ class CaptionPrompt:
     words: SpeciesWords
     max_words: int = MAX_WORDS
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", self.words.fit(self.max_words))
+
     @property
     def digest(self) -> str:
         """Changes when the wording does; what differs between photos is not in it."""
-        parts = (INSTRUCTION, EXAMPLES, *GENERIC_EXAMPLES, REFERENCE, AGAIN, _species_text("", ""))
+        generic = (*GENERIC_EXAMPLES, *SHORT_EXAMPLES)
+        parts = (INSTRUCTION, EXAMPLES, *generic, REFERENCE, AGAIN, _species_text(("A", "B", "C")))
         return draws.digest(*parts, EXCERPT_CHARS, self.max_words).hex()
 
     def messages(self, taxon: Taxon, picture: Picture) -> tuple[Message, ...]:
@@ -155,27 +188,23 @@ class CaptionPrompt:
     def _shared(self, taxon: Taxon) -> str:
         name = taxon.at("class")
         of_class = f" of the class {name}" if self.words.examples.get(name) else ""
-        lines = [
-            INSTRUCTION.format(max_words=self.max_words),
-            "",
-            EXAMPLES.format(of_class=of_class),
-            *(f"- {example}" for example in self.words.examples_of(taxon)),
-        ]
+        lines = [INSTRUCTION.format(max_words=self.max_words)]
+        if examples := self.words.examples_of(taxon):
+            lines += ["", EXAMPLES.format(of_class=of_class), *(f"- {text}" for text in examples)]
         return "\n".join(lines)
 
     def _species(self, taxon: Taxon) -> str:
-        name, *common = self.words.names(taxon)
-        text = _species_text(name, common[0] if common else "")
+        text = _species_text(self.words.names(taxon))
         description = excerpt(self.words.description(taxon))
         return f"{text}\n\n{REFERENCE}\n{description}" if description else text
 
 
-def _species_text(name: str, common: str) -> str:
-    lines = [f"Species: {name}"]
-    if common:
+def _species_text(names: Sequence[str]) -> str:
+    """The first name stands for the species: the common one where there is no other."""
+    lines = [f"Species: {names[0]}"]
+    if common := ", ".join(names[1:]):
         lines.append(f"Common name: {common}")
-    which = f"{name} or {common}" if common else name
-    return "\n".join([*lines, f"Name it in the sentence as: {which}"])
+    return "\n".join([*lines, f"Name it in the sentence as: {' or '.join(names)}"])
 
 
 def ask_again(messages: Sequence[Message], text: str, problem: str) -> tuple[Message, ...]:

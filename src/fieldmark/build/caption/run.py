@@ -8,107 +8,68 @@ from the same input, words, prompt, rules, model and sampling settings.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fieldmark.build.caption.checks import RULES_VERSION, KnownNames
+from fieldmark.build.caption.copies import CaptionedCopy
 from fieldmark.build.caption.job import (
     AskingRules,
     CaptionAsk,
     ShardJob,
     ShardJournals,
-    shard_name,
 )
 from fieldmark.build.caption.leases import LeaseFolder
 from fieldmark.build.caption.offline import OfflineConnection, OfflineModel, Quarantine
-from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, finished
-from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
-from fieldmark.build.shards import materialize, shard_index
+from fieldmark.build.caption.outcomes import CaptionFiles, CaptionTotals, finished
+from fieldmark.build.caption.plan import (
+    CaptionOptions,
+    check_copies,
+    shard_facts,
+    shards_by_name,
+)
+from fieldmark.build.caption.prompt import CaptionPrompt, SpeciesWords
+from fieldmark.build.shards.materialize import EXTENSION
 from fieldmark.chat import (
     Answer,
-    AnswerSettings,
-    Budget,
     ChatModel,
     LocalConnection,
     LocalModel,
     ModelConnection,
-    Options,
     Request,
     open_connection,
 )
 from fieldmark.chat.journal import settings_facts
-from fieldmark.data import stamp
+from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency
 from fieldmark.errors import (
     ClaimLost,
     DataError,
+    FieldmarkError,
     ModelError,
-    RunsFailed,
     StoreError,
-    UsageError,
 )
-from fieldmark.files import write_file
 from fieldmark.progress import Progress, Silent
 
-ROOM, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 128, 1024, 16_384
-"""tokens of an answer: a sentence; of a model that may think first; of one that does"""
-TRIES = 3
 MOST_WAITING = 5_000
 """rows that may wait in memory for an earlier one before asking pauses"""
 _IN_A_ROW = 15
 """requests that failed one after the other: the endpoint is down, not the photos bad"""
 _LEASE_EVERY_S, _POLL_S = 5.0, 1.0
+WAITING_EVERY_S = 30.0
+"""a worker that waits for others says so this often"""
+_SPARE, _SOON_S, _IDLE_S = 4, 0.01, 1.0
+"""requests beyond those that may be in flight, before another shard is taken; when to look again"""
+_UNWRITTEN_IN_A_ROW = 2
+"""shards that could not be written one after the other: it is the disk, not one file"""
+FAILED_REQUEST = "error request"
 _NEVER = 10**12
-
-
-@dataclass(frozen=True, slots=True)
-class CaptionOptions:
-    """How captions are asked for."""
-
-    max_words: int = MAX_WORDS
-    tries: int = TRIES
-    """answers per photo, the first included"""
-    temperature: float = 0.0
-    top_p: float | None = None
-    max_output: int | None = None
-    """tokens of an answer; None = by the model"""
-    sending: Options = Options()
-    budget: Budget = field(default_factory=Budget)
-    materialize: Path | None = None
-    """folder for copies of the shards with a caption.txt in each sample"""
-    retry_errors: bool = False
-    """shards with errors are done again; only what failed is asked"""
-
-
-@dataclass(slots=True)
-class CaptionTotals:
-    """What a run has come to."""
-
-    n_shards: int = 0
-    n_skipped: int = 0
-    """shards that were done before, or by other workers meanwhile"""
-    counts: Counter[str] = field(default_factory=Counter)
-    """status → samples, over all shards of the command"""
-    reasons: Counter[str] = field(default_factory=Counter)
-    refused: dict[str, str] = field(default_factory=dict)
-    """shard → why it cannot be used"""
-    usd: float = 0.0
-
-    def summary(self) -> dict[str, Any]:
-        return {
-            "n_shards": self.n_shards,
-            "n_skipped": self.n_skipped,
-            "counts": {status: self.counts[status] for status in STATUSES},
-            "reasons": dict(self.reasons.most_common()),
-            "refused": self.refused,
-            "usd": round(self.usd, 6),
-        }
 
 
 def caption_shards(
@@ -121,31 +82,9 @@ def caption_shards(
 ) -> CaptionTotals:
     """Captions for every sample of every shard, under `out`; the same call again goes on.
 
-    RunsFailed when some shards cannot be used (the others are done), DataError when none can.
+    Shards that cannot be used are in `CaptionTotals.refused`; the others are done.
     """
-    own, tell = options or CaptionOptions(), progress or Silent()
-    run = CaptionRun(_by_name(shards), model, words, CaptionFiles(out), own, tell)
-    totals = run.carry_out()
-    if totals.refused:
-        kind = DataError if len(totals.refused) == len(shards) else RunsFailed
-        raise kind("\n".join(totals.refused.values()))
-    return totals
-
-
-def _by_name(shards: Sequence[Path]) -> dict[str, Path]:
-    """Names of outputs are those of the shards, which must therefore differ."""
-    names: dict[str, Path] = {}
-    for path in shards:
-        name = shard_name(path)
-        if name in names and names[name] != path:
-            raise UsageError(
-                f"{path}  has the name of {names[name]}, and so would its captions: "
-                "give each a command and an --out of its own."
-            )
-        if not path.is_file():
-            raise DataError(f"{path}  does not exist: expected a webdataset shard (.tar).")
-        names[name] = path
-    return names
+    return CaptionRun(shards, model, words, out, options, progress).carry_out()
 
 
 class CaptionRun:
@@ -153,22 +92,24 @@ class CaptionRun:
 
     def __init__(
         self,
-        shards: dict[str, Path],
+        shards: Sequence[Path],
         model: ChatModel | LocalModel | OfflineModel,
         words: SpeciesWords,
-        files: CaptionFiles,
-        options: CaptionOptions,
-        progress: Progress,
+        out: Path,
+        options: CaptionOptions | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        self.shards, self.model, self.files = shards, model, files
-        self.options, self.progress = options, progress
-        prompt = CaptionPrompt(words, options.max_words)
+        self.shards, self.model, self.files = shards_by_name(shards), model, CaptionFiles(out)
+        self.options, self.progress = options or CaptionOptions(), progress or Silent()
+        prompt = CaptionPrompt(words, self.options.max_words)
         known = KnownNames.of({name: words.common_names(name) for name in words.by_name})
-        self.rules = AskingRules(prompt, self._settings(), options.tries, known)
-        self.totals = CaptionTotals(n_shards=len(shards))
-        self._left = dict(shards)
+        self.rules = AskingRules(
+            prompt, self.options.answer_settings(model.card), self.options.tries, known
+        )
+        self.totals = CaptionTotals(n_shards=len(self.shards))
+        self._left = dict(self.shards)
         self._journals = ShardJournals()
-        self._leases = LeaseFolder(files.leases)
+        self._leases = LeaseFolder(self.files.leases)
         self._again: deque[Request] = deque()
         self._job: ShardJob | None = None
         self._open: set[ShardJob] = set()
@@ -178,83 +119,140 @@ class CaptionRun:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="look-ahead")
         self._ahead: dict[str, Future[dict[str, Any]]] = {}
         self._has_started = False
-        self._failed_in_a_row = 0
-        self._lease_seen = 0.0
-
-    def _settings(self) -> AnswerSettings:
-        card, own = self.model.card, self.options
-        room = ROOM_TO_THINK if card.thinks else ROOM if card.is_known else ROOM_OF_UNKNOWN
-        room = own.max_output or min(room, card.max_output or room)
-        return AnswerSettings(own.temperature, own.top_p, max_output_tokens=room)
+        self._failed_in_a_row = self._unwritten_in_a_row = 0
+        self._n_asked = 0
+        """requests whose answer is still to come"""
+        self._lease_seen = self._said_at = time.monotonic()
 
     def carry_out(self) -> CaptionTotals:
         try:
+            check_copies(self.shards, self.options.materialize)
             with self._leases, self._line() as line:
-                while True:
-                    tally = _result_of(line.steps(self, self._hear))
-                    self.totals.usd += tally.usd
-                    if tally.stopped:
-                        raise ModelError(
-                            f"{tally.stopped}: finished captions are kept; the same command with a "
-                            "higher limit continues from there."
-                        )
-                    self._collect(wait=True)
-                    if self._job is None and not self._again and not self._left:
-                        return self.totals
-                    if self._job is None and not self._again:
-                        time.sleep(_POLL_S)  # the rest is in the hands of other workers
+                try:
+                    self._ask_all(line)
+                finally:  # shards that are complete count, whatever ended the run
+                    with contextlib.suppress(FieldmarkError):
+                        self._collect(wait=True)
+        except FieldmarkError as error:
+            self.totals.stopped = str(error)
+            raise
         finally:
             self._writer.shutdown()
             self._reader.shutdown(cancel_futures=True)
             for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
+        return self.totals
+
+    def _ask_all(self, line: ModelConnection | LocalConnection | OfflineConnection) -> None:
+        while True:
+            self._n_asked = 0
+            tally = _result_of(self._steps(line))
+            self.totals.usd += tally.usd
+            if tally.stopped:
+                raise ModelError(
+                    f"{tally.stopped}: finished captions are kept; the same command with a higher "
+                    "limit continues from there."
+                )
+            self._collect(wait=True)
+            if self._job is None and not self._again:
+                if not self._left:
+                    return
+                self._say_who_has_the_rest()
+                time.sleep(_POLL_S)
 
     def _line(self) -> ModelConnection | LocalConnection | OfflineConnection:
         if isinstance(self.model, OfflineModel):
-            quarantine = Quarantine(self.files.quarantine)
+            quarantine = Quarantine(self.files.quarantine, self.options.retry_errors)
             return OfflineConnection(self.model, self._journals, quarantine)
         # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
         own = self.options.sending
         sending = replace(own, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
         return open_connection(self.model, sending, self._journals, self.options.budget)
 
+    def _say_who_has_the_rest(self) -> None:
+        if time.monotonic() - self._said_at < WAITING_EVERY_S:
+            return
+        self._said_at = time.monotonic()
+        by_holder: dict[str, list[tuple[str, float]]] = {}
+        for name in self._left:
+            who, silent_s = self._leases.holder(name)
+            by_holder.setdefault(who, []).append((name, silent_s))
+        for who, shards in by_holder.items():
+            names = ", ".join(name for name, _ in shards[:3]) + (", …" if len(shards) > 3 else "")
+            self.progress.say(
+                f"waiting for {len(shards):,} of {len(self.shards):,} shards ({names}): with "
+                f"{who}, last heard of {min(silent_s for _, silent_s in shards):.0f} s ago"
+            )
+
     # --- requests ---
+
+    def _steps(self, line: ModelConnection | LocalConnection | OfflineConnection) -> Any:
+        if isinstance(line, ModelConnection) and not self.options.sending.batch:
+            return line.steps(self._as_needed(line), self._hear)
+        return line.steps(self, self._hear)
+
+    async def _as_needed(self, line: ModelConnection) -> AsyncIterator[Request]:
+        """A sender asks for more than it sends: other workers may do the next shard sooner.
+
+        It may also be stopping: then nothing is in flight, and no answer will come.
+        """
+        limits = line.sender.concurrency
+        while True:
+            if (request := self._at_hand()) is None:
+                await self._until_needed(limits)
+                request = next(self, None)
+            if request is None:
+                return
+            self._n_asked += 1
+            yield request
+
+    async def _until_needed(self, limits: AdaptiveConcurrency) -> None:
+        idle_s = 0.0
+        while idle_s < _IDLE_S and self._n_asked >= limits.limit + _SPARE and not self._again:
+            await asyncio.sleep(_SOON_S)
+            idle_s = 0.0 if limits.in_flight else idle_s + _SOON_S
 
     def __iter__(self) -> Iterator[Request]:
         return self
 
     def __next__(self) -> Request:
-        """Captions that are asked for again go first, so that shards are finished in their turn.
-
-        Ends when there is nothing to ask just now; asked once more, it may go on.
-        """
-        while True:
-            if self._again:
-                request = self._again.popleft()
-                if request.info.job.is_dropped:
-                    continue
-                return request
+        """Ends when there is nothing to ask just now; asked once more, it may go on."""
+        while (request := self._at_hand()) is None:
             if self._job is None:
                 self._collect(wait=False)
                 self._job = self._next_job()
-            job = self._job
-            if job is None or job.spool.n_waiting > MOST_WAITING:
+            elif self._job.spool.n_waiting > MOST_WAITING:
                 raise StopIteration
+            if self._job is None:
+                raise StopIteration
+        return request
+
+    def _at_hand(self) -> Request | None:
+        """The next request of the shards that are taken; None = there is none just now.
+
+        Captions that are asked for again go first, so that shards are finished in their turn.
+        """
+        while self._again:
+            request = self._again.popleft()
+            if not request.info.job.is_dropped:
+                return request
+        while (job := self._job) is not None and job.spool.n_waiting <= MOST_WAITING:
             if not self._is_still_ours(job):
-                continue
+                break
             try:
                 coming = job.next_request()
             except StoreError:
                 raise
             except DataError as error:  # damage: no part of a shard stands for all of it
                 self._drop(job, str(error))
-                continue
+                break
             if coming is not None:
                 return coming
             if job.is_read:
                 self._job = None
                 self._finish_if_settled(job)
+        return None
 
     def _is_still_ours(self, job: ShardJob) -> bool:
         now = time.monotonic()
@@ -278,8 +276,15 @@ class CaptionRun:
             if lease is None:
                 continue
             try:
-                self.files.clear(name, self._copy(name))
-                made_from = self._made_from(name, path)
+                copy = self._copy(name)
+                self.files.clear(name, None if copy is None else copy.path)
+                facts = self._facts(name, path)
+                made_from = self._made_from(facts)
+                if copy is not None and (n := facts["n_captions"]):
+                    raise DataError(
+                        f"{path}  has a {EXTENSION} in {n:,} samples already, and a copy cannot "
+                        "have two: caption what it was made from, or leave --materialize out."
+                    )
                 if self._is_done(name, made_from):
                     self._leases.give_up(lease, is_done=True)
                     continue
@@ -290,27 +295,31 @@ class CaptionRun:
                 self._leases.give_up(lease, is_done=False)
                 self._refuse(name, str(error))
                 continue
-            job.made_from, job.copy = made_from, self._copy(name)
+            job.made_from, job.copy = made_from, copy
             self._journals.open_shard(name, self.files.journal(name))
             self._open.add(job)
-            self._lease_seen = time.monotonic()
+            self._lease_seen = self._said_at = time.monotonic()
             self._start_progress(job)
             self._look_ahead()
             return job
         return None
 
-    def _copy(self, name: str) -> Path | None:
-        folder = self.options.materialize
-        return None if folder is None else folder / f"{name}.tar"
+    def _copy(self, name: str) -> CaptionedCopy | None:
+        if (folder := self.options.materialize) is None:
+            return None
+        path = folder / f"{name}.tar"
+        return CaptionedCopy(self.shards[name], path, self.files.copy_note(name))
 
     def _is_done(self, name: str, made_from: dict[str, Any]) -> bool:
         manifest = finished(self.files, name, made_from)
-        if manifest is None or (self.options.retry_errors and manifest["counts"]["error"]):
+        if manifest is None or manifest["reasons"].get(FAILED_REQUEST):
+            return False  # an endpoint that was down is no outcome
+        if self.options.retry_errors and manifest["counts"]["error"]:
             return False
-        if (copy := self._copy(name)) is not None and not copy.exists():
-            materialize(self.shards[name], self.files.captions(name), copy)
-        self.totals.counts.update(manifest["counts"])
-        self.totals.reasons.update(manifest["reasons"])
+        hashes = made_from["input"]["sha256"], manifest["captions_sha256"]
+        if (copy := self._copy(name)) is not None and not copy.is_of(*hashes):
+            copy.make(self.files.captions(name), *hashes)
+        self.totals.add(manifest["counts"], manifest["reasons"], manifest.get("n_described", 0))
         self.totals.n_skipped += 1
         del self._left[name]
         return True
@@ -332,13 +341,15 @@ class CaptionRun:
             path, memory = self._left[name], self.files.index(name)
             self._ahead = {name: self._reader.submit(shard_facts, path, memory)}
 
-    def _made_from(self, name: str, path: Path) -> dict[str, Any]:
+    def _made_from(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Where a server is reached decides nothing: the one of tomorrow has another address."""
+        address = {key: fact for key, fact in self.model.address.items() if key != "base_url"}
         return {
-            "input": self._facts(name, path),
+            "input": {key: fact for key, fact in facts.items() if key != "n_captions"},
             "words": self.rules.prompt.words.digest,
             "prompt": self.rules.prompt.digest,
             "rules": {"version": RULES_VERSION, "tries": self.options.tries},
-            "model": dict(self.model.address),
+            "model": address,
             "sampling": settings_facts(self.model.settings(self.rules.settings)),
         }
 
@@ -351,6 +362,7 @@ class CaptionRun:
 
     def _hear(self, request: Request, answer: Answer) -> bool:
         ask: CaptionAsk = request.info
+        self._n_asked -= 1
         if not ask.job.is_dropped:
             self._count_failures(answer)
             again = ask.job.hear(request, answer)
@@ -393,19 +405,24 @@ class CaptionRun:
                 self.progress.say(str(error))
                 self._drop(job, "")
                 continue
-            except StoreError:
-                if job.lease.is_held:
-                    raise
-                self._drop(job, "")  # another worker has cleared up after this one
-                continue
             except DataError as error:
-                self._drop(job, str(error))
+                self._drop(job, self._why_unwritten(job, error))
                 continue
-            self.totals.counts.update(job.spool.counts)
-            self.totals.reasons.update(job.spool.kinds)
+            self._unwritten_in_a_row = 0
+            self.totals.add(job.spool.counts, job.spool.kinds, job.spool.n_described)
             del self._left[job.name]
             job.close()
             self._forget(job)
+
+    def _why_unwritten(self, job: ShardJob, error: DataError) -> str:
+        """Nothing where another worker has cleared up after this one; a full disk ends the run."""
+        if isinstance(error, StoreError):
+            if not job.lease.is_held:
+                return ""
+            self._unwritten_in_a_row += 1
+            if self._unwritten_in_a_row >= _UNWRITTEN_IN_A_ROW:
+                raise error
+        return str(error)
 
     def _drop(self, job: ShardJob, reason: str) -> None:
         """Writes nothing for a shard; with a reason, it is left alone from now on."""
@@ -419,8 +436,7 @@ class CaptionRun:
 
     def _refuse(self, name: str, reason: str) -> None:
         self.totals.refused[name] = reason
-        del self._left[name]
-        self.progress.say(f"left out: {reason}")
+        self._left.pop(name, None)
 
     def _forget(self, job: ShardJob) -> None:
         self._journals.close_shard(job.name)
@@ -434,24 +450,3 @@ def _result_of(steps: Any) -> Any:
             next(steps)
         except StopIteration as end:
             return end.value
-
-
-def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
-    """What a shard holds; read anew unless its file is untouched since it was read last."""
-    mark, is_settled = stamp(path)
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        known = json.loads(memory.read_bytes())
-        if known["stamp"] == mark.hex():
-            return dict(known["facts"])
-    index = shard_index(path)
-    facts = {
-        "sha256": index.sha256,
-        "n_bytes": index.n_bytes,
-        "n_samples": index.n_samples,
-        "keys_sha256": index.keys_sha256,
-    }
-    if is_settled:
-        note = {"stamp": mark.hex(), "facts": facts}
-        with contextlib.suppress(DataError):  # only remembered to save time
-            write_file(memory, json.dumps(note).encode())
-    return facts

@@ -1,7 +1,8 @@
 """Few-shot examples per taxonomic class: which sentences show how its organisms are described?
 
 A caption is one sentence that names its species and some of its marks; so an example is a name and
-one sentence of a description, word for word. Of every class the best few are taken: sentences that
+what one sentence of a description says, in the form of a caption: "The head is black." of Aus albus
+gives "Aus albus, the head black." Of every class the best few are taken: sentences that
 name several parts and colours, neither short nor long, each of another family while there are
 families left. The choice depends on the descriptions alone, not on their order.
 """
@@ -16,11 +17,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.build.describe.lexicon import group_of
+from fieldmark.build.describe.lexicon import group_of, word_set
 
 FEWEST, MOST = 50, 150
 """characters of a sentence that can be an example"""
 _IDEAL = 110
+MOST_WORDS = 20
+"""of an example, its name included: as many as captions have"""
 _LEAST_KEPT = 2
 """sentences of a description that can be trusted with an example"""
 _RICH = {"part": 4, "colour": 3, "pattern": 2, "shape": 2}
@@ -34,6 +37,20 @@ _WEAK = re.compile(
     re.IGNORECASE,
 )
 """words that lean on a sentence before, compare, or speak of other individuals"""
+_WHOLE = re.compile(
+    r"(?:it|they|(?:the|this) (?:species|plant|bird|animal|fish|insect|tree|shrub|adult))"
+    r" (is|are|has|have) ",
+    re.IGNORECASE,
+)
+"""the organism is the subject: its name can stand there"""
+_VERBS = {"is": "is", "are": "is", "has": "has", "have": "has"}
+_LINK = re.compile(r" (is|are|has|have) ")
+_INNER = re.compile(
+    r"\b(?:which|that|who|it|they|there|this|these|not) (?:is|are|has|have)\b| not "
+)
+"""clauses that need their verb"""
+_STARTS = word_set("the its their both all")
+_OTHER_VERBS = word_set("bear lack show appear look carry form cover extend become turn")
 _TEXTS = pl.List(pl.String)
 
 
@@ -67,16 +84,45 @@ def best_example(row: dict[str, object]) -> FormatExample | None:
     name = f"{row['genus'] or ''} {row['species'] or ''}".strip()
     if len(spans) < _LEAST_KEPT or not name:
         return None
-    sentences = _sentences(str(row["text"] or ""), spans)
     family = str(row["family"] or row["key"])
     options = [
-        FormatExample(
-            f"{name}: {sentence}", family, score(sentence), draws.digest(row["key"], sentence)
-        )
-        for sentence in sentences
-        if score(sentence) > 0
+        FormatExample(text, family, score(sentence), draws.digest(row["key"], sentence))
+        for sentence in _sentences(str(row["text"] or ""), spans)
+        if score(sentence) > 0 and (text := caption_form(name, sentence))
     ]
     return max(options, key=_rank, default=None)
+
+
+def caption_form(name: str, sentence: str) -> str:
+    """What a sentence says of a species as a caption with its name; "" = it cannot be said so.
+
+    >>> caption_form("Aus albus", "The head is black and the wings have white tips.")
+    'Aus albus, the head black and the wings with white tips.'
+    >>> caption_form("Aus albus", "It has a black head.")
+    'Aus albus has a black head.'
+    """
+    if match := _WHOLE.match(sentence):
+        text = f"{name} {_VERBS[match[1]]} {sentence[match.end() :]}"
+    elif bare := _without_verbs(sentence):
+        text = f"{name}, {bare}"
+    else:
+        return ""
+    return text if len(text.split()) <= MOST_WORDS else ""
+
+
+def _without_verbs(sentence: str) -> str:
+    """ "The head is black" as "the head black"; "" = other verbs hold the sentence."""
+    first = sentence.partition(" ")[0].lower()
+    words = _WORD.findall(sentence.lower())
+    has_verb = any(
+        word in _OTHER_VERBS
+        or (word.endswith("s") and group_of(word) in ("arrange", "behaviour", "look"))
+        for word in words
+    )
+    if has_verb or _INNER.search(sentence) or not (first in _STARTS or group_of(first) == "part"):
+        return ""
+    bare = _LINK.sub(lambda link: " with " if link[1].startswith("ha") else " ", sentence)
+    return bare[:1].lower() + bare[1:] if bare != sentence else ""
 
 
 def _sentences(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[str]:

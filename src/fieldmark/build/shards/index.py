@@ -15,6 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from glob import iglob
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,16 @@ def survey(
 
 
 def find_shards(words: Sequence[str]) -> list[Path]:
-    """The tar files that words name: files, folders of them, `a-{000..099}.tar`; each once."""
+    """The tar files that words name: files, folders of them, patterns; each once.
+
+    Patterns are `a-{000..099}.tar`, `*` and `?`, for those that a shell has left as they are.
+    """
     paths: dict[Path, None] = {}
     for name in (name for word in words for name in expand_ranges(word)):
         path = Path(name).expanduser()
-        if path.is_dir():
+        if set(name) & set("*?") and not path.exists():
+            paths.update(dict.fromkeys(_matching(path)))
+        elif path.is_dir():
             inside = [child for child in sorted(path.iterdir()) if _is_shard(child)]
             if not inside:
                 raise DataError(f"{name}  holds no {', '.join(SHARD_SUFFIXES)} files.")
@@ -120,6 +126,14 @@ def find_shards(words: Sequence[str]) -> list[Path]:
     if not paths:
         raise UsageError("no shards: give tar files, or folders that hold them.")
     return list(paths)
+
+
+def _matching(pattern: Path) -> list[Path]:
+    names = iglob(str(pattern).replace("[", "[[]"))  # noqa: PTH207 - `..` and `/` may come first
+    shards = sorted(path for path in map(Path, names) if _is_shard(path) and path.is_file())
+    if not shards:
+        raise DataError(f"{pattern}  matches no {', '.join(SHARD_SUFFIXES)} files.")
+    return shards
 
 
 def _is_shard(path: Path) -> bool:

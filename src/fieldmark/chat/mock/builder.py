@@ -34,7 +34,7 @@ _PARTS = (
 _LOOK = re.compile(rf"\b(?:{_COLOURS}|{_PARTS})\b", re.IGNORECASE)
 _MARK = re.compile(rf"\b(?:{_COLOURS}|long|short|broad|round|pointed) (?:{_PARTS})\b", re.I)
 _INVENTED = "The wings shimmer in seven colours."
-_PLAIN = ("seen from the side", "turned to one side", "standing free of its surroundings")
+_PLAIN = ("with a slender outline", "with a rounded outline", "with an upright outline")
 
 
 def may_be_builder(settings: Mapping[str, Any], data: bytes) -> bool:
