@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -165,3 +167,11 @@ def test_tests_use_private_modules_of_their_own_package_only() -> None:
                 if is_private and package != own:
                     hits.append(f"{path.relative_to(TESTS)}:{node.lineno} {node.module}")
     assert hits == []
+
+
+def test_every_folder_of_tests_is_collected() -> None:
+    """pytest's own list of folders to pass over has "build" in it."""
+    settings = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())
+    patterns = settings["tool"]["pytest"]["ini_options"]["norecursedirs"]
+    folders = {path.parent.name for path in TESTS.rglob("test_*.py")}
+    assert not [name for name in folders for pattern in patterns if fnmatch(name, pattern)]
