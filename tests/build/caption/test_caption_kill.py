@@ -89,7 +89,7 @@ def server(serving: tuple[MockServer, str], calm: dict[str, str]) -> tuple[MockS
 def check_rows(out: Path) -> None:
     table = pl.read_parquet(out / "captions/*.parquet")
     assert table.height == table.select("shard", "key").n_unique() == N_SHARDS * N
-    left = [*(out / "work/leases").iterdir(), *(out / "work/spool").iterdir()]
+    left = [*(out / "state/leases").iterdir(), *(out / "state/spool").iterdir()]
     assert not left, "neither leases nor spools are left"
 
 

@@ -100,7 +100,7 @@ def test_an_engine_that_never_works_ends_the_run(tmp_path: Path) -> None:
         caption(engine_model({b"": "no start"}, tmp_path / "log"), [shard], tmp_path / "out")
     with pytest.raises(ModelError, match="was lost 13 times in a row, the last time it raised"):
         caption(engine_model(poison, tmp_path / "log"), [shard], tmp_path / "out")
-    assert not (tmp_path / "out/work/quarantine.jsonl").exists(), "no photo is to blame"
+    assert not (tmp_path / "out/state/quarantine.jsonl").exists(), "no photo is to blame"
 
 
 def test_a_hung_engine_is_killed_with_its_children(tmp_path: Path) -> None:

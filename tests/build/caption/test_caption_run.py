@@ -220,18 +220,18 @@ def test_a_full_disk_is_one_line(tmp_path: Path, server: Any, monkeypatch: Any) 
             caption(server, shards, tmp_path / "out")
     line = r"\S+/s-00\d\.parquet  cannot be written: No space left on device\."
     assert re.fullmatch(line, str(caught.value))
-    assert not list((tmp_path / "out/work/spool").iterdir())
+    assert not list((tmp_path / "out/state/spool").iterdir())
     n = server.counts.n_requests
     caption(server, shards, tmp_path / "out")
     assert server.counts.n_requests <= n + 2 * 9 * 3 and rows(tmp_path / "out", "s-001").height == 9
 
 
 def test_a_journal_that_cannot_be_written_ends_the_run(tmp_path: Path, server: Any) -> None:
-    (tmp_path / "out/work").mkdir(parents=True)
-    (tmp_path / "out/work/journal").write_text("a file where a folder should be")
+    (tmp_path / "out/state").mkdir(parents=True)
+    (tmp_path / "out/state/journal").write_text("a file where a folder should be")
     with pytest.raises(StoreError, match="journal"):
         caption(server, make_shards(tmp_path / "in", 1, 3), tmp_path / "out")
-    (tmp_path / "out/work/journal").unlink()
+    (tmp_path / "out/state/journal").unlink()
     assert caption(server, [tmp_path / "in/s-000.tar"], tmp_path / "out").counts["ok"] == 2
 
 
@@ -268,7 +268,7 @@ def test_who_waits_for_others_says_so(
     monkeypatch.setattr("fieldmark.build.caption.run.WAITING_EVERY_S", 0.2)
     monkeypatch.setattr("fieldmark.build.caption.run._POLL_S", 0.05)
     shards, said = make_shards(tmp_path / "in", 2, 3), list[str]()
-    other = LeaseFolder(tmp_path / "out/work/leases")
+    other = LeaseFolder(tmp_path / "out/state/leases")
     held = other.claim("s-001")
     assert held is not None
 
@@ -397,7 +397,7 @@ def test_a_shard_with_captions_inside_is_not_asked_about(server: Any, tmp_path: 
         totals = caption(server, mixed, out, materialize=tmp_path / "copies")
         assert totals.exit_code == 5 and totals.n_done == 1
         assert "has a caption.txt in 4 samples already" in totals.refused["s-000"]
-        assert server.counts.n_requests <= 2 * n and not (out / "work/journal/s-000").exists()
+        assert server.counts.n_requests <= 2 * n and not (out / "state/journal/s-000").exists()
     assert caption(server, mixed[:1], out).counts["ok"] == 4, "without a copy it may be"
     totals = caption(server, mixed, out, materialize=tmp_path / "copies")
     assert list(totals.refused) == ["s-000"] and (tmp_path / "copies/s-001.tar").exists()
@@ -474,9 +474,9 @@ def test_what_a_killed_worker_left_is_cleared(server: Any, tmp_path: Path) -> No
     shard, out = write_shard(tmp_path / "a.tar", make_samples(3)), tmp_path / "out"
     left = [
         out / "captions/.a.parquet.123.part", out / "captions/.a.json.123.part",
-        out / "work/spool/a.0123abcd.jsonl", tmp_path / "copies/.a.tar.77.part",
+        out / "state/spool/a.0123abcd.jsonl", tmp_path / "copies/.a.tar.77.part",
     ]  # fmt: skip
-    others = [out / "captions/.a.1.parquet.123.part", out / "work/spool/a.1.0123abcd.jsonl"]
+    others = [out / "captions/.a.1.parquet.123.part", out / "state/spool/a.1.0123abcd.jsonl"]
     for path in left + others:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")

@@ -158,13 +158,13 @@ class CaptionFiles:
 
     def journal(self, name: str) -> Path:
         """Answers that were paid for; may be deleted when the shard is done."""
-        return self.folder / "work" / "journal" / name
+        return self.folder / "state" / "journal" / name
 
     def spool(self, name: str) -> Path:
-        return self.folder / "work" / "spool" / f"{name}.{os.urandom(4).hex()}.jsonl"
+        return self.folder / "state" / "spool" / f"{name}.{os.urandom(4).hex()}.jsonl"
 
     def index(self, name: str) -> Path:
-        return self.folder / "work" / "index" / f"{name}.json"
+        return self.folder / "state" / "index" / f"{name}.json"
 
     def clear(self, name: str, copy: Path | None = None) -> None:
         """Removes what a killed worker left of files that were not whole yet."""
@@ -178,15 +178,15 @@ class CaptionFiles:
                         path.unlink(missing_ok=True)
 
     def copy_note(self, name: str) -> Path:
-        return self.folder / "work" / "copies" / f"{name}.json"
+        return self.folder / "state" / "copies" / f"{name}.json"
 
     @property
     def leases(self) -> Path:
-        return self.folder / "work" / "leases"
+        return self.folder / "state" / "leases"
 
     @property
     def quarantine(self) -> Path:
-        return self.folder / "work" / "quarantine.jsonl"
+        return self.folder / "state" / "quarantine.jsonl"
 
 
 def read_manifest(path: Path) -> dict[str, Any] | None:
