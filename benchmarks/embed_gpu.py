@@ -101,7 +101,7 @@ def forward_rate(name: str, batch: int = 256, n_batches: int = 80) -> tuple[floa
 
 
 def usual_loop(name: str, root: Path, names: list[str], workers: int) -> float:
-    """What most evaluation code does, after one batch to warm up."""
+    """What most evaluation code does; its workers' start counts, compiling does not."""
     import timm
     import torch
     from PIL import Image
@@ -127,14 +127,13 @@ def usual_loop(name: str, root: Path, names: list[str], workers: int) -> float:
     loader = torch.utils.data.DataLoader(
         Photos(), batch_size=256, num_workers=workers, pin_memory=True, drop_last=True
     )
-    began, n, features = 0.0, 0, []
+    n, features = 0, []
     with torch.inference_mode(), torch.autocast("cuda", torch.float16):
-        for number, batch in enumerate(loader):
+        net(torch.zeros(256, 3, 224, 224, device="cuda"))  # compiles; the workers have not begun
+        began = time.perf_counter()
+        for batch in loader:
             features.append(net(batch.cuda(non_blocking=True)).float().cpu())
-            if number == 0:
-                began = time.perf_counter()
-            else:
-                n += len(batch)
+            n += len(batch)
     return n / (time.perf_counter() - began)
 
 
@@ -217,15 +216,15 @@ def before_rate(source: Path, name: str, root: Path, names: list[str]) -> float:
 
 
 def main() -> int:
-    import torch
-
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=98_304)
     parser.add_argument("--before", type=Path, help="folder `src` of version 0.1.0")
     parser.add_argument("--skip-loop", action="store_true", help="leave the usual loop out")
     parser.add_argument("--net", nargs="*", default=[VIT_B, VIT_S])
     args = parser.parse_args()
-    from fieldmark import devices
+    import torch
+
+    from fieldmark import devices  # sets how many queues CUDA has, before it starts
 
     if not torch.cuda.is_available() or devices.nvjpeg_library() is None:
         print("skipped: this benchmark needs a CUDA device and nvJPEG")
@@ -263,7 +262,7 @@ def measure(args: argparse.Namespace, root: Path) -> int:
         share = best / (compiled if is_large else min(compiled, limit))
         is_met &= share >= (0.70 if is_large else 0.65)
         if is_large and not args.skip_loop:
-            rows["usual loop"] = usual_loop(net, root, names[:8192], os.cpu_count() or 2)
+            rows["usual loop"] = usual_loop(net, root, names[:16384], os.cpu_count() or 2)
             is_met &= best >= 6 * rows["usual loop"]
         if is_large and args.before:
             rows["version 0.1.0"] = before_rate(args.before, net, root, names[:4096])

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import ctypes.util
 import importlib.util
+import logging
 import os
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -29,13 +30,17 @@ LARGEST_BATCH = 256
 """Enough to keep a GPU busy, and small enough to fit nearly all of them: in bf16 the batch size
 decides which kernels run, and with them the last digits of a feature (up to 0.8 % on an H200)."""
 CPU_BATCH = 16
+LOG = logging.getLogger(__name__)
+
+# Read once, when CUDA starts: with the usual 8 queues streams wait for each other although they
+# need not; decoding beside a network ran 20 times slower (H200).
+if torch.cuda.is_initialized() and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.environ:
+    LOG.warning("CUDA was started before fieldmark: photos are decoded slower beside a network.")
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
 def choose_device(wanted: str) -> Any:
     """The torch device for auto, cpu, cuda, cuda:1 or mps; refuses one that is not there."""
-    # Read once, when CUDA starts: with the usual 8 queues streams wait for each other although
-    # they need not; decoding beside a network ran 20 times slower (H200).
-    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
     try:

@@ -83,9 +83,9 @@ def test_batch_is_found_and_halved_when_memory_runs_out(
 
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 40e6) / total)
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 250e6) / total)
     try:
-        result = embed(model, root, refs, EmbedOptions(tmp_path / "c", batch_size=96), Log())
+        result = embed(model, root, refs, EmbedOptions(tmp_path / "c", batch_size=512), Log())
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert result.is_ok.all()

@@ -46,13 +46,14 @@ class HalfNetwork:
             return self._compiled(images), None
         return self._encode(self._module, images, patches)
 
-    def compile(self, images: Any, n_images: int | None = None) -> None:
+    def is_worth_compiling(self, few: Any, n_images: int) -> bool:
+        """Whether `n_images` yet to come take so long, going by the time for a few."""
+        return n_images * self._seconds_each(few) >= WORTH_S
+
+    def compile(self, images: Any) -> None:
         """From now on for batches of the shape of `images`; what cannot be compiled stays as it
-        is. With `n_images` yet to come, only where that pays.
+        is.
         """
-        is_short = n_images is not None and n_images * self._seconds_each(images) < WORTH_S
-        if self.is_compiled or is_short:
-            return
         compiled = torch.compile(lambda batch: self._encode(self._module, batch, False)[0])
         try:
             with devices.arithmetic(images.device):

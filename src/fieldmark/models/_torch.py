@@ -14,6 +14,7 @@ images to vectors.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -29,6 +30,8 @@ from fieldmark.models._backbone import Features, Recipe
 from fieldmark.models._half import HalfNetwork, half_network
 from fieldmark.models._name import decode_mark, wished
 from fieldmark.models._user import source_hash, test_pictures
+
+_TIMED = 16  # images whose forward pass tells whether compiling pays
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -159,8 +162,17 @@ class TorchBackbone:
         """Compiles the network; given how many images will come, only where that wins more time
         than it takes. Nothing changes where it cannot be compiled.
         """
-        if self._half is not None:
-            self._half.compile(self._images(self._blank(self.batch_size)), n_images)
+        half = self._half
+        if half is None or half.is_compiled:
+            return
+        few, many = (self._blank(min(n, self.batch_size)) for n in (_TIMED, self.batch_size))
+
+        def compile_if_worth_it() -> None:
+            if n_images is None or half.is_worth_compiling(self._images(few), n_images):
+                half.compile(self._images(many))
+
+        with contextlib.suppress(OutOfMemory):  # the embedding itself can use smaller batches
+            self._guarded(compile_if_worth_it, len(many))
 
     @property
     def is_compiled(self) -> bool:

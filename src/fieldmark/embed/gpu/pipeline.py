@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-N_READERS, N_DECODERS = 6, 2
+N_READERS, N_DECODERS = 8, 3
 N_SLABS, SLAB_BYTES = 3, 32 << 20
 AHEAD = 4  # decoded groups that wait for the network
 RESULTS = 4  # batches whose features are on their way to the disk
