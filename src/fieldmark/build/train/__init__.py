@@ -1,0 +1,1 @@
+"""Contrastive training (CLIP): webdataset shards with texts and captions → a dual encoder."""
