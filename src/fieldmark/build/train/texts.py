@@ -16,21 +16,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fieldmark import draws
-from fieldmark.errors import DataError, UsageError
+from fieldmark.build.train.recipe import REPLAY, Recipe
+from fieldmark.errors import DataError
 
-if TYPE_CHECKING:
-    from fieldmark.build.train.recipe import Recipe
-
-CAPTION, REPLAY = "caption", "replay"
-"""text types that are no member `TYPE.txt` of a sample, or need not be"""
-TAXONOMIC = "taxonomic"
-DRAWS = ("sample", "step")
 _STEPS_OF_WIDTH = 8
 """tokens are cut to a multiple of this: tensor cores like it, and compiled code has few widths"""
 
@@ -90,32 +84,17 @@ class TextPlan:
         return last  # rounding took it past the end
 
 
-def text_plan(recipe: Recipe, has_replay: bool = False) -> TextPlan:
-    """What a recipe says of texts; UsageError where it says nothing that can be drawn."""
-    types, projectors = dict(recipe.texts.types), tuple(recipe.model.projectors)
-    if REPLAY in types:
-        raise UsageError(f"texts.types has {REPLAY!r}, the type of replay shards: leave it out.")
-    if not any(weight > 0 for weight in types.values()) or min(types.values()) < 0:
-        raise UsageError(
-            f"texts.types is {types}: expected weights of 0 or more, one of them above 0."
-        )
-    if recipe.texts.draw not in DRAWS:
-        raise UsageError(f"texts.draw is {recipe.texts.draw!r}, expected 'sample' or 'step'.")
-    names = (*types, *((REPLAY,) if has_replay else ()))
+def text_plan(recipe: Recipe) -> TextPlan:
+    """What a recipe says of texts."""
+    names = recipe.text_types
     return TextPlan(
         names,
-        tuple(float(types.get(name, 0.0)) for name in names),
-        tuple(_projector(name, projectors) for name in names),
+        tuple(recipe.texts.types.get(name, 0.0) for name in names),
+        tuple(map(recipe.projector_of, names)),
         recipe.texts.draw,
         recipe.train.seed,
         recipe.data.replay_text,
     )
-
-
-def _projector(name: str, projectors: Sequence[str]) -> int:
-    """Captions and replay have their own where the recipe lists one; the rest is taxonomic."""
-    own = name if name in (CAPTION, REPLAY) and name in projectors else TAXONOMIC
-    return projectors.index(own) if own in projectors else 0
 
 
 # --- what the network reads ---
