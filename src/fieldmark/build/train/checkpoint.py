@@ -65,6 +65,9 @@ class CheckpointFolder:
     def path(self, step: int) -> Path:
         return self.folder / f"{checkpoint_name(step)}.pt"
 
+    def has(self, step: int) -> bool:
+        return any(note.step == step for note in self.notes())
+
     def save(self, step: int, samples: int, state: Mapping[str, Any]) -> Path:
         """The file appears whole or not at all; the newest few and the best stay."""
         bad = next(not_finite(state), "")

@@ -32,7 +32,7 @@ from fieldmark.build.train.loader import TrainBatch, open_loader
 from fieldmark.build.train.log import Row, RunLog, RunState
 from fieldmark.build.train.network import make_trainee, recompute_blocks
 from fieldmark.build.train.parallel import Ranks, open_ranks, spread
-from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
+from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_toml
 from fieldmark.build.train.suite import evaluate_in_background
 from fieldmark.build.train.updates import (
     LossGuard,
@@ -41,7 +41,7 @@ from fieldmark.build.train.updates import (
     Updater,
     pair_flops,
 )
-from fieldmark.errors import Diverged, UsageError
+from fieldmark.errors import DataError, Diverged, UnknownName, UsageError
 from fieldmark.files import write_file
 from fieldmark.progress import Progress, Silent, rate
 
@@ -416,3 +416,19 @@ def _peak(ranks: Ranks) -> float | None:
 
     card = torch.cuda.get_device_name(ranks.device)
     return next((peak for name, peak in PEAKS.items() if name in card), None)
+
+
+def export_run(run: Path, folder: Path, projector: str) -> None:
+    """The model of a run's newest whole checkpoint, with one projector baked in."""
+    if not (run / "recipe.toml").is_file():
+        raise UsageError(f"{run}  is no folder of a training run: expected recipe.toml in it.")
+    recipe = load_recipe(run / "recipe.toml")
+    if projector not in recipe.model.projectors:
+        raise UnknownName("projector", projector, recipe.model.projectors)
+    checkpoints = CheckpointFolder(run / "checkpoints", recipe, "")
+    for note in checkpoints.notes():
+        state = checkpoints.read(note.step)
+        weights = {**state["model"], **state.get("average", {})}
+        export_model(weights, recipe, folder, projector)
+        return
+    raise DataError(f"{run}  holds no checkpoint yet.")

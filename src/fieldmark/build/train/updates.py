@@ -11,18 +11,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from fieldmark.build.train.loader import TrainBatch
 from fieldmark.build.train.loss import contrastive_loss
 from fieldmark.build.train.network import Trainee, WeightAverage
 from fieldmark.build.train.parallel import Ranks, clip_gradients, unsynced
 from fieldmark.build.train.recipe import GuardRecipe, OptimiserRecipe, TrainRecipe
 from fieldmark.devices import is_out_of_memory
 from fieldmark.errors import OutOfMemory, first_line
+
+if TYPE_CHECKING:
+    from fieldmark.build.train.loader import TrainBatch
 
 _MEDIAN_OF, _LEAST = 200, 20
 """steps that a running median is over; with fewer than the second there is none yet"""
