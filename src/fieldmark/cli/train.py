@@ -93,6 +93,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
         raise UsageError("--shards is missing: what to train on, such as --shards 'shards/*.tar'.")
     _need_torch()
     from fieldmark.build.train.run import TrainPlan
+    from fieldmark.build.train.suite import setting_flags
 
     settings = args.common.settings()
     return TrainPlan(
@@ -102,6 +103,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
         out=args.out,
         device=settings.device,
         store=settings.store,
+        flags=setting_flags(settings),
     )
 
 
@@ -140,9 +142,7 @@ def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
         f"{counted(n_steps, 'step')} of {counted(recipe.train.batch, 'pair')}: {seen:,} pairs, "
         f"{seen / max(1, data.n_samples):.1f} times the {counted(data.n_samples, 'sample')}"
     ]
-    lines += [
-        f"  {name:<12}{n:>12,} samples have one" for name, n in sorted(data.coverage.items())
-    ]
+    lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in sorted(data.coverage.items())]
     return {
         "samples": data.n_samples,
         "coverage": dict(data.coverage),

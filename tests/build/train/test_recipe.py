@@ -94,17 +94,13 @@ def test_wrong_overrides_are_one_line(words: list[str], line: str) -> None:
 
 BROKEN = {  # text of the file → the line
     'model = "ViT"': "{path}:1  model = 'ViT': expected a table.",
-    '[model]\nprojectors = "caption"': (
-        "{path}:2  model.projectors = 'caption': expected a list."
-    ),
+    '[model]\nprojectors = "caption"': ("{path}:2  model.projectors = 'caption': expected a list."),
     "[train]\nbatch = 12.5": "{path}:2  train.batch = 12.5: expected a whole number.",
     '[loss]\nkind = "softmx"': (
         "{path}:2  loss.kind = 'softmx': expected 'softmax' or 'siglip'. Did you mean 'softmax'?"
     ),
     "[optimizer]\nlr = 1": "{path}:1  key 'optimizer' is not known. Did you mean 'optimiser'?",
-    "[texts]\ntypes = {taxon = -1}": (
-        "{path}:2  texts.types.taxon = -1: expected 0.0 or more."
-    ),
+    "[texts]\ntypes = {taxon = -1}": ("{path}:2  texts.types.taxon = -1: expected 0.0 or more."),
     "[texts]\ntypes = {taxon = 0}": (
         "{path}:2  texts.types = {{'taxon': 0}}: expected at least one type with a weight above 0."
     ),

@@ -67,7 +67,7 @@ def make_batch(recipe: TrainRecipe, step: int = 0, device: str = "cpu") -> Any:
         "text_ids": torch.randint(0, 6, (N,), generator=draw),
     }
     moved = {name: value.to(device) for name, value in batch.items()}
-    return SimpleNamespace(step=step, wait_s=0.25, n_bad_images=1, **moved)
+    return SimpleNamespace(step=step, wait_s=0.25, replaced=("a.tar 'x'",), **moved)
 
 
 def make_updater(recipe: TrainRecipe, device: str = "cpu", say: Any = print) -> Updater:
@@ -164,9 +164,7 @@ def test_where_the_compiler_fails_training_goes_on(
     recipe = small_recipe(tmp_path, "train.compile=on")
     updater = make_updater(recipe, say=lines.append)
     (numbers,) = updater.read_reports([updater.step(make_batch(recipe))])
-    assert lines == [
-        "torch.compile failed, going on without it: RuntimeError: no such kernel."
-    ]
+    assert lines == ["torch.compile failed, going on without it: RuntimeError: no such kernel."]
     assert numbers.loss == gradients(small_recipe(tmp_path))[1].loss
     updater.step(make_batch(recipe, 1))
 

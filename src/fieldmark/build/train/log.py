@@ -178,16 +178,16 @@ def _charts(rows: Sequence[Row]) -> list[str]:
     by_type = dict.fromkeys(name for row in rows for name in row["loss_by_type"])
     projectors = dict.fromkeys(name for row in rows for name in row["scales"])
     charts = [
-        ("loss", {"loss": _curve(rows, "loss")}),
-        ("loss by text type", {name: _curve(rows, "loss_by_type", name) for name in by_type}),
-        ("logit scale", {name: _curve(rows, "scales", name) for name in projectors}),
-        ("norm of the gradient", {"norm": _curve(rows, "grad_norm")}),
-        ("learning rate", {"lr": _curve(rows, "lr")}),
-        ("pairs per second", {"pairs/s": _curve(rows, "pairs_per_s")}),
-        ("share of the time that steps wait for data", {"data wait": _curve(rows, "data_wait")}),
-        ("model FLOPs utilisation", {"MFU": _curve(rows, "mfu")}),
+        chart("loss", {"loss": _curve(rows, "loss")}),
+        chart("loss by text type", {name: _curve(rows, "loss_by_type", name) for name in by_type}),
+        chart("logit scale", {name: _curve(rows, "scales", name) for name in projectors}),
+        chart("norm of the gradient", {"norm": _curve(rows, "grad_norm")}, from_zero=True),
+        chart("learning rate", {"lr": _curve(rows, "lr")}, from_zero=True),
+        chart("pairs per second", {"pairs/s": _curve(rows, "pairs_per_s")}, from_zero=True),
+        chart("share of time spent waiting for data", {"": _curve(rows, "data_wait")}, True),
+        chart("model FLOPs utilisation (MFU)", {"": _curve(rows, "mfu")}, from_zero=True),
     ]
-    return [chart(title, curves) for title, curves in charts if any(curves.values())]
+    return [text for text in charts if text]
 
 
 def _curve(rows: Sequence[Row], *keys: str) -> list[tuple[float, float]]:
@@ -200,27 +200,29 @@ def _curve(rows: Sequence[Row], *keys: str) -> list[tuple[float, float]]:
             points.append((row["step"], value))
     size = -(-len(points) // MOST_POINTS) or 1
     parts = (points[start : start + size] for start in range(0, len(points), size))
-    return [(_mean([x for x, _ in part]), _mean([y for _, y in part])) for part in parts]
+    return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def chart(title: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Curves over steps, as SVG."""
+def chart(
+    title: str, curves: Mapping[str, Sequence[tuple[float, float]]], from_zero: bool = False
+) -> str:
+    """Curves over steps, as SVG; "" where there is nothing to draw."""
+    if not any(curves.values()):
+        return ""
     xs = [x for points in curves.values() for x, _ in points]
     ys = [y for points in curves.values() for _, y in points]
-    x_range, y_ticks = (min(xs), max(xs)), _ticks(min(ys), max(ys))
-    y_range = (min(*ys, *y_ticks), max(*ys, *y_ticks))
+    x_range, y_range = (min(xs), max(xs)), (0.0 if from_zero else min(ys), max(ys))
+    if y_range[1] - y_range[0] <= 1e-6 * abs(y_range[1]):
+        around = abs(y_range[1]) / 2 or 1.0
+        y_range = (0.0 if from_zero else y_range[0] - around, y_range[1] + around)
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (x - x_range[0]) / ((x_range[1] - x_range[0]) or 1)
         up = (y - y_range[0]) / ((y_range[1] - y_range[0]) or 1)
         return _LEFT + across * (_WIDTH - _LEFT - 8), 8 + (1 - up) * (_HEIGHT - _BOTTOM - 8)
 
-    parts = [_grid_line(place(x_range[0], tick)[1], tick) for tick in y_ticks]
-    for step, anchor in zip(x_range, ("start", "end"), strict=True):
+    parts = [_grid_line(place(x_range[0], tick)[1], tick) for tick in _ticks(*y_range)]
+    for step, anchor in dict(zip(x_range, ("start", "end"), strict=True)).items():
         x = place(step, y_range[0])[0]
         parts.append(
             f'<text x="{x:.0f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{step:,.0f}</text>'
@@ -229,6 +231,7 @@ def chart(title: str, curves: Mapping[str, Sequence[tuple[float, float]]]) -> st
     for number, (name, points) in enumerate(curves.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         way = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        way += f" {way}" if len(points) == 1 else ""  # a line of no length is a dot
         parts.append(f'<polyline points="{way}" stroke="{colour}"/>')
         legend.append(f'<span style="--c:{colour}">{escape(name)}</span>')
     shown = f"<p class=legend>{''.join(legend)}</p>" if len(curves) > 1 else ""
@@ -249,7 +252,7 @@ def _grid_line(y: float, tick: float) -> str:
 
 def _ticks(low: float, high: float) -> list[float]:
     """About four round numbers between the two."""
-    span = (high - low) or abs(high) or 1.0
+    span = high - low
     size = 10 ** math.floor(math.log10(span / 4))
     step = next(size * factor for factor in (1, 2, 5, 10) if span / (size * factor) <= 5)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -59,6 +59,8 @@ PEAKS = {
     "L4": 121e12,
 }
 """dense bf16 FLOP/s by the name of a card (the makers' data sheets); the first that fits counts"""
+MOST_NAMED = 20
+"""unreadable samples that are named; the log counts all"""
 _ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -74,6 +76,8 @@ class TrainPlan:
     device: str = "auto"
     store: Path | None = None
     """results file that evaluations go into"""
+    flags: tuple[str, ...] = ()
+    """of `fieldmark run`, for evaluations: where data are"""
 
 
 @dataclass(slots=True)
@@ -172,7 +176,7 @@ class TrainRun:
             name=self.plan.out.name, n_steps=self.totals.n_steps, recipe=recipe_toml(self.recipe)
         )
         self._evaluations: dict[int, Any] = {}
-        self._n_flops = 0
+        self._n_flops = self._n_named = 0
         self._pending: list[StepReport] = []
         self._since = time.perf_counter()
         self._is_sound = True
@@ -192,6 +196,7 @@ class TrainRun:
             recipe,
             self.trainee.tokenise,
             self.ranks.device,
+            image_size=self.trainee.image_size,
             rank=self.ranks.rank,
             n_ranks=self.ranks.n_ranks,
             first_step=first,
@@ -209,6 +214,9 @@ class TrainRun:
         if not self._n_flops:
             self._n_flops = pair_flops(self.trainee, batch)
             self._since = time.perf_counter()
+        for name in batch.replaced[: MOST_NAMED - self._n_named]:
+            self._n_named += 1
+            self.progress.say(f"replaced by another sample: {name}")
         self._pending.append(self.updater.step(batch))
         step = self.totals.step = batch.step + 1
         self.progress.advance()
@@ -338,6 +346,8 @@ class TrainRun:
             if is_waiting or evaluation.is_done:
                 del self._evaluations[step]
                 self._note_scores(step, evaluation.result())
+                if evaluation.problem:
+                    self.progress.say(f"{evaluation.problem}.")
 
     def _note_scores(self, step: int, scores: Mapping[str, float]) -> None:
         self.checkpoints.note_scores(step, scores)

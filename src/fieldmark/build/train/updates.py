@@ -107,8 +107,8 @@ class Updater:
             [loss.detach()[None], norm[None], self._temperatures(), self._by_type(rows, batch)]
         )
         n_pairs = len(batch.images) * self.ranks.n_ranks
-        bad = int(getattr(batch, "n_bad_images", 0))
-        return StepReport(batch.step + 1, lr, n_pairs, batch.wait_s, bad, numbers)
+        n_bad = len(batch.replaced)
+        return StepReport(batch.step + 1, lr, n_pairs, batch.wait_s, n_bad, numbers)
 
     # --- gradients ---
 
