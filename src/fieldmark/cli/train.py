@@ -1,4 +1,4 @@
-"""Train CLIP on webdataset shards with captions and taxonomic names; open_clip loads what comes out.
+"""Train CLIP on webdataset shards with captions and taxonomic names, for open_clip to load.
 
 examples:
   fieldmark train tiny --shards shards --captions captions --out runs/tiny

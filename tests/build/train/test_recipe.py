@@ -104,7 +104,9 @@ BROKEN = {  # text of the file → the line
     "[texts]\ntypes = {taxon = 0}": (
         "{path}:2  texts.types = {{'taxon': 0}}: expected at least one type with a weight above 0."
     ),
-    "[train\nbatch = 1": "{path}:1  is not valid TOML: expected ']' at the end of a table declaration.",
+    "[train\nbatch = 1": (
+        "{path}:1  is not valid TOML: expected ']' at the end of a table declaration."
+    ),
     "[train]\nema = 1": "{path}:2  train.ema = 1: expected less than 1.",
 }
 

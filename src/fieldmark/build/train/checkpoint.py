@@ -111,11 +111,8 @@ class CheckpointFolder:
         for path in self.folder.glob("step-*.json"):
             try:
                 values = json.loads(path.read_text(encoding="utf-8"))
-                note = CheckpointNote(
-                    *(values[key] for key in ("step", "samples", "recipe", "data")),
-                    *(values[key] for key in ("checksum", "n_bytes")),
-                    scores=values.get("scores", {}),
-                )
+                del values["format"]
+                note = CheckpointNote(**{"scores": {}, **values})
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             notes.append(note)
@@ -212,7 +209,7 @@ def _short(value: object) -> str:
 
 
 def training_state(network: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
-    """Weights, moments and random states, on the CPU. Every process calls it; the first gets all."""
+    """Weights, moments, random states, on the CPU. Every process calls it; the first gets all."""
     weights, moments = full_state(network, optimiser)
     state = {"model": weights, "optimiser": moments, "random": _random_states(ranks)}
     return state | ({"average": full_tensors(average.weights)} if average is not None else {})

@@ -212,7 +212,7 @@ def chart(
     xs = [x for points in curves.values() for x, _ in points]
     ys = [y for points in curves.values() for _, y in points]
     x_range, y_range = (min(xs), max(xs)), (0.0 if from_zero else min(ys), max(ys))
-    if y_range[1] - y_range[0] <= 1e-6 * abs(y_range[1]):
+    if y_range[1] - y_range[0] <= 1e-3 * abs(y_range[1]):
         around = abs(y_range[1]) / 2 or 1.0
         y_range = (0.0 if from_zero else y_range[0] - around, y_range[1] + around)
 

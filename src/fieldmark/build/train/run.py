@@ -1,4 +1,4 @@
-"""Training run: from a recipe and shards to a folder with a model, whatever interrupts it on the way.
+"""Training run: from a recipe and shards to a folder with a model, whatever interrupts it.
 
 The loop takes batches, updates, logs, saves and evaluates; what each of these means stands in its
 own file. Under torchrun every process runs this; the first one writes. The same call goes on where

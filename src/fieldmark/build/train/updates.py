@@ -213,7 +213,7 @@ class Updater:
         self._is_unproven = False
         try:
             return self._update(batch)
-        except Exception as error:  # noqa: BLE001  whatever the compiler stumbles over
+        except Exception as error:  # whatever the compiler stumbles over
             if is_out_of_memory(error):
                 raise
             self._say(f"torch.compile failed, going on without it: {first_line(error)}.")
