@@ -93,9 +93,9 @@ def captioned(tmp_path: Path) -> tuple[list[Path], Path]:
     """Three shards of four; eight samples have a caption, one was rejected."""
     shards = make_shards(tmp_path / "shards")
     for shard in shards[:2]:
-        keys = [key for key in read_by_webdataset(shard)]
+        keys = list(read_by_webdataset(shard))
         write_sidecar(tmp_path / "cap", shard, {key: ("ok", f"Raven {key}.") for key in keys})
-    keys = [key for key in read_by_webdataset(shards[1])]
+    keys = list(read_by_webdataset(shards[1]))
     rows = {key: ("ok", f"Raven {key}.") for key in keys} | {keys[0]: ("rejected", "no")}
     write_sidecar(tmp_path / "cap", shards[1], rows)
     return shards, tmp_path / "cap"
@@ -161,7 +161,7 @@ def test_few_files_are_open_however_many_shards_there_are(
     data = open_data(shards, None, tmp_path / "index", recipe({"taxon": 1}))
     for number in range(8):
         data.read(number)
-    open_files = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    open_files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
     assert sum(path.endswith(".tar") and str(tmp_path) in path for path in open_files) == 2
 
 
@@ -223,7 +223,6 @@ def test_an_index_is_kept_until_something_changes(tmp_path: Path) -> None:
     assert count == 1 and other != digest
     write_sidecar(captions, shards[2], {"000008": ("ok", "Raven.")})
     assert n_made()[0] == 1, "captions that were not there before"
-    (tmp_path / "index" / "cut").write_bytes(b"")
     for path in (tmp_path / "index").glob("s-0*"):
         path.write_bytes(path.read_bytes()[:40])
     assert n_made()[0] == 1, "a damaged index"
@@ -287,11 +286,11 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.tar", rows)
     whole = write_shard(tmp_path / "b.tar", [sample(9)])
     cut = tmp_path / "c.tar"
-    cut.write_bytes(whole.read_bytes()[:1500])
+    cut.write_bytes(whole.read_bytes()[:2000])
     text = refusal([tmp_path], None, tmp_path / "index", recipe({"taxon": 1, "com": 1}))
     assert text.splitlines() == [
-        f"{cut}  at byte 1,500, key '000009': is cut off inside member '000009.jpg': "
-        "546 bytes are missing.",
+        f"{cut}  at byte 2,000, key '000009': is cut off inside member '000009.jpg': "
+        "531 bytes are missing.",
         "7 samples have no image: a.tar '000000', a.tar '000001', a.tar '000002', "
         "a.tar '000003', a.tar '000004' and 2 more.",
         "1 samples have no text: none of taxon (taxon.txt) or com (com.txt): a.tar '000007'.",
@@ -373,6 +372,6 @@ def test_nothing_heavy_is_imported_for_shards_without_sidecars(tmp_path: Path) -
         "from fieldmark.build.train.recipe import TrainRecipe\n"
         f"data = open_data([{str(shard)!r}], None, Path({str(tmp_path / 'index')!r}), "
         "TrainRecipe())\ndata.read(1)\n"
-        "assert not {'torch', 'polars', 'pandas', 'PIL'} & set(sys.modules)"
+        "assert not {'torch', 'open_clip', 'fieldmark.build.caption'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
