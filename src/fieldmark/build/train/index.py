@@ -262,14 +262,11 @@ class _Checked:
         lines = damaged[:MOST_NAMES]
         if len(damaged) > MOST_NAMES:
             lines.append(f"{len(damaged) - MOST_NAMES:,} more shards are damaged.")
-        texts = " or ".join(f"{kind} ({extension})" for kind, extension in self.pairs[0][0].members)
-        lines += self._line("no image", "samples have no image")
+        lines += self._line("no image", "samples without an image")
         if missing := self._absent_types() if not damaged else []:
             return lines + missing
-        lines += self._line("no text", f"samples have no text: none of {texts}")
-        lines += self._line(
-            "stray", f"captions in {self.captions} belong to no sample of the shard"
-        )
+        lines += self._line("no text", f"samples with no text of {' or '.join(self.types)}")
+        lines += self._line("stray", f"captions in {self.captions} whose keys their shards lack")
         return lines
 
     def _line(self, kind: str, text: str) -> list[str]:
@@ -279,7 +276,7 @@ class _Checked:
             for job, facts in self.pairs
             for key in facts.wrong.get(kind, ())
         ]
-        return [f"{n:,} {text}: {_some(names, n)}."] if n else []
+        return [f"{text}: {n:,} ({_some(names, n)})."] if n else []
 
     def _absent_types(self) -> list[str]:
         """Types that no sample has: a wrong name, or captions that were forgotten."""
@@ -307,7 +304,7 @@ class _Checked:
             job.shard.name for job, _ in self.pairs if job.sidecar and not job.sidecar.is_file()
         ]
         if bare:
-            parts.append(f"{len(bare):,} shards have no captions: {_some(bare, len(bare))}")
+            parts.append(f"shards without captions: {len(bare):,} ({_some(bare, len(bare))})")
         return "; ".join(parts)
 
 
