@@ -190,7 +190,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._runs: dict[int, deque[WantedFile]] = {}
 
-    def take(self, reader: int, most: int, may_wait: bool) -> list[WantedFile]:
+    def take(self, reader: int, most: int, may_wait: bool) -> list[WantedFile]:  # noqa: ARG002
         with self._lock:
             run = self._runs.setdefault(reader, deque())
             if not run:
