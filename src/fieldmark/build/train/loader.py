@@ -157,9 +157,11 @@ def _fitting_readers(decode: str) -> int:
 
 
 class SlabWriter(Protocol):
-    """Brings the images of slabs to their places in a batch; for one thread."""
+    """Brings the images of slabs to their places in batches; for one thread."""
 
-    def write(self, slab: Slab, pixels: Any) -> Sequence[ReadSample]: ...
+    def write(self, slab: Slab, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
+        """`slot` gives the images of a step: a slab may hold samples of several."""
+        ...
 
     def close(self) -> None: ...
 
@@ -170,12 +172,12 @@ class _HostWriter:
     def __init__(self, size: int) -> None:
         self._shape = (size, size, 3)
 
-    def write(self, slab: Slab, pixels: Any) -> Sequence[ReadSample]:
-        images = pixels.numpy()
+    def write(self, slab: Slab, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
         samples: Sequence[ReadSample] = slab.answer.files
         for sample in samples:
             view = slab.view(sample.offset, sample.size)
-            images[sample.place.place] = np.frombuffer(view, np.uint8).reshape(self._shape)
+            image = np.frombuffer(view, np.uint8).reshape(self._shape)
+            slot(sample.place.step).numpy()[sample.place.place] = image
         return samples
 
     def close(self) -> None:
@@ -222,7 +224,7 @@ class _BatchLoader:
         chunk = min(self.n, CARD_CHUNK if self.is_on_card else CHUNK)
         # enough for every reader to be at work while one batch is finished and one is written
         n_ahead = min(-(-max(n_readers, 1) * AHEAD * chunk // self.n) + 2, max(len(steps), 1))
-        self._slots = [self._slot() for _ in range(n_ahead)]
+        self._slots = [self._new_slot() for _ in range(n_ahead)]
         self._source = StepSource(places, steps, n_ahead)
         readers = [ReaderProcess(self.job, PROGRAM) for _ in range(n_readers)]
         here = [ReaderHere(self.job, SampleFiller)] if not n_readers else []
@@ -243,7 +245,10 @@ class _BatchLoader:
         if self._pool is not None:
             self._pool.unpin(self.device)
 
-    def _slot(self) -> Any:
+    def _slot(self, step: int) -> Any:
+        return self._slots[step % len(self._slots)]
+
+    def _new_slot(self) -> Any:
         """Room for the images of a batch while they come in."""
         size = self.job.size
         if self.is_on_card:
@@ -270,14 +275,13 @@ class _BatchLoader:
         while (slab := self._pool.get()) is not None:
             if self.crew.stop.is_set():
                 raise PipelineStopped
-            step = slab.files[0].step  # a request is for one step
-            samples = writer.write(slab, self._slots[step % len(self._slots)])
+            samples = writer.write(slab, self._slot)
             slab.give_back()
             with self._grown:
-                batch = self._open.setdefault(step, _OpenBatch(self.n))
-                batch.samples.update((sample.place.place, sample) for sample in samples)
-                if batch.is_whole:
-                    self._grown.notify_all()
+                for sample in samples:
+                    batch = self._open.setdefault(sample.place.step, _OpenBatch(self.n))
+                    batch.samples[sample.place.place] = sample
+                self._grown.notify_all()
         writer.close()
 
     # --- whole batches: in a thread of its own
@@ -289,7 +293,7 @@ class _BatchLoader:
             samples = self._whole(step)
             replaced = self._bad.count(step, samples)
             with lane.use():
-                images = self._images(self._slots[step % len(self._slots)])
+                images = self._images(self._slot(step))
                 batch = self._batch(step, images, samples)
                 lane.wait(lane.mark())
             self._source.finished()

@@ -7,7 +7,7 @@ is read again, as a reader would that decodes for itself, and so replaced by ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,7 +58,7 @@ class CardWriter:
         self._slabs = SlabDecoder(_View(reader.square, device), self._sink, WorkClock())
         self._lane = Lane(device, is_urgent=True)
 
-    def write(self, slab: Slab, pixels: Any) -> list[ReadSample]:
+    def write(self, slab: Slab, slot: Callable[[int], Any]) -> list[ReadSample]:
         """When this returns, the images are there."""
         samples: list[ReadSample] = list(slab.answer.files)
         self._sink.failed_keys.clear()
@@ -66,23 +66,28 @@ class CardWriter:
         with self._lane.use(), torch.no_grad():
             for parts, images in self._slabs.decode(slab, pairs, self._decoder):
                 numbers = [_number(part.key) for part in parts]
-                self._put(pixels, [samples[number] for number in numbers], images)
+                self._put(slot, [samples[number] for number in numbers], images)
             for key in self._sink.failed_keys:
                 number = _number(key)
                 data, samples[number] = self._reader.read(samples[number].place, on_card=False)
                 height, width = self._reader.square.size
                 image = torch.frombuffer(bytearray(data), dtype=torch.uint8)
                 image = image.view(1, height, width, 3).permute(0, 3, 1, 2)
-                self._put(pixels, [samples[number]], image.to(self._device))
+                self._put(slot, [samples[number]], image.to(self._device))
             self._lane.wait(self._lane.mark())
         return samples
 
     def close(self) -> None:
         self._decoder.close()
 
-    def _put(self, pixels: Any, samples: Sequence[ReadSample], images: Any) -> None:
-        places = torch.tensor([sample.place.place for sample in samples])
-        pixels.index_copy_(0, places.to(self._device), images)
+    def _put(self, slot: Callable[[int], Any], samples: Sequence[ReadSample], images: Any) -> None:
+        steps = {sample.place.step for sample in samples}
+        for step in steps:  # nearly always one
+            own = [number for number, one in enumerate(samples) if one.place.step == step]
+            places = torch.tensor([[samples[number].place.place for number in own], own])
+            where, which = places.to(self._device)
+            chosen = images if len(steps) == 1 else images[which]
+            slot(step).index_copy_(0, where, chosen)
 
 
 def _pair(number: int, sample: ReadSample) -> tuple[WantedFile, FileBytes]:
