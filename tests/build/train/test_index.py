@@ -132,6 +132,14 @@ def test_samples_are_what_webdataset_reads(tmp_path: Path) -> None:
     ]
 
 
+def test_captions_that_no_type_wants_are_left_alone(tmp_path: Path) -> None:
+    shards, captions = captioned(tmp_path)
+    notes = Notes()
+    data = open_data(shards, captions, tmp_path / "index", recipe({"com": 1}), notes)
+    assert data.read(0).texts == {"com": "a photo of a raven."}
+    assert notes.lines[1] == f"{captions}  is not used: texts.types has no 'caption'."
+
+
 def test_a_caption_in_the_shard_needs_no_sidecar(tmp_path: Path) -> None:
     rows = [sample(0, caption__txt=b"Raven on a roof."), sample(1, caption__txt=b" \n")]
     shard = write_shard(tmp_path / "a.tar", rows)
@@ -184,6 +192,11 @@ def test_long_names_and_odd_keys(tmp_path: Path) -> None:
         data = open_data([path], None, tmp_path / "index", recipe({"taxon": 1}))
         raw = data.read(0)
         assert (raw.key, raw.image, raw.texts) == (key, b"photo", {"taxon": "Corvus corax é"})
+    path = tmp_path / "latin.tar"
+    path.write_bytes(tar_bytes([("\udce9.jpg", b"photo"), ("\udce9.taxon.txt", b"Corvus \xe9")]))
+    data = open_data([path], None, tmp_path / "index", recipe({"taxon": 1}))
+    assert (data.read(0).key, data.read(0).texts) == ("\udce9", {"taxon": "Corvus \ufffd"})
+    assert data.name_of(0).endswith("key '\\udce9'")
 
 
 # --- what other parts of fieldmark made ---
@@ -197,9 +210,9 @@ def test_captions_as_fieldmark_makes_them(tmp_path: Path) -> None:
         model = chat_model(f"chat/vllm/seer?base_url={url}")
         options = CaptionOptions(materialize=tmp_path / "copies")
         caption_shards(shards, model, SpeciesWords(), tmp_path / "cap", options)
-    rejected = "samples with no text of caption: 4 (s-000.tar '000002', s-000.tar '000005', "
+    rejected = "samples with no text of type caption: 4 (s-000.tar '000002', s-000.tar '000005', "
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
-    assert text == f"{rejected}s-001.tar '000008', s-001.tar '000011')."
+    assert text.startswith(f"{rejected}s-001.tar '000008', s-001.tar '000011'): give a type")
     copies = tmp_path / "copies"
     assert refusal([copies], None, tmp_path / "index", recipe({"caption": 1})) == text
     text = refusal([copies], tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
@@ -328,7 +341,8 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
         "531 bytes are missing.",
         "samples without an image: 7 (a.tar '000000', a.tar '000001', a.tar '000002', "
         "a.tar '000003', a.tar '000004' and 2 more).",
-        "samples with no text of taxon or com: 1 (a.tar '000007').",
+        "samples with no text of type taxon or com: 1 (a.tar '000007'): "
+        "give a type that they have a weight in texts.types.",
         "3 problems, nothing was started.",
     ]
 

@@ -207,7 +207,8 @@ class _IndexRows:
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])
         tail = b"" if image is None else self._tail(image)
-        self.digest.update(draws.digest(sample.key, caption, len(tail)) + tail)
+        key = sample.key.encode("utf-8", "surrogateescape")
+        self.digest.update(draws.digest(key, caption, len(tail)) + tail)
 
     def _text(self, sample: Sample, extension: str) -> SampleMember | None:
         """The member, unless it is blank."""
