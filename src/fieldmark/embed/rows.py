@@ -61,17 +61,6 @@ class FeatureRows:
         self._files: list[Path] = []
         self._index = self._load()
 
-    def __contains__(self, key: bytes) -> bool:
-        place, crc = self._index.last(key)
-        if place < 0:
-            return False
-        path, n_bytes = self._files[place >> _FILE_SHIFT], 4 * self.dim
-        with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
-            file.seek((place & _ROW_MASK) * n_bytes)
-            if zlib.crc32(file.read(n_bytes), zlib.crc32(key)) == crc:
-                return True
-        return not self.missing([key])[0]
-
     @property
     def n_damaged(self) -> int:
         """Rows met so far whose checksum failed."""
@@ -182,18 +171,6 @@ class _RowIndex:
         self._recent: dict[bytes, tuple[int, int]] = {}
         self._parts = [np.empty(0, _BYTES)] * 256
         self.n_dropped = 0
-
-    def last(self, key: bytes) -> tuple[int, int]:
-        """Place (-1 = none) and checksum of the last row of one key."""
-        with self._lock:
-            if key in self._recent:
-                return self._recent[key]
-            part = self._parts[key[0]]
-            at = int(part.searchsorted(key + _BEHIND, "right"))
-            entry = part[max(at - 1, 0) : at].tobytes()
-        if entry[:16] != key:
-            return -1, 0
-        return int.from_bytes(entry[16:24], "big"), int.from_bytes(entry[24:], "big")
 
     def find(self, keys: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Place (-1 = none) and checksum of the last row of every key."""
