@@ -4,8 +4,8 @@
     ROOT/images/*.jpg
 
 `train` and `test` are photos of the same species, of other encounters. `unseen` are all photos of
-species that occur nowhere else, one in every third genus: their sisters are in `train`, so that
-genus, colours and words for marks can be known, and the species cannot. Photos differ in what the
+species that occur nowhere else: all but the first of every third genus, so that genus, colours and
+words for marks can be known, and the species cannot. Photos differ in what the
 animals do, how many they are, how old, where, and in how well they were taken. A larger dataset has
 more species until there are 480, then more photos of them.
 """
@@ -37,7 +37,7 @@ MOST_SPECIES = 480
 _LEAST_SPECIES = 12
 _PHOTOS_A_SPECIES = 12
 _EACH_NTH_GENUS = 3
-"""has a species that is held out"""
+"""has species that are held out"""
 _EACH_NTH_PHOTO = 8
 """of the other species is for the test"""
 _CONDITIONS = ("day",) * 9 + ("night", "blurred", "occluded")
@@ -66,12 +66,12 @@ def _plan(world: World, size: int) -> Iterator[CollectionPhoto]:
 
 
 def _held_out(world: World) -> set[int]:
-    """The last species of every third genus that has several."""
+    """All but the first species of every third genus that has several."""
     genera: dict[str, list[int]] = {}
     for species in world.species:
         genera.setdefault(species.ranks["genus"], []).append(species.index)
     several = [indices for indices in genera.values() if len(indices) > 1]
-    return {indices[-1] for indices in several[1::_EACH_NTH_GENUS]}
+    return {index for indices in several[1::_EACH_NTH_GENUS] for index in indices[1:]}
 
 
 def _scene(seed: int, species: Species, turn: int) -> Scene:
