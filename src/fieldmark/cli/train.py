@@ -176,7 +176,7 @@ def _summary(totals: TrainTotals, out: Path) -> dict[str, Any]:
 
 def _export(args: TrainArgs, folder: Path) -> int:
     _need_torch()
-    from fieldmark.build.train.scores import export_run
+    from fieldmark.build.train.record.scores import export_run
 
     export_run(Path(args.recipe), folder, args.projector)
     if not args.common.quiet:

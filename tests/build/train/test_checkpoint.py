@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
-from fieldmark.build.train.checkpoint import (  # noqa: E402
+from fieldmark.build.train.record.checkpoint import (  # noqa: E402
     CheckpointFolder,
     restore_state,
     training_state,

@@ -9,10 +9,8 @@ network.py     an open_clip model with one projector per kind of text
 loss.py        softmax or sigmoid loss over all processes
 parallel.py    several processes: DDP and FSDP under torchrun
 updates.py     one step of the optimiser
-checkpoint.py  the state of a run, to go on from
-log.py         a row per step, and a page that draws them
 run.py         the loop
-scores.py      which exported model did best
+record/        what a run writes down: checkpoints, log, page, scores
 suite.py       evaluation on tasks, in a process of its own
 export.py      a folder that open_clip loads
 """

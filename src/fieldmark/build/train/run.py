@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fieldmark.build.train.checkpoint import (
+from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
     checkpoint_name,
     restore_state,
@@ -28,11 +28,11 @@ from fieldmark.build.train.checkpoint import (
 )
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
-from fieldmark.build.train.log import Row, RunLog, RunState
+from fieldmark.build.train.record.log import Row, RunLog, RunState
 from fieldmark.build.train.network import make_trainee, recompute_blocks
 from fieldmark.build.train.parallel import Ranks, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
-from fieldmark.build.train.scores import EVALUATED, MODEL, RunScores
+from fieldmark.build.train.record.scores import EVALUATED, MODEL, RunScores
 from fieldmark.build.train.updates import (
     LossGuard,
     StepNumbers,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.train.checkpoint import CheckpointFolder, checkpoint_name
+from fieldmark.build.train.record.checkpoint import CheckpointFolder, checkpoint_name
 from fieldmark.build.train.export import export_model
 from fieldmark.build.train.recipe import load_recipe
 from fieldmark.build.train.suite import evaluate_in_background
