@@ -1,0 +1,314 @@
+"""Training recipe (TOML): what does a run train, on which texts, for how long?
+
+A recipe is a frozen, typed object; `load_recipe` reads a shipped one by name or a file, applies
+`--set` overrides and says for each mistake on which line it stands. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, model_validator
+
+from fieldmark.draws import digest
+from fieldmark.errors import UnknownName, UsageError
+from fieldmark.source_lines import Located, read_toml, validate
+from fieldmark.tasks import Strict
+
+RECIPES = Path(__file__).parent / "recipes"
+REPLAY = "replay"
+"""the text type of samples that come from replay shards"""
+TAXONOMIC = "taxonomic"
+
+Count = Annotated[StrictInt, Field(ge=0)]
+Positive = Annotated[StrictInt, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+_WORD = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class ModelRecipe(Strict):
+    """`[model]`: which network, and what it starts from."""
+
+    architecture: StrictStr = "ViT-B-16"
+    """open_clip's name of the network, or a JSON file in the form of its configurations"""
+    init: StrictStr = "random"
+    """weights to start from: a tag of open_clip ("openai"), a file, "local-dir:FOLDER" or random"""
+    projectors: Annotated[tuple[StrictStr, ...], Field(min_length=1)] = (TAXONOMIC,)
+    """image projections, each with a logit scale; a text type goes through the one of its own name,
+    where there is one, else through the first"""
+    lock_image: StrictBool = False
+    """the image tower stays as it is (LiT); its projectors learn"""
+    lock_text: StrictBool = False
+    """the text tower stays as it is"""
+    image_size: Count = 0
+    """pixels of a side; 0 = the network's own"""
+
+
+class DataRecipe(Strict):
+    """`[data]`: which samples, in which order."""
+
+    shards: tuple[StrictStr, ...] = ()
+    """tar files, folders or patterns; --shards replaces them"""
+    captions: StrictStr = ""
+    """folder that `fieldmark caption` wrote; --captions replaces it"""
+    mode: Literal["epoch", "resampled"] = "epoch"
+    """epoch = each sample once per epoch; resampled = windows of shards drawn with replacement"""
+    window_shards: Positive = 32
+    """shards that are shuffled together: more is more random, fewer files are open at once"""
+    replay_shards: tuple[StrictStr, ...] = ()
+    """shards of general images with one text each, mixed in; --replay replaces them"""
+    replay_share: Share = 0.0
+    """share of each batch that comes from the replay shards"""
+    replay_text: StrictStr = "txt"
+    """member of a replay sample that is its text"""
+    scale: tuple[float, float] = (0.9, 1.0)
+    """area of the random crop, as a share of the photo's"""
+    decode: Literal["auto", "cpu", "gpu"] = "auto"
+    """where photos are decoded"""
+    readers: Count = 0
+    """processes that read; 0 = by the machine"""
+
+    @field_validator("scale")
+    @classmethod
+    def _is_range(cls, scale: tuple[float, float]) -> tuple[float, float]:
+        if not 0 < scale[0] <= scale[1] <= 1:
+            raise ValueError("expected [smallest, largest] with 0 < smallest ≤ largest ≤ 1")
+        return scale
+
+
+class TextsRecipe(Strict):
+    """`[texts]`: which text a sample is paired with."""
+
+    types: dict[str, NotNegative] = Field(default_factory=lambda: {"taxon": 1.0})
+    """text type → weight of the draw; a type is a text member (taxon = taxon.txt) or `caption`"""
+    draw: Literal["sample", "step"] = "sample"
+    """sample = a type drawn for every sample; step = one type for a whole batch, as BioCAP did"""
+
+    @field_validator("types")
+    @classmethod
+    def _has_weight(cls, types: dict[str, float]) -> dict[str, float]:
+        wrong = [name for name in types if not _WORD.fullmatch(name) or name == REPLAY]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no text type: expected a member, such as taxon")
+        weighted = {name: weight for name, weight in types.items() if weight > 0}
+        if not weighted:
+            raise ValueError("expected at least one type with a weight above 0")
+        return weighted
+
+
+class LossRecipe(Strict):
+    """`[loss]`"""
+
+    kind: Literal["softmax", "siglip"] = "softmax"
+    multi_positive: StrictBool = True
+    """samples with equal texts are positives of each other, not negatives"""
+
+
+class OptimiserRecipe(Strict):
+    """`[optimiser]`: AdamW, as in open_clip."""
+
+    lr: Annotated[float, Field(gt=0)] = 1e-4
+    """learning rate after the warm-up"""
+    betas: tuple[Share, Share] = (0.9, 0.98)
+    eps: Annotated[float, Field(gt=0)] = 1e-6
+    weight_decay: NotNegative = 0.2
+    """not for gains, biases and scales"""
+    warmup_steps: Count = 500
+    schedule: Literal["cosine", "constant"] = "cosine"
+    clip_norm: NotNegative = 0.0
+    """largest norm of the gradient; 0 = any"""
+
+
+class ComputeRecipe(Strict):
+    """`[train]`: how much, and how it is computed."""
+
+    batch: Positive = 4096
+    """pairs of an update, over all processes"""
+    epochs: Positive = 1
+    steps: Count = 0
+    """updates in all; 0 = from epochs"""
+    accumulate: Positive = 1
+    """pieces that a process cuts its share of the batch into, to save memory (gradient cache)"""
+    precision: Literal["auto", "float32", "bf16"] = "auto"
+    """auto = bf16 on CUDA, float32 elsewhere"""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile of both towers; auto = on CUDA"""
+    recompute: Share = 0.0
+    """share of the blocks whose activations are computed again instead of kept"""
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """decay of the moving average of the weights, which is then what is exported; 0 = none"""
+    parallel: Literal["ddp", "fsdp"] = "ddp"
+    seed: Count = 0
+    log_steps: Positive = 10
+    """losses are read from the device this often: in between, nothing waits for it"""
+
+
+class StateRecipe(Strict):
+    """`[state]`: checkpoints."""
+
+    every_steps: Positive = 1000
+    keep: Positive = 3
+    """newest checkpoints that are kept, beside the best one"""
+
+
+class EvaluateRecipe(Strict):
+    """`[evaluate]`: tasks of the suite."""
+
+    tasks: tuple[StrictStr, ...] = ()
+    every_steps: Count = 0
+    """0 = at the end only"""
+    best: StrictStr = ""
+    """TASK@METRIC whose highest score chooses the best checkpoint"""
+
+    @field_validator("best")
+    @classmethod
+    def _names_metric(cls, best: str) -> str:
+        task, _, metric = best.partition("@")
+        if best and not (task and metric):
+            raise ValueError("expected TASK@METRIC")
+        return best
+
+
+class GuardRecipe(Strict):
+    """`[guard]`: when a run is stopped because it has gone wrong."""
+
+    spike: Annotated[float, Field(gt=1)] = 3.0
+    """a loss this many times its running median is a spike"""
+    patience: Positive = 20
+    """spikes in a row that stop the run"""
+
+
+class TrainRecipe(Strict):
+    """A training run."""
+
+    model: ModelRecipe = ModelRecipe()
+    data: DataRecipe = DataRecipe()
+    texts: TextsRecipe = TextsRecipe()
+    loss: LossRecipe = LossRecipe()
+    optimiser: OptimiserRecipe = OptimiserRecipe()
+    train: ComputeRecipe = ComputeRecipe()
+    state: StateRecipe = StateRecipe()
+    evaluate: EvaluateRecipe = EvaluateRecipe()
+    guard: GuardRecipe = GuardRecipe()
+
+    @model_validator(mode="after")
+    def _every_projector_learns(self) -> Self:
+        projectors = self.model.projectors
+        if len(set(projectors)) < len(projectors):
+            raise ValueError("model.projectors names one projector twice")
+        used = {self.projector_of(name) for name in self.text_types}
+        for number, name in enumerate(projectors):
+            if number not in used:
+                raise ValueError(
+                    f"model.projectors: no text type goes through {name!r}: give one a weight in "
+                    "texts.types, or leave the projector out"
+                )
+        return self
+
+    @property
+    def text_types(self) -> tuple[str, ...]:
+        """All text types, `replay` last; a `type_id` is a place in it."""
+        return (*self.texts.types, *((REPLAY,) if self.data.replay_share else ()))
+
+    def projector_of(self, text_type: str) -> int:
+        """The place in `model.projectors` of the one that a text type goes through."""
+        names = self.model.projectors
+        return names.index(text_type) if text_type in names else 0
+
+    def facts(self) -> dict[str, Any]:
+        """All that decides the curve of the losses, besides the data: `table.key` → value."""
+        skipped = {"data": {"shards", "captions", "replay_shards", "readers"}}
+        parts = self.model_dump(mode="json", exclude={"state", "evaluate", "guard"})
+        flat = {
+            f"{table}.{key}": value
+            for table, values in parts.items()
+            for key, value in values.items()
+            if key not in skipped.get(table, ()) and f"{table}.{key}" not in _NO_EFFECT
+        }
+        for key in ("model.architecture", "model.init"):  # where a file lies decides nothing
+            flat[key] = Path(flat[key]).name if flat[key].endswith(".json") else flat[key]
+        return flat
+
+    @property
+    def digest(self) -> str:
+        """Stands for the facts."""
+        return digest(json.dumps(self.facts(), sort_keys=True)).hex()
+
+
+Recipe = TrainRecipe
+_NO_EFFECT = ("train.log_steps", "train.recompute")
+
+
+def recipe_names() -> list[str]:
+    """Those that are shipped."""
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TrainRecipe:
+    """A shipped recipe by its name, or a TOML file; `overrides` such as `train.batch=256`."""
+    path = Path(name)
+    if str(name) in recipe_names():
+        path = RECIPES / f"{name}.toml"
+    elif path.suffix != ".toml":
+        raise UnknownName("recipe", str(name), recipe_names())
+    located = read_toml(path)
+    recipe = validate(TrainRecipe, located)
+    changed = _with_overrides(located.data, overrides)
+    if overrides:
+        recipe = validate(TrainRecipe, Located(Path("--set"), changed, {}))
+    return _with_network_file(recipe, path.parent)
+
+
+def _with_network_file(recipe: TrainRecipe, folder: Path) -> TrainRecipe:
+    """A network's JSON file is looked for beside the recipe."""
+    beside = folder / recipe.model.architecture
+    if not recipe.model.architecture.endswith(".json") or not beside.is_file():
+        return recipe
+    model = recipe.model.model_copy(update={"architecture": str(beside)})
+    return recipe.model_copy(update={"model": model})
+
+
+def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    changed: dict[str, Any] = json.loads(json.dumps(data))
+    for word in overrides:
+        key, equals, text = word.partition("=")
+        *outer, last = key.split(".")
+        if not (equals and outer and all((*outer, last))):
+            raise UsageError(f"--set {word}: expected TABLE.KEY=VALUE, such as train.batch=256.")
+        inner = changed
+        for name in outer:
+            inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"--set {word}: {name!r} is no table.")
+        inner[last] = _value(text)
+    return changed
+
+
+def _value(text: str) -> Any:
+    """As it would stand in a TOML file; whatever is no such value is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def recipe_toml(recipe: TrainRecipe) -> str:
+    """The recipe with every key, as a file that `load_recipe` reads."""
+    lines = []
+    for table, values in recipe.model_dump(mode="json").items():
+        lines += [f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
