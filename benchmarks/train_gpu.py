@@ -7,11 +7,11 @@ at 224 in bf16 on them from random weights:
 
     step alone   `Updater.step` on one batch that lies on the card
     fieldmark    `fieldmark.build.train.train`: shards → log, taxonomy and captions, two projectors
-    open_clip    `python -m open_clip_train.main`: the same shards, batch and precision, its defaults
+    open_clip    `python -m open_clip_train.main`: the same shards, batch and precision
 
-Rates are of the steps after the first ones (compiling, start of workers). FLOPs: 41.09 GFLOP forward
-per pair at 77 tokens (open_clip's table), three times that for a step; texts trimmed to n tokens
-count n / 77 of the text tower's 5.96. Peak: 989 TFLOP/s, dense bf16, H100 and H200.
+Rates are of the steps after the first ones (compiling, start of workers). FLOPs: 41.09 GFLOP
+forward per pair at 77 tokens (open_clip's table), three times that for a step; texts trimmed to n
+tokens count n / 77 of the text tower's 5.96. Peak: 989 TFLOP/s, dense bf16, H100 and H200.
 
 Bars: 3,000 pairs/s, 37 % of the peak, 2 % waiting for data, 2 times open_clip.
 """
@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from embed_gpu import make_jpeg
 
 IMAGE_FLOPS, TEXT_FLOPS, PEAK = 35.13e9, 5.96e9, 989e12

@@ -81,15 +81,16 @@ class SlabDecoder:
             memory = torch.cuda.get_device_properties(model.device).total_memory
             self._canvas_bytes = min(CANVAS_BYTES, int(CANVAS_SHARE * memory))
 
-    def decode(self, slab: Slab, decoder: DeviceDecoder) -> list[Pixels]:
+    def decode(
+        self, slab: Slab, pairs: Sequence[tuple[WantedFile, FileBytes]], decoder: DeviceDecoder
+    ) -> list[Pixels]:
         """All that is wanted of a slab, on the current stream; the slab is in use until the device
-        has come that far.
+        has come that far. `pairs`: what was asked for, and what its reader made of it.
         """
         self._clock.add("read", slab.answer.read_s)
         self._clock.add("decode", slab.answer.decode_s)
         stored: list[_SlabJpeg] = []
         others: list[tuple[ImagePart, np.ndarray]] = []
-        pairs = slab.pairs()
         wished = self._sink.read(
             [HashedFile(wanted, file.content, file.mark) for wanted, file in pairs]
         )
