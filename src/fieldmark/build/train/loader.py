@@ -225,6 +225,8 @@ class _BatchLoader:
         # enough for every reader to be at work while one batch is finished and one is written
         n_ahead = min(-(-max(n_readers, 1) * AHEAD * chunk // self.n) + 2, max(len(steps), 1))
         self._slots = [self._new_slot() for _ in range(n_ahead)]
+        if self.is_on_card and self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # other streams write there
         self._source = StepSource(places, steps, n_ahead)
         readers = [ReaderProcess(self.job, PROGRAM) for _ in range(n_readers)]
         here = [ReaderHere(self.job, SampleFiller)] if not n_readers else []

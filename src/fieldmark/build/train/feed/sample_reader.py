@@ -111,12 +111,11 @@ class SampleReader:
     def _image(
         self, data: bytes, step: int, sample: int, on_card: bool
     ) -> tuple[bytes, JpegFacts | None, Crop]:
-        if on_card and data[:2] == b"\xff\xd8" and len(data) <= self.job.slab_bytes:
-            if problem := quick_check(data):
-                raise DataError(problem)
-            if facts := jpeg_facts(data):
-                crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
-                return data, facts, crop
+        # What looks damaged is Pillow's to judge, so that the same samples are replaced everywhere.
+        is_for_card = on_card and len(data) <= self.job.slab_bytes and not quick_check(data)
+        if is_for_card and (facts := jpeg_facts(data)):
+            crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
+            return data, facts, crop
         header = read_header(data)
         crop = self._crop(header.height, header.width, header.orientation, step, sample)
         return self._pixels(data, crop), None, crop
