@@ -16,12 +16,17 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.build.shards import shard_index
+from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
+from fieldmark.build.shards import shard_index, taxon_texts
+from fieldmark.build.taxa import Taxon
 from fieldmark.build.train import index as train_index
 from fieldmark.build.train.index import TrainData, open_data
-from fieldmark.build.train.recipe import TrainRecipe
+from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_names
+from fieldmark.chat import MockScript, MockServer, chat_model
 from fieldmark.errors import DataError, UsageError
-from kit.captions import write_shard
+from kit.captions import make_shards as make_photo_shards
+from kit.captions import stubborn, write_shard
+from kit.chat import running
 from kit.shards import read_by_webdataset
 
 TYPES = {"taxon": 1.0, "com": 2.0, "caption": 1.0}
@@ -93,9 +98,9 @@ def captioned(tmp_path: Path) -> tuple[list[Path], Path]:
     """Three shards of four; eight samples have a caption, one was rejected."""
     shards = make_shards(tmp_path / "shards")
     for shard in shards[:2]:
-        keys = [key for key in read_by_webdataset(shard)]
+        keys = list(read_by_webdataset(shard))
         write_sidecar(tmp_path / "cap", shard, {key: ("ok", f"Raven {key}.") for key in keys})
-    keys = [key for key in read_by_webdataset(shards[1])]
+    keys = list(read_by_webdataset(shards[1]))
     rows = {key: ("ok", f"Raven {key}.") for key in keys} | {keys[0]: ("rejected", "no")}
     write_sidecar(tmp_path / "cap", shards[1], rows)
     return shards, tmp_path / "cap"
@@ -122,8 +127,17 @@ def test_samples_are_what_webdataset_reads(tmp_path: Path) -> None:
             number += 1
     assert data.coverage == {"taxon": 12, "com": 12, "caption": 7}
     assert notes.lines == [
-        "12 samples in 3 shards; 7 of 12 samples have a caption; 1 shards have no captions: s-2.tar"
+        "12 samples in 3 shards; 7 of 12 samples have a caption; "
+        "shards without captions: 1 (s-2.tar)"
     ]
+
+
+def test_captions_that_no_type_wants_are_left_alone(tmp_path: Path) -> None:
+    shards, captions = captioned(tmp_path)
+    notes = Notes()
+    data = open_data(shards, captions, tmp_path / "index", recipe({"com": 1}), notes)
+    assert data.read(0).texts == {"com": "a photo of a raven."}
+    assert notes.lines[1] == f"{captions}  is not used: texts.types has no 'caption'."
 
 
 def test_a_caption_in_the_shard_needs_no_sidecar(tmp_path: Path) -> None:
@@ -161,7 +175,7 @@ def test_few_files_are_open_however_many_shards_there_are(
     data = open_data(shards, None, tmp_path / "index", recipe({"taxon": 1}))
     for number in range(8):
         data.read(number)
-    open_files = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    open_files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
     assert sum(path.endswith(".tar") and str(tmp_path) in path for path in open_files) == 2
 
 
@@ -178,6 +192,39 @@ def test_long_names_and_odd_keys(tmp_path: Path) -> None:
         data = open_data([path], None, tmp_path / "index", recipe({"taxon": 1}))
         raw = data.read(0)
         assert (raw.key, raw.image, raw.texts) == (key, b"photo", {"taxon": "Corvus corax é"})
+    path = tmp_path / "latin.tar"
+    path.write_bytes(tar_bytes([("\udce9.jpg", b"photo"), ("\udce9.taxon.txt", b"Corvus \xe9")]))
+    data = open_data([path], None, tmp_path / "index", recipe({"taxon": 1}))
+    assert (data.read(0).key, data.read(0).texts) == ("\udce9", {"taxon": "Corvus \ufffd"})
+    assert data.name_of(0).endswith("key '\\udce9'")
+
+
+# --- what other parts of fieldmark made ---
+
+
+def test_captions_as_fieldmark_makes_them(tmp_path: Path) -> None:
+    """Two of three species get a caption, in a file beside the shard or in a copy of it."""
+    shards = make_photo_shards(tmp_path / "in", 2, 6)
+    server = MockServer(MockScript(), answers=stubborn)
+    with running(server) as url:
+        model = chat_model(f"chat/vllm/seer?base_url={url}")
+        options = CaptionOptions(materialize=tmp_path / "copies")
+        caption_shards(shards, model, SpeciesWords(), tmp_path / "cap", options)
+    rejected = "samples with no text of type caption: 4 (s-000.tar '000002', s-000.tar '000005', "
+    text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
+    assert text.startswith(f"{rejected}s-001.tar '000008', s-001.tar '000011'): give a type")
+    copies = tmp_path / "copies"
+    assert refusal([copies], None, tmp_path / "index", recipe({"caption": 1})) == text
+    text = refusal([copies], tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
+    assert "was made from other bytes" in text and "needs no --captions" in text
+
+
+def test_shipped_recipes_want_texts_that_shards_have() -> None:
+    taxon = Taxon(("Animalia", "Chordata", "Aves", "", "", "Corvus", "Corvus corax"), "raven")
+    made = {name.lower() for name in taxon_texts(taxon)}
+    for name in recipe_names():
+        types = set(load_recipe(name).texts.types) - {"caption"}
+        assert {f"{kind}.txt" for kind in types} <= made
 
 
 # --- replay ---
@@ -206,7 +253,8 @@ def test_replay_wants_shards_and_a_share(tmp_path: Path) -> None:
 # --- kept, made anew ---
 
 
-def test_an_index_is_kept_until_something_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_bytes", [0, 40, -1])
+def test_an_index_is_kept_until_something_changes(tmp_path: Path, n_bytes: int) -> None:
     shards, captions = captioned(tmp_path)
 
     def n_made() -> tuple[int, str]:
@@ -223,9 +271,8 @@ def test_an_index_is_kept_until_something_changes(tmp_path: Path) -> None:
     assert count == 1 and other != digest
     write_sidecar(captions, shards[2], {"000008": ("ok", "Raven.")})
     assert n_made()[0] == 1, "captions that were not there before"
-    (tmp_path / "index" / "cut").write_bytes(b"")
     for path in (tmp_path / "index").glob("s-0*"):
-        path.write_bytes(path.read_bytes()[:40])
+        path.write_bytes(path.read_bytes()[:n_bytes])
     assert n_made()[0] == 1, "a damaged index"
 
 
@@ -287,14 +334,15 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.tar", rows)
     whole = write_shard(tmp_path / "b.tar", [sample(9)])
     cut = tmp_path / "c.tar"
-    cut.write_bytes(whole.read_bytes()[:1500])
+    cut.write_bytes(whole.read_bytes()[:2000])
     text = refusal([tmp_path], None, tmp_path / "index", recipe({"taxon": 1, "com": 1}))
     assert text.splitlines() == [
-        f"{cut}  at byte 1,500, key '000009': is cut off inside member '000009.jpg': "
-        "546 bytes are missing.",
-        "7 samples have no image: a.tar '000000', a.tar '000001', a.tar '000002', "
-        "a.tar '000003', a.tar '000004' and 2 more.",
-        "1 samples have no text: none of taxon (taxon.txt) or com (com.txt): a.tar '000007'.",
+        f"{cut}  at byte 2,000, key '000009': is cut off inside member '000009.jpg': "
+        "531 bytes are missing.",
+        "samples without an image: 7 (a.tar '000000', a.tar '000001', a.tar '000002', "
+        "a.tar '000003', a.tar '000004' and 2 more).",
+        "samples with no text of type taxon or com: 1 (a.tar '000007'): "
+        "give a type that they have a weight in texts.types.",
         "3 problems, nothing was started.",
     ]
 
@@ -327,7 +375,7 @@ def test_captions_for_keys_that_no_shard_has(tmp_path: Path) -> None:
     write_sidecar(tmp_path / "cap", shard, rows, has_manifest=False)
     text = refusal([shard], tmp_path / "cap", tmp_path / "index", recipe())
     assert text == (
-        f"1 captions in {tmp_path / 'cap'} belong to no sample of the shard: s-0.tar 'zebra'."
+        f"captions in {tmp_path / 'cap'} whose keys their shards lack: 1 (s-0.tar 'zebra')."
     )
 
 
@@ -373,6 +421,6 @@ def test_nothing_heavy_is_imported_for_shards_without_sidecars(tmp_path: Path) -
         "from fieldmark.build.train.recipe import TrainRecipe\n"
         f"data = open_data([{str(shard)!r}], None, Path({str(tmp_path / 'index')!r}), "
         "TrainRecipe())\ndata.read(1)\n"
-        "assert not {'torch', 'polars', 'pandas', 'PIL'} & set(sys.modules)"
+        "assert not {'torch', 'open_clip', 'fieldmark.build.caption'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

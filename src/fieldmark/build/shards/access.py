@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,6 +36,8 @@ _VERSION = 1
 """raised when an index would hold something else"""
 _ABSENT = 0xFFFF_FFFF
 """the size of a member that a sample lacks"""
+_END = b"end of the index\n"
+"""a file that a crash of the machine cut lacks it"""
 _TAIL = 64
 """last bytes of an image that stand for its content: they differ in any two compressed images"""
 
@@ -111,8 +114,12 @@ def kept_index(job: IndexJob) -> IndexedShard | None:
     """What is known of a shard whose index is up to date."""
     try:
         with job.index.open("rb") as file:
-            facts = IndexedShard(**json.loads(_read_array(file).tobytes()))
-    except (OSError, ValueError, TypeError, EOFError):
+            shape, _ = _array_header(file)
+            facts = IndexedShard(**json.loads(file.read(shape[0])))
+            file.seek(-len(_END), os.SEEK_END)
+            if file.read() != _END:
+                return None
+    except (OSError, ValueError, TypeError):
         return None
     return facts if facts.made_from == job.made_from() else None
 
@@ -200,7 +207,8 @@ class _IndexRows:
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])
         tail = b"" if image is None else self._tail(image)
-        self.digest.update(draws.digest(sample.key, caption, len(tail)) + tail)
+        key = sample.key.encode("utf-8", "surrogateescape")
+        self.digest.update(draws.digest(key, caption, len(tail)) + tail)
 
     def _text(self, sample: Sample, extension: str) -> SampleMember | None:
         """The member, unless it is blank."""
@@ -239,6 +247,7 @@ class _IndexRows:
                 *self._captions.arrays(),
             ):
                 np.lib.format.write_array(file, values, allow_pickle=False)
+            file.write(_END)
 
 
 class _Strings:
@@ -255,16 +264,11 @@ class _Strings:
         return np.array(self._ends, np.int64), np.frombuffer(bytes(self._data), np.uint8)
 
 
-def _array_place(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _array_header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and type of the array whose header is next; the file is then at its first byte."""
     np.lib.format.read_magic(file)
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)
     return shape, dtype
-
-
-def _read_array(file: Any) -> NDArray[Any]:
-    shape, dtype = _array_place(file)
-    return np.frombuffer(file.read(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
 
 
 class OpenShard:
@@ -304,8 +308,8 @@ def _mapped(index: Path) -> Iterator[NDArray[Any]]:
     """The arrays of an index, which stay on the disk until they are used."""
     with index.open("rb") as file:
         view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        while file.tell() < len(view):
-            shape, dtype = _array_place(file)
+        while file.tell() < len(view) - len(_END):
+            shape, dtype = _array_header(file)
             at, n = file.tell(), int(np.prod(shape))
             yield np.frombuffer(view, dtype, n, at).reshape(shape)
             file.seek(at + n * dtype.itemsize)

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from threading import Lock
@@ -42,7 +42,7 @@ from fieldmark.progress import Progress, Silent
 _ALONE_BYTES = 1 << 28
 """fewer bytes of shards than this are indexed without other processes, whose start takes longer"""
 _MOST_OPEN = 256
-"""shards that are open at once, of the 1,024 files that a process may have"""
+"""shards that are open at once, with two files each, of the 1,024 that a process may have"""
 
 
 class ShardGroup(NamedTuple):
@@ -152,6 +152,8 @@ def open_data(
         raise DataError(join_problems(problems))
     for group in groups:
         progress.say(group.words())
+    if captions is not None and CAPTION not in recipe.texts.types:
+        progress.say(f"{captions}  is not used: texts.types has no 'caption'.")
     data = [group.group for group in groups]
     digests = [indexed[job].digest for job in (*main, *replay)]
     return TrainData(
@@ -193,7 +195,7 @@ def _jobs(
 
 def _short(path: Path, types: tuple[tuple[str, str], ...]) -> str:
     """Shards of one name in two folders have two indexes."""
-    return draws.digest(path.resolve(), types).hex()[:10]
+    return draws.digest(os.fsencode(path.resolve()), types).hex()[:10]
 
 
 def _sidecars(paths: Sequence[Path], captions: Path) -> dict[Path, Path | None]:
@@ -211,7 +213,9 @@ def _sidecars(paths: Sequence[Path], captions: Path) -> dict[Path, Path | None]:
 
 
 def _indexed(jobs: Sequence[IndexJob], progress: Progress) -> dict[IndexJob, IndexedShard]:
-    facts = {job: kept for job in jobs if (kept := kept_index(job)) is not None}
+    with ThreadPoolExecutor(16) as pool:  # a network disk takes a millisecond for each
+        kept = zip(jobs, pool.map(kept_index, jobs), strict=True)
+        facts = {job: one for job, one in kept if one is not None}
     ahead = [job for job in jobs if job not in facts]
     if ahead:
         progress.start("shards indexed", len(ahead))
@@ -262,24 +266,23 @@ class _Checked:
         lines = damaged[:MOST_NAMES]
         if len(damaged) > MOST_NAMES:
             lines.append(f"{len(damaged) - MOST_NAMES:,} more shards are damaged.")
-        texts = " or ".join(f"{kind} ({extension})" for kind, extension in self.pairs[0][0].members)
-        lines += self._line("no image", "samples have no image")
+        lines += self._line("no image", "samples without an image")
         if missing := self._absent_types() if not damaged else []:
             return lines + missing
-        lines += self._line("no text", f"samples have no text: none of {texts}")
-        lines += self._line(
-            "stray", f"captions in {self.captions} belong to no sample of the shard"
-        )
+        kinds = " or ".join(self.types)
+        hint = "give a type that they have a weight in texts.types"
+        lines += self._line("no text", f"samples with no text of type {kinds}", hint)
+        lines += self._line("stray", f"captions in {self.captions} whose keys their shards lack")
         return lines
 
-    def _line(self, kind: str, text: str) -> list[str]:
+    def _line(self, kind: str, text: str, hint: str = "") -> list[str]:
         n = sum(facts.n_wrong.get(kind, 0) for _, facts in self.pairs)
         names = [
             f"{job.shard.name} {key!r}"
             for job, facts in self.pairs
             for key in facts.wrong.get(kind, ())
         ]
-        return [f"{n:,} {text}: {_some(names, n)}."] if n else []
+        return [f"{text}: {n:,} ({_some(names, n)}){hint and ': '}{hint}."] if n else []
 
     def _absent_types(self) -> list[str]:
         """Types that no sample has: a wrong name, or captions that were forgotten."""
@@ -296,7 +299,7 @@ class _Checked:
         return lines
 
     def words(self) -> str:
-        """`64 samples in 4 shards; caption: 61 of 64`."""
+        """`64 samples in 4 shards; 61 of 64 samples have a caption`."""
         n, kind = self.group.n_samples, "replay samples" if REPLAY in self.types else "samples"
         parts = [f"{n:,} {kind} in {len(self.pairs):,} shards"]
         for name, n_with in self.group.coverage.items():
@@ -307,7 +310,7 @@ class _Checked:
             job.shard.name for job, _ in self.pairs if job.sidecar and not job.sidecar.is_file()
         ]
         if bare:
-            parts.append(f"{len(bare):,} shards have no captions: {_some(bare, len(bare))}")
+            parts.append(f"shards without captions: {len(bare):,} ({_some(bare, len(bare))})")
         return "; ".join(parts)
 
 

@@ -26,7 +26,6 @@ from fieldmark.errors import DataError, UsageError
 
 Int64s = NDArray[np.int64]
 
-MODES = ("epoch", "resampled")
 _KEPT = 3
 """windows in memory: where a batch begins, where it ends, and one for a reader that looks ahead"""
 
@@ -46,21 +45,26 @@ class SampleOrder:
         replay_share: float = 0.0,
     ) -> None:
         """`counts`: samples per shard; `batch`: of all ranks together, replay included."""
-        if mode not in MODES:
+        if mode not in ("epoch", "resampled"):
             raise UsageError(f"data.mode is {mode!r}, expected 'epoch' or 'resampled'.")
         self.batch_size = batch
         self.n_samples = int(np.sum(counts, dtype=np.int64))
         self.n_replay = _n_replay(batch, replay_share, len(replay_counts))
         """replay samples of every batch"""
         kind = _Resampled if mode == "resampled" else _Epochs
-        n_main = batch - self.n_replay
-        self._main = kind(counts, n_main, window, ("main", seed))
+        self._main = kind(counts, batch - self.n_replay, window, "main", seed)
         self._replay: _Epochs | _Resampled | None = None
+        self._is_replay = np.zeros(batch, bool)
         if self.n_replay:
-            self._replay = kind(replay_counts, self.n_replay, window, ("replay", seed))
-            spread = np.arange(self.n_replay, dtype=np.int64) * batch // self.n_replay
-            self._is_replay = np.zeros(batch, bool)
-            self._is_replay[spread] = True
+            self._replay = kind(replay_counts, self.n_replay, window, "replay", seed)
+            self._is_replay[np.arange(self.n_replay) * batch // self.n_replay] = True
+        for stream in (self._main, self._replay):
+            if isinstance(stream, _Epochs) and stream.n_samples < stream.size:
+                raise DataError(
+                    f"an epoch of {stream.n_samples:,} {stream.seed[0]} samples fills no batch of "
+                    f"{stream.size:,}: make the batch smaller, or draw with replacement "
+                    '(data.mode = "resampled").'
+                )
 
     @property
     def n_batches(self) -> int:
@@ -103,11 +107,7 @@ class _Stream:
     """One group of shards, and windows of it."""
 
     def __init__(
-        self,
-        counts: Sequence[int] | Int64s,
-        batch: int,
-        window: int,
-        seed: tuple[object, ...],
+        self, counts: Sequence[int] | Int64s, batch: int, window: int, *seed: object
     ) -> None:
         if batch < 1 or window < 1:
             raise UsageError(
@@ -123,16 +123,16 @@ class _Stream:
         self.n_batches = max(self.n_samples // batch, 1)
         self._windows: OrderedDict[tuple[int, int], Int64s] = OrderedDict()
 
-    def _window(self, turn: int, number: int, shards: Int64s) -> Int64s:
+    def _window(self, epoch: int, number: int, shards: Int64s) -> Int64s:
         """The samples of these shards, shuffled; those of the last few calls are kept."""
-        place = (turn, number)
+        place = (epoch, number)
         if place in self._windows:
             self._windows.move_to_end(place)
             return self._windows[place]
         samples = np.concatenate(
             [np.arange(self.starts[k], self.starts[k] + self.counts[k]) for k in shards]
         )
-        draws.generator(*self.seed, "samples", turn, number).shuffle(samples)
+        draws.generator(*self.seed, "samples", epoch, number).shuffle(samples)
         self._windows[place] = samples
         if len(self._windows) > _KEPT:
             self._windows.popitem(last=False)
@@ -142,80 +142,54 @@ class _Stream:
 class _Epochs(_Stream):
     """Every sample once per epoch, but for the rest that fills no batch."""
 
-    def __init__(
-        self,
-        counts: Sequence[int] | Int64s,
-        batch: int,
-        window: int,
-        seed: tuple[object, ...],
-    ) -> None:
-        super().__init__(counts, batch, window, seed)
-        if self.n_samples < batch:
-            raise DataError(
-                f"an epoch of {self.n_samples:,} {seed[0]} samples fills no batch of {batch:,}: "
-                'make the batch smaller, or draw with replacement (data.mode = "resampled").'
-            )
-        self._epoch = -1
-        self._shards: Int64s = np.empty(0, np.int64)
-        self._ends: Int64s = np.empty(0, np.int64)
+    _of: tuple[int, Int64s, Int64s] | None = None
+    """epoch, its order of the shards, and where each of its windows ends"""
 
     def batch(self, step: int) -> Int64s:
         epoch, turn = divmod(step, self.n_batches)
-        self._enter(epoch)
+        shards, ends = self._shards(epoch)
         at, end = turn * self.size, (turn + 1) * self.size
         parts: list[Int64s] = []
         while at < end:
-            number = int(np.searchsorted(self._ends, at, side="right"))
-            start = int(self._ends[number - 1]) if number else 0
-            stop = min(end, int(self._ends[number]))
-            shards = self._shards[number * self.window : (number + 1) * self.window]
-            parts.append(self._window(epoch, number, shards)[at - start : stop - start])
+            number = int(np.searchsorted(ends, at, side="right"))
+            start, stop = int(ends[number - 1]) if number else 0, min(end, int(ends[number]))
+            some = shards[number * self.window : (number + 1) * self.window]
+            parts.append(self._window(epoch, number, some)[at - start : stop - start])
             at = stop
         return np.concatenate(parts)
 
-    def _enter(self, epoch: int) -> None:
-        """The order of the shards, and where each window ends."""
-        if epoch == self._epoch:
-            return
-        self._shards = draws.generator(*self.seed, "shards", epoch).permutation(len(self.counts))
-        firsts = np.arange(0, len(self.counts), self.window)
-        self._ends = np.cumsum(np.add.reduceat(self.counts[self._shards], firsts))
-        self._epoch = epoch
+    def _shards(self, epoch: int) -> tuple[Int64s, Int64s]:
+        if self._of is None or self._of[0] != epoch:
+            generator = draws.generator(*self.seed, "shards", epoch)
+            shards = generator.permutation(len(self.counts))
+            firsts = np.arange(0, len(self.counts), self.window)
+            self._of = epoch, shards, np.cumsum(np.add.reduceat(self.counts[shards], firsts))
+        return self._of[1:]
 
 
 class _Resampled(_Stream):
     """Shards drawn with replacement, each as likely as another, whatever it holds.
 
     A window gives a fixed number of whole batches, so that the window of a step is known without
-    counting through those before it; what is left over of its shards is not used.
+    counting through those before it; what is left over of its shards is not used. A shard that is
+    drawn twice for a window gives its samples twice.
     """
 
-    def __init__(
-        self,
-        counts: Sequence[int] | Int64s,
-        batch: int,
-        window: int,
-        seed: tuple[object, ...],
-    ) -> None:
-        super().__init__(counts, batch, window, seed)
-        a_window = self.window * self.n_samples // len(self.counts)
-        self._per_window = max(a_window // batch, 1)
-        """batches"""
-
     def batch(self, step: int) -> Int64s:
-        number, turn = divmod(step, self._per_window)
-        samples = self._window(0, number, self._draw(number))
+        of_window = self.window * self.n_samples // len(self.counts)
+        n_batches = max(of_window // self.size, 1)
+        number, turn = divmod(step, n_batches)
+        samples = self._window(0, number, self._draw(number, n_batches * self.size))
         return samples[turn * self.size : (turn + 1) * self.size]
 
-    def _draw(self, number: int) -> Int64s:
-        """As many shards as the batches of a window need."""
+    def _draw(self, number: int, n_samples: int) -> Int64s:
+        """As many shards as hold so many samples."""
         generator = draws.generator(*self.seed, "shards", number)
-        wanted, n_drawn = self._per_window * self.size, 0
-        shards: list[Int64s] = []
-        while n_drawn < wanted:
+        n_drawn, shards = 0, list[Int64s]()
+        while n_drawn < n_samples:
             drawn = generator.integers(len(self.counts), size=self.window)
             ends = n_drawn + np.cumsum(self.counts[drawn])
-            drawn = drawn[: int(np.searchsorted(ends, wanted)) + 1]
+            drawn = drawn[: int(np.searchsorted(ends, n_samples)) + 1]
             n_drawn += int(self.counts[drawn].sum())
             shards.append(drawn)
         return np.concatenate(shards)
