@@ -171,6 +171,38 @@ def load(request: ModelRequest) -> Backbone:
     return dual.projected(projector) if projector else dual
 
 
+def read_network(request: ModelRequest, seed: str = "") -> tuple[Any, Any, dict[str, Any]]:
+    """For training: the network with its weights, its second projector (`Projection`) or None, and
+    what open_clip_config.json says of such a network.
+
+    `seed` draws other random weights.
+    """
+    library = need_package(request, "open_clip")
+    is_loaded = request.flag("pretrained", True)
+    arguments = _source(library, request, is_loaded)
+    model, second = _network(library, request, arguments, is_loaded, seed)
+    about = _about(library, arguments["model_name"])
+    about["vision_cfg"].pop(TWO_PROJECTORS, None)
+    if request.pixels():
+        about["vision_cfg"]["image_size"] = request.pixels()
+    if arguments.get("force_quick_gelu"):
+        about["quick_gelu"] = True
+    return model, second, {"model_cfg": about, "preprocess_cfg": dict(model.visual.preprocess_cfg)}
+
+
+def read_tokeniser(request: ModelRequest) -> Any:
+    """The tokeniser (`Tokeniser`) alone: no weights are fetched or read."""
+    library = need_package(request, "open_clip")
+    return _tokeniser(library, request, _source(library, request, False)["model_name"])
+
+
+def _about(library: Any, model_name: str) -> dict[str, Any]:
+    kind, _, place = model_name.partition(":")
+    if kind != "local-dir":
+        return dict(library.get_model_config(model_name))
+    return dict(json.loads((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
+
+
 def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tuple[Any, Any]:
     """`projection` stands in for the image tower's own projector."""
     visual = model.visual
@@ -199,7 +231,11 @@ def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tu
 
 
 def _network(
-    library: Any, request: ModelRequest, arguments: dict[str, Any], is_loaded: bool
+    library: Any,
+    request: ModelRequest,
+    arguments: dict[str, Any],
+    is_loaded: bool,
+    seed: str = "",
 ) -> tuple[Any, Any]:
     """The network with its weights, and its second projector or None."""
     from fieldmark.models._weights import fit_weights, read_weights, seeded
@@ -209,7 +245,7 @@ def _network(
     state = _with_second(path) if path else {}
     if weights and not state:
         state = read_weights(weights)
-    with seeded("open-clip", request.checkpoint):
+    with seeded("open-clip", request.checkpoint, *filter(None, [seed])):
         model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
         if is_two and not is_loaded and not weights:
             state = _drawn_second(model)

@@ -23,7 +23,7 @@ from fieldmark.embed.gpu.reader_process import FileBytes
 from fieldmark.embed.gpu.readers import Slab
 from fieldmark.embed.gpu.resample import SWAPPED, Cut, groups_by_size, resample
 from fieldmark.embed.reference import see_exactly
-from fieldmark.embed.work import ImagePart, Sink, WantedFile
+from fieldmark.embed.work import HashedFile, ImagePart, Sink, WantedFile
 from fieldmark.errors import DataError, plain_reason
 
 CANVAS_BYTES, CANVAS_SHARE = 512 << 20, 0.02
@@ -91,8 +91,10 @@ class SlabDecoder:
         self._clock.add("decode", slab.answer.decode_s)
         stored: list[_SlabJpeg] = []
         others: list[tuple[ImagePart, np.ndarray]] = []
-        for wanted, file in pairs:
-            parts = self._sink.read(wanted, file.content, file.mark)
+        wished = self._sink.read(
+            [HashedFile(wanted, file.content, file.mark) for wanted, file in pairs]
+        )
+        for (wanted, file), parts in zip(pairs, wished, strict=True):
             if not parts or file.content.problem:
                 continue
             if file.facts is not None:

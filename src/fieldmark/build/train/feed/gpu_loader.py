@@ -20,7 +20,7 @@ from fieldmark.embed.gpu.decode import DeviceDecoder, SlabDecoder, WorkClock
 from fieldmark.embed.gpu.lane import Lane
 from fieldmark.embed.gpu.reader_process import FileBytes, Pixels
 from fieldmark.embed.gpu.readers import Slab
-from fieldmark.embed.work import ImagePart, WantedFile
+from fieldmark.embed.work import HashedFile, ImagePart, WantedFile
 from fieldmark.models import Recipe
 
 
@@ -39,8 +39,8 @@ class _CropSink:
 
     failed_keys: list[bytes] = field(default_factory=list)
 
-    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:  # noqa: ARG002
-        return [ImagePart(ref, content.key) for ref in wanted.refs]
+    def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
+        return [[ImagePart(ref, file.content.key) for ref in file.wanted.refs] for file in files]
 
     def failed(self, part: ImagePart, reason: str) -> None:  # noqa: ARG002 - told when read again
         self.failed_keys.append(part.key)

@@ -1,0 +1,168 @@
+"""Contrastive loss over all processes: softmax (InfoNCE, CLIP) or sigmoid (SigLIP).
+
+Every projector is a contrastive problem of its own: an image is compared with the texts of its
+projector only. Rows with equal texts are positives of each other, not negatives: the target of the
+softmax is shared among them (as in UniCL, https://arxiv.org/abs/2204.03610), and for the sigmoid
+all such pairs are positive. Each process has its rows and compares them with the columns of all;
+the average of the processes' losses, and of their gradients, is that of one process with all rows.
+
+No matrix of targets is ever made. The mean of the logits of a row's positives is the logit with the
+mean of their features, since a logit is linear in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from fieldmark.build.train.parallel import Ranks
+
+CHUNK_BYTES = 2 << 30
+"""largest matrix of float32 logits that is made at once"""
+
+
+class LossSettings(Protocol):
+    """`[loss]` of a recipe."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def multi_positive(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LossParts:
+    """A loss, and what it consists of."""
+
+    total: Tensor
+    """with gradient; its average over processes is the mean over all rows of the batch"""
+    rows: Tensor
+    """(n,) of this process, without gradient: their mean over all processes is the loss"""
+    sums: Tensor
+    """(projectors,) of the rows of this process"""
+    counts: Tensor
+    """(projectors,) rows of this process"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows of one projector and direction, and what they are compared with."""
+
+    rows: Tensor
+    """n × dim"""
+    columns: Tensor
+    """m × dim"""
+    positives: Tensor
+    """n × dim: the mean (softmax) or sum (sigmoid) of the columns that a row belongs to"""
+    n_positives: Tensor
+    """(n,): how many these are"""
+
+
+def contrastive_loss(
+    images: Tensor,
+    texts: Tensor,
+    projectors: Tensor,
+    text_ids: Tensor,
+    scales: Tensor,
+    biases: Tensor | None,
+    settings: LossSettings,
+    ranks: Ranks,
+) -> LossParts:
+    """`images`, `texts`: n × dim, of length 1; `scales`: logarithms, one per projector.
+
+    Every process calls it with as many rows as the others.
+    """
+    with torch.autocast(images.device.type, enabled=False):
+        pair = (images.float(), texts.float())
+        is_sigmoid = settings.kind == "siglip"
+        all_texts = ranks.gather(pair[1])
+        all_images = None if is_sigmoid else ranks.gather(pair[0])
+        everyones = ranks.gather_plain(projectors)
+        ids = ranks.gather_plain(text_ids) if settings.multi_positive else None
+        # Zero, but every scale and bias is in the graph of every process, whatever it has drawn.
+        rows = pair[0].new_zeros(len(images)) + 0 * scales.sum()
+        if biases is not None and biases.requires_grad:
+            rows = rows + 0 * biases.sum()
+        for number in range(len(scales)):
+            mine = _members(projectors, number, len(scales))
+            columns = _members(everyones, number, len(scales))
+            places = torch.searchsorted(columns, mine + ranks.rank * len(images))
+            groups = None if ids is None else torch.unique(ids[columns], return_inverse=True)[1]
+            scale = scales[number].float().exp()
+            block = _block(pair[0][mine], all_texts[columns], places, groups, not is_sigmoid)
+            if all_images is None:
+                assert biases is not None
+                values = _in_chunks(_sigmoid_rows, block, scale, biases[number].float())
+            else:
+                back = _block(pair[1][mine], all_images[columns], places, groups, True)
+                values = _in_chunks(_softmax_rows, block, scale, scale)
+                values = (values + _in_chunks(_softmax_rows, back, scale, scale)) / 2
+            rows = rows.index_add(0, mine, values)
+        kept = rows.detach()
+        sums = kept.new_zeros(len(scales)).index_add(0, projectors, kept)
+        counts = torch.bincount(projectors, minlength=len(scales))
+        return LossParts(rows.mean(), kept, sums, counts)
+
+
+def _members(projectors: Tensor, number: int, n_projectors: int) -> Tensor:
+    """Rows of a projector, in order; no waiting for the device where there is only one."""
+    if n_projectors == 1:
+        return torch.arange(len(projectors), device=projectors.device)
+    return (projectors == number).nonzero().squeeze(1)
+
+
+def _block(
+    rows: Tensor, columns: Tensor, places: Tensor, groups: Tensor | None, is_mean: bool
+) -> _Block:
+    """`places`: the column that is a row's own; `groups`: numbers equal for equal texts, or None
+    where a row's own column is its only positive.
+    """
+    if groups is None:
+        return _Block(rows, columns, columns[places], torch.ones_like(places))
+    sums = torch.zeros_like(columns).index_add(0, groups, columns)
+    sizes = torch.bincount(groups, minlength=len(columns))[groups[places]]
+    positives = sums[groups[places]]
+    return _Block(rows, columns, positives / sizes[:, None] if is_mean else positives, sizes)
+
+
+_RowLoss = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def _in_chunks(loss: _RowLoss, block: _Block, scale: Tensor, bias: Tensor) -> Tensor:
+    """The loss of every row. Where the logits are too many to keep, a chunk of rows at a time,
+    whose logits are computed again for the gradient.
+    """
+    n = max(1, CHUNK_BYTES // (4 * max(1, len(block.columns))))
+    if len(block.rows) <= n:
+        return loss(block.rows, block.positives, block.n_positives, block.columns, scale, bias)
+    parts = (block.rows, block.positives, block.n_positives)
+    pieces = zip(*(part.split(n) for part in parts), strict=True)
+    return torch.cat(
+        [
+            checkpoint(loss, *piece, block.columns, scale, bias, use_reentrant=False)
+            for piece in pieces
+        ]
+    )
+
+
+def _softmax_rows(
+    rows: Tensor, positives: Tensor, _n: Tensor, columns: Tensor, scale: Tensor, _bias: Tensor
+) -> Tensor:
+    """Cross entropy with a target that is uniform over the positives: log Σ exp(l) − mean l⁺."""
+    rows = scale * rows
+    return (rows @ columns.T).logsumexp(dim=1) - (rows * positives).sum(dim=1)
+
+
+def _sigmoid_rows(
+    rows: Tensor, positives: Tensor, n: Tensor, columns: Tensor, scale: Tensor, bias: Tensor
+) -> Tensor:
+    """−Σ log σ(±l): a negative costs softplus(l), a positive softplus(−l) = softplus(l) − l."""
+    rows = scale * rows
+    everything = functional.softplus(rows @ columns.T + bias).sum(dim=1)
+    return everything - (rows * positives).sum(dim=1) - bias * n

@@ -1,0 +1,301 @@
+"""CLIP dual encoder for training: which weights does it start from, and what does it compute?
+
+An open_clip network with its image projector and logit scale taken out: instead there is one of
+each for every kind of text (named projectors on one pooled feature, as in BioCAP and BioCLIP 2),
+started from those of the network. Nothing here knows of losses, optimisers or processes.
+https://arxiv.org/abs/2510.20095  https://arxiv.org/abs/2505.23883
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from fieldmark.build.train.attention import simplify_attention
+from fieldmark.build.train.recipe import ModelRecipe
+from fieldmark.errors import ModelError
+from fieldmark.models._name import ModelRequest, need_package, parse_name
+from fieldmark.models.open_clip import PROJECTORS, read_network, read_tokeniser
+
+ARCHITECTURES = Path(__file__).parent / "architectures"
+RANDOM = "random"
+LARGEST_SCALE = math.log(100)
+"""CLIP's bound of the logit scale"""
+SIGLIP_START = (math.log(10), -10.0)
+"""logit scale and bias of a sigmoid loss that starts without any: nearly all pairs are negatives,
+and with this bias the loss starts there (SigLIP, section 3.2, https://arxiv.org/abs/2303.15343)"""
+STEP = 8
+"""lengths of trimmed texts are multiples of this: few shapes for a compiler, whole tensor cores"""
+
+
+def network_request(model: ModelRecipe) -> ModelRequest:
+    """The same network as a model name that the rest of the house reads.
+
+    >>> network_request(ModelRecipe(architecture="ViT-B-16", init="openai")).name.text
+    'open-clip/ViT-B-16/openai'
+    """
+    architecture = model.architecture
+    if architecture.endswith(".json"):
+        architecture = Path(architecture).stem
+    options = ["pretrained=false"] if model.init == RANDOM else []
+    options += [f"size={model.image_size}"] if model.image_size else []
+    if model.init.startswith(("local-dir:", "hf-hub:")):
+        checkpoint_name = model.init
+    else:
+        checkpoint_name = architecture if model.init == RANDOM else f"{architecture}/{model.init}"
+    text = f"open-clip/{checkpoint_name}" + ("?" + "&".join(options) if options else "")
+    return ModelRequest(parse_name(text), device="cpu", precision="float32")
+
+
+def add_architectures(architecture: str = "") -> None:
+    """Makes open_clip know those that are shipped here, and one in a JSON file."""
+    library = need_package(ModelRequest(parse_name("open-clip/any")), "open_clip")
+    path = Path(architecture)
+    is_file = path.suffix == ".json"
+    if is_file and not path.is_file():
+        raise ModelError(f"{path}  does not exist, expected a network's configuration as JSON.")
+    known = library.list_models()
+    if any(file.stem not in known for file in ARCHITECTURES.glob("*.json")):
+        library.add_model_config(ARCHITECTURES)
+    if is_file:
+        library.add_model_config(path)
+
+
+@dataclass
+class TextTokeniser:
+    """Texts → token numbers. Goes to other processes by its name: built there at the first call."""
+
+    model: ModelRecipe
+    can_trim: bool
+    """shorter rows give the same features: see `trim`"""
+    end: int | None = None
+    """token at which the text tower pools; None: the one with the highest number"""
+    _built: Any = field(default=None, repr=False, compare=False)
+
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """n texts → int64 (n, context); cut where too long."""
+        if self._built is None:
+            add_architectures(self.model.architecture)
+            self._built = read_tokeniser(network_request(self.model))
+        (tokens,) = self._built.encode(list(texts)).values()
+        return torch.as_tensor(tokens, dtype=torch.int64)
+
+    def trim(self, tokens: Tensor) -> Tensor:
+        """Without the columns that no text of the batch reaches, rounded up to a multiple of 8.
+
+        Not by the padding's number: 0 is also the exclamation mark of CLIP's vocabulary.
+        """
+        if not self.can_trim or not len(tokens):
+            return tokens
+        marks = tokens if self.end is None else (tokens == self.end).int()
+        longest = int(marks.argmax(dim=1).max()) + 1
+        return tokens[:, : min(tokens.shape[1], -(-longest // STEP) * STEP)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": None}
+
+
+class Trainee(nn.Module):  # type: ignore[misc]
+    """Both towers, and a projector with a logit scale for every kind of text."""
+
+    projections: nn.Parameter | None
+    """projectors × width × dim; None: the network keeps its own (timm, ResNet)"""
+    biases: nn.Parameter | None
+
+    def __init__(
+        self, network: Any, projector_names: Sequence[str], config: dict[str, Any], tokenise: Any
+    ) -> None:
+        """Takes the projector, scale and bias out of `network`."""
+        super().__init__()
+        self.projector_names, self.config, self.tokenise = tuple(projector_names), config, tokenise
+        n, visual = len(self.projector_names), network.visual
+        own = getattr(visual, "proj", None)
+        self.projections = None
+        if isinstance(own, nn.Parameter):
+            self.projections = nn.Parameter(own.detach().float().expand(n, -1, -1).clone())
+            visual.proj = None
+        self.scales = nn.Parameter(network.logit_scale.detach().float().reshape(1).repeat(n))
+        bias = network.logit_bias
+        self.biases = nn.Parameter(bias.detach().reshape(1).repeat(n)) if bias is not None else None
+        self.logit_shape = tuple(network.logit_scale.shape)
+        network.logit_scale = network.logit_bias = None
+        self.network = network
+        mean, std = (torch.tensor(config["preprocess_cfg"][key]) for key in ("mean", "std"))
+        self.register_buffer("pixel_gain", (1 / (255 * std)).view(3, 1, 1), persistent=False)
+        self.register_buffer("pixel_shift", (-mean / std).view(3, 1, 1), persistent=False)
+        self.largest_scale = LARGEST_SCALE
+
+    @property
+    def image_size(self) -> int:
+        """Pixels of a side."""
+        size = self.config["preprocess_cfg"]["size"]
+        return int(size if isinstance(size, int) else size[0])
+
+    def forward(self, images: Tensor, tokens: Tensor, projectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of images (uint8, n × 3 × size × size) and texts, both n × dim, of length 1, in
+        float32; an image goes through the projector (its number) of its text.
+
+        All projections are computed, so that every parameter takes part in every batch.
+        """
+        pixels = images.float() * self.pixel_gain + self.pixel_shift
+        pooled = self.network.visual(pixels)
+        if self.projections is not None:
+            pooled = torch.einsum("nw,pwd->npd", pooled, self.projections)
+            pooled = pooled[torch.arange(len(pooled), device=pooled.device), projectors]
+        texts = self._read(tokens)
+        return functional.normalize(pooled.float(), dim=-1), functional.normalize(
+            texts.float(), dim=-1
+        )
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        """As open_clip's text tower, which demands the full length."""
+        if not self.tokenise.can_trim:
+            return self.network.encode_text(tokens)
+        tower, n = getattr(self.network, "text", self.network), tokens.shape[1]
+        x = tower.token_embedding(tokens) + tower.positional_embedding[:n]
+        x = tower.ln_final(tower.transformer(x, attn_mask=tower.attn_mask[:n, :n]))
+        end = self.tokenise.end
+        place = (tokens if end is None else (tokens == end).int()).argmax(dim=-1)
+        x = x[torch.arange(len(x), device=x.device), place]
+        project = tower.text_projection
+        if project is None:
+            return x
+        return project(x) if isinstance(project, nn.Linear) else x @ project
+
+    def clamp_scales(self) -> None:
+        """After every update: a scale stays between 1 and 100, or what it started from."""
+        with torch.no_grad():
+            self.scales.clamp_(0, self.largest_scale)
+
+
+def make_trainee(model: ModelRecipe, loss_kind: str, seed: int) -> Trainee:
+    """The network of a recipe with its first weights, on the CPU."""
+    add_architectures(model.architecture)
+    request = network_request(model)
+    network, second, config = read_network(request, str(seed))
+    if hasattr(network, "text_decoder"):
+        raise ModelError(f"model {request.name.text!r}: CoCa writes texts and is not trained here.")
+    tokenise = TextTokeniser(model, *_pooling(network))
+    has_scales = model.init != RANDOM and (network.logit_bias is not None or loss_kind != "siglip")
+    trainee = Trainee(network, model.projectors, config, tokenise)
+    if trainee.projections is None and len(model.projectors) > 1:
+        raise ModelError(
+            f"model {request.name.text!r}: this image tower has no projector of its own, so it "
+            f"cannot have {len(model.projectors)}: model.projectors takes one name."
+        )
+    if second is not None and PROJECTORS[1] in model.projectors:
+        _start_from(trainee, model.projectors.index(PROJECTORS[1]), second)
+    _start_scales(trainee, loss_kind, has_scales)
+    _lock(trainee, model)
+    image, text = towers(trainee)
+    simplify_attention([*image, *(text if tokenise.can_trim else ())])
+    trainee.float()
+    return trainee
+
+
+def _pooling(network: Any) -> tuple[bool, int | None]:
+    """Can texts be cut behind their last token, and at which token does the tower pool?
+
+    A causal tower that pools at the end of the text never looks at what follows.
+    """
+    tower = getattr(network, "text", network)
+    kind = getattr(tower, "pool_type", getattr(tower, "text_pool_type", ""))
+    is_plain = hasattr(tower, "token_embedding") and getattr(tower, "cls_emb", None) is None
+    is_causal = getattr(tower, "attn_mask", None) is not None
+    can_trim = is_plain and is_causal and kind in ("argmax", "eos")
+    end = getattr(tower, "eos_id", getattr(tower, "text_eos_id", None)) if kind == "eos" else None
+    return can_trim, end
+
+
+def _start_from(trainee: Trainee, place: int, second: Any) -> None:
+    """A projector that the weights already have beside the network's own (`Projection`)."""
+    assert trainee.projections is not None
+    trainee.projections.data[place] = second.matrix
+    trainee.scales.data[place] = math.log(second.logit_scale)
+    if trainee.biases is not None and second.logit_bias is not None:
+        trainee.biases.data[place] = second.logit_bias
+
+
+def _start_scales(trainee: Trainee, loss_kind: str, is_kept: bool) -> None:
+    """`is_kept`: the scales belong to weights that were trained with this loss or one like it."""
+    if loss_kind == "siglip" and not is_kept:
+        scale, bias = SIGLIP_START
+        trainee.scales.data.fill_(scale)
+        trainee.biases = nn.Parameter(torch.full_like(trainee.scales, bias))
+    elif loss_kind != "siglip" and trainee.biases is not None:
+        trainee.biases.requires_grad_(False)  # a softmax is blind to it
+    trainee.largest_scale = max(LARGEST_SCALE, float(trainee.scales.detach().max()))
+
+
+def _lock(trainee: Trainee, model: ModelRecipe) -> None:
+    """Locked-image (or locked-text) tuning: https://arxiv.org/abs/2111.07991. Image projectors
+    learn on: without them there would be nothing of its own in a kind of text.
+    """
+    network = trainee.network
+    if model.lock_image:
+        network.lock_image_tower(freeze_bn_stats=True)
+    if model.lock_text:
+        for name, weight in network.named_parameters():
+            if not name.startswith("visual."):
+                weight.requires_grad_(False)
+
+
+def towers(trainee: Trainee) -> list[list[nn.Module]]:
+    """The residual blocks of both towers, image first; empty for a tower without such blocks."""
+    visual, text = trainee.network.visual, getattr(trainee.network, "text", trainee.network)
+    image = getattr(visual, "trunk", None)
+    lists = (
+        getattr(image, "blocks", None) if image is not None else _resblocks(visual),
+        _resblocks(text),
+    )
+    return [
+        list(blocks) if isinstance(blocks, nn.ModuleList | nn.Sequential) else []
+        for blocks in lists
+    ]
+
+
+def _resblocks(tower: Any) -> Any:
+    return getattr(getattr(tower, "transformer", None), "resblocks", None)
+
+
+def recompute_blocks(trainee: Trainee, share: float) -> int:
+    """Activation checkpointing: a share of the blocks of each tower, the first ones, keeps no
+    activations and computes them again for the gradient. Returns how many blocks.
+
+    The names of weights stay as they are. Before compilation and before the blocks are sharded.
+    """
+    n_all = 0
+    for blocks in towers(trainee):
+        n = math.ceil(share * len(blocks))
+        for block in blocks[:n]:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+        n_all += n
+    return n_all
+
+
+class WeightAverage:
+    """Exponential moving average of the weights that learn, in float32, beside them.
+
+    Made after the weights are on their device and, with FSDP, sharded: then it is sharded too.
+    """
+
+    def __init__(self, trainee: Trainee, decay: float) -> None:
+        self.decay, self._trainee = decay, trainee
+        self.weights = {name: weight.detach().float().clone() for name, weight in self._learning()}
+
+    def _learning(self) -> Iterator[tuple[str, Tensor]]:
+        return ((n, w) for n, w in self._trainee.named_parameters() if w.requires_grad)
+
+    def update(self) -> None:
+        """Once per step, after the update and the clamping."""
+        now = [weight.detach().float() for _, weight in self._learning()]
+        torch._foreach_lerp_(list(self.weights.values()), now, 1 - self.decay)

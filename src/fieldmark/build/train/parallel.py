@@ -1,0 +1,246 @@
+"""Data parallel training (DDP, FSDP) under torchrun: which process am I, and how do all of them
+train one network?
+
+Every process has its share of each batch. `Ranks.gather` carries the gradient back to the process
+that a row came from; weights are averaged by DDP or, sharded, by FSDP2. States for checkpoints are
+always whole and plainly named: what 8 sharded processes have written, one process reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from fieldmark.build.train.network import Trainee, towers
+from fieldmark.devices import choose_device
+from fieldmark.errors import ModelError, UsageError
+
+PATIENCE = timedelta(minutes=30)
+"""before the others give up on a process that says nothing: a network is compiled, or shards are
+indexed by the first alone"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process among all that train together."""
+
+    rank: int = 0
+    n_ranks: int = 1
+    local_rank: int = 0
+    """on this machine"""
+    device: Any = "cpu"
+    """torch.device"""
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all processes, in their order; the gradient goes back to all of them.
+
+        All processes call it with the same shape.
+        """
+        return rows if self.n_ranks == 1 else _Gather.apply(rows, self)
+
+    def gather_plain(self, rows: Tensor) -> Tensor:
+        """Without gradient."""
+        if self.n_ranks == 1:
+            return rows
+        everyones = rows.new_empty((self.n_ranks * len(rows), *rows.shape[1:]))
+        distributed.all_gather_into_tensor(everyones, rows.detach().contiguous())
+        return everyones
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Over processes, without gradient; the tensor that was given stays as it is."""
+        total = values.detach().clone()
+        if self.n_ranks > 1:
+            distributed.all_reduce(total)
+        return total
+
+    def max(self, value: float) -> float:
+        """The largest over processes: with 0 and 1, whether any of them says so."""
+        if self.n_ranks == 1:
+            return value
+        largest = torch.tensor(value, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(largest, distributed.ReduceOp.MAX)
+        return float(largest)
+
+    def share(self, value: Any) -> Any:
+        """What the first process has, for all: any object that can be pickled."""
+        if self.n_ranks == 1:
+            return value
+        box = [value]
+        distributed.broadcast_object_list(box, src=0, device=self.device)
+        return box[0]
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.n_ranks > 1:
+            distributed.barrier()
+
+
+class _Gather(torch.autograd.Function):  # type: ignore[misc]
+    """all_gather whose gradient is the sum of what all processes have for a row."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor, ranks: Ranks) -> Tensor:
+        context.ranks = ranks
+        return ranks.gather_plain(rows)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        ranks, n = context.ranks, len(gradient) // context.ranks.n_ranks
+        if gradient.device.type == "cuda":
+            mine = gradient.new_empty((n, *gradient.shape[1:]))
+            distributed.reduce_scatter_tensor(mine, gradient.contiguous())
+            return mine, None
+        return ranks.sum(gradient)[ranks.rank * n : (ranks.rank + 1) * n], None
+
+
+@contextlib.contextmanager
+def open_ranks(device: str = "auto") -> Iterator[Ranks]:
+    """Joins the other processes if torchrun started this one; alone otherwise."""
+    words = {key: os.environ.get(key, "") for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    if not all(words.values()):
+        yield Ranks(device=torch.device(choose_device(device)))
+        return
+    rank, n_ranks, local = (_number(key, word) for key, word in words.items())
+    place = torch.device(choose_device(device))
+    if place.type == "cuda":
+        if local >= torch.cuda.device_count():
+            raise UsageError(
+                f"torchrun started process {local} on this machine, which has "
+                f"{torch.cuda.device_count()} GPUs: give --nproc-per-node one process per GPU."
+            )
+        place = torch.device("cuda", local)
+        torch.cuda.set_device(place)
+    backend = "nccl" if place.type == "cuda" else "gloo"
+    bound = {"device_id": place} if place.type == "cuda" else {}
+    distributed.init_process_group(
+        backend, rank=rank, world_size=n_ranks, timeout=PATIENCE, **bound
+    )
+    try:
+        yield Ranks(rank, n_ranks, local, place)
+    finally:
+        distributed.destroy_process_group()
+
+
+def _number(key: str, word: str) -> int:
+    if not word.isdigit():
+        raise UsageError(f"{key}={word} in the environment, expected a number as torchrun sets it.")
+    return int(word)
+
+
+# --- one network on all processes
+
+
+def spread(trainee: Trainee, ranks: Ranks, parallel: str, dtype: torch.dtype | None = None) -> Any:
+    """Puts the network on the device and makes it one with those of the other processes. Returns
+    what is to be called in place of `trainee`, whose attributes stay in use.
+
+    `dtype`: FSDP gathers and computes the blocks of both towers in it; everything else, and the
+    sum of gradients, stays in float32.
+    """
+    trainee.to(ranks.device)
+    if ranks.n_ranks == 1:
+        return trainee
+    if parallel == "fsdp":
+        return _shard(trainee, dtype)
+    ids = [ranks.device.index] if ranks.device.type == "cuda" else None
+    return nn.parallel.DistributedDataParallel(
+        trainee, device_ids=ids, static_graph=True, gradient_as_bucket_view=True
+    )
+
+
+def _shard(trainee: Trainee, dtype: torch.dtype | None) -> Any:
+    try:
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    except ImportError as error:
+        raise ModelError('train.parallel = "fsdp" needs torch 2.6 or newer.') from error
+    for value in (*trainee.parameters(), *trainee.buffers()):
+        distributed.broadcast(value.data, src=0)  # as DDP does
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    for block in (block for blocks in towers(trainee) for block in blocks):
+        fully_shard(block, mp_policy=policy)
+    # Not resharded after the forward pass: the loss reads the scales, which the root holds.
+    return fully_shard(trainee, reshard_after_forward=False)
+
+
+@contextlib.contextmanager
+def unsynced(module: Any, is_unsynced: bool = True) -> Iterator[None]:
+    """Gradients of a backward pass inside are kept for the next one outside, which sums them over
+    processes. The forward pass belongs inside too.
+    """
+    if not is_unsynced:
+        yield
+    elif isinstance(module, nn.parallel.DistributedDataParallel):
+        with module.no_sync():
+            yield
+    elif hasattr(module, "set_requires_gradient_sync"):
+        module.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            module.set_requires_gradient_sync(True)
+    else:
+        yield
+
+
+def clip_gradients(module: nn.Module, largest: float) -> Tensor:
+    """The norm of all gradients, before they are scaled down to `largest` (0: never)."""
+    norm = nn.utils.clip_grad_norm_(module.parameters(), largest or float("inf"))
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+# --- whole states, for checkpoints
+
+
+def full_state(module: Any, optimiser: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Whole states of network and optimiser on the CPU, named as in `Trainee`. Every process calls
+    it; only the first gets anything where the weights are sharded.
+    """
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    network, moments = get_state_dict(module, optimiser, options=options)
+    return network, moments
+
+
+def set_full_state(
+    module: Any, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]], ranks: Ranks
+) -> None:
+    """Every process calls it; only what the first one gives counts."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
+
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=ranks.n_ranks > 1)
+    network, moments = states
+    optimiser.zero_grad(set_to_none=True)  # or torch takes a new optimiser for a used one
+    set_state_dict(
+        module, optimiser, model_state_dict=network, optim_state_dict=moments, options=options
+    )
+
+
+def full_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Whole copies on the CPU, for the average of the weights. Every process calls it."""
+    return {
+        name: (value.full_tensor() if hasattr(value, "full_tensor") else value).detach().cpu()
+        for name, value in tensors.items()
+    }
+
+
+def set_full_tensors(tensors: Mapping[str, Tensor], whole: Mapping[str, Tensor]) -> None:
+    """Puts whole tensors into those that may be sharded. Every process gives the same."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    for name, value in tensors.items():
+        new = whole[name].to(value.device, value.dtype)
+        if isinstance(value, DTensor):
+            new = distribute_tensor(new, value.device_mesh, value.placements)
+        value.detach().copy_(new)
