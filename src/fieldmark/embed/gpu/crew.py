@@ -11,8 +11,8 @@ from typing import TypeVar
 T = TypeVar("T")
 POLL_S = 0.2
 SWITCH_S = 5e-4
-"""how often threads of Python take turns: with its usual 5 ms the one that feeds the device may wait
-that long for those that decode, several times a batch"""
+"""how often threads take turns: with the usual 5 ms the one that feeds the device may wait as long
+for those that decode, several times a batch"""
 
 
 class PipelineStopped(Exception):
