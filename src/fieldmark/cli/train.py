@@ -53,8 +53,8 @@ class TrainArgs:
     """only check recipe and shards, and say how much there is to do"""
     export: _Folder = None
     """write the model of a run's newest checkpoint here, and do nothing else"""
-    projector: Annotated[str, arg(metavar="NAME")] = "taxonomic"
-    """image projector of the exported model"""
+    projector: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """image projector of the exported model [the recipe's first]"""
     json: bool = False
     """print the summary as JSON"""
     common: CommonFlags = Common()
@@ -176,7 +176,7 @@ def _summary(totals: TrainTotals, out: Path) -> dict[str, Any]:
 
 def _export(args: TrainArgs, folder: Path) -> int:
     _need_torch()
-    from fieldmark.build.train.run import export_run
+    from fieldmark.build.train.record.scores import export_run
 
     export_run(Path(args.recipe), folder, args.projector)
     if not args.common.quiet:

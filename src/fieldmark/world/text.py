@@ -339,8 +339,8 @@ def _creature(truth: Mapping[str, object], extras: Sequence[str]) -> str:
     marks = [_VISIBLE_PATTERNS.get(str(truth["pattern"]), "")]
     hidden = ("has_berries",) if is_young else ()
     marks += [text for mark, text in MARK_WORDS.items() if truth.get(mark) and mark not in hidden]
-    told = [] if is_larva else [mark for mark in marks if mark][:3]
-    shown = f" with {join(told)}" if told else ""
+    marks = [] if is_larva else [mark for mark in marks if mark][:3]
+    shown = f" with {join(marks)}" if marks else ""
     count = int(str(truth["n_animals"]))
     if count > 1:
         plural = {"fish": "fish", "leafy branch": "leafy branches", "butterfly": "butterflies"}

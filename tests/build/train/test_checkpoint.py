@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
-from fieldmark.build.train.checkpoint import (  # noqa: E402
+from fieldmark.build.train.record.checkpoint import (  # noqa: E402
     CheckpointFolder,
     restore_state,
     training_state,
@@ -19,7 +19,7 @@ from fieldmark.build.train.checkpoint import (  # noqa: E402
 from fieldmark.build.train.network import WeightAverage  # noqa: E402
 from fieldmark.build.train.parallel import Ranks  # noqa: E402
 from fieldmark.build.train.recipe import load_recipe  # noqa: E402
-from fieldmark.errors import RunsFailed, UsageError  # noqa: E402
+from fieldmark.errors import Diverged, UsageError  # noqa: E402
 
 ALONE = Ranks(device=torch.device("cpu"))
 
@@ -32,16 +32,18 @@ def steps_of(folder: CheckpointFolder) -> list[int]:
     return [note.step for note in folder.notes()]
 
 
-def test_the_newest_few_and_the_best_stay(tmp_path: Path) -> None:
-    folder = open_folder(tmp_path, "state.keep=2", "evaluate.best=birds@accuracy")
-    for step, score in ((10, 0.2), (20, 0.9), (30, 0.4), (40, 0.9), (50, 0.1), (60, 0.1)):
+def test_the_newest_few_and_those_that_are_wanted_stay(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path, "state.keep=2")
+    folder.kept = {20}
+    for step in (10, 20, 30, 40):
         folder.save(step, step * 8, {"model": {"w": torch.ones(3)}})
-        folder.note_scores(step, {"birds@accuracy": score})
-    assert steps_of(folder) == [60, 50, 40]
-    best = folder.best()
-    assert best is not None and best.step == 40 and best.samples == 320
+    assert [(note.step, note.samples) for note in folder.notes()] == [
+        (40, 320),
+        (30, 240),
+        (20, 160),
+    ]
     assert sorted(path.name for path in folder.folder.iterdir()) == sorted(
-        f"step-{step:08d}.{ending}" for step in (40, 50, 60) for ending in ("json", "pt")
+        f"step-{step:08d}.{ending}" for step in (20, 30, 40) for ending in ("json", "pt")
     )
 
 
@@ -85,7 +87,7 @@ def test_what_was_not_finished_is_no_checkpoint(tmp_path: Path) -> None:
 def test_a_number_that_is_none_is_never_written(bad: float, tmp_path: Path) -> None:
     folder = open_folder(tmp_path)
     state = {"optimiser": {"state": {"w": {"exp_avg": torch.tensor([0.0, bad])}}}}
-    with pytest.raises(RunsFailed) as error:
+    with pytest.raises(Diverged) as error:
         folder.save(10, 0, state)
     assert str(error.value) == (
         "step 10: optimiser.state.w.exp_avg is not finite, so no checkpoint was written."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.build.train.suite import (
-    Evaluation,
+    SuiteRun,
     evaluate_in_background,
     read_scores,
     setting_flags,
@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(place: Path, tasks: Sequence[str], step: int = 7) -> Evaluation:
+def start(place: Path, tasks: Sequence[str], step: int = 7) -> SuiteRun:
     settings = Settings(
         results=place / "results", cache=place / "cache", data_root=place / "data", device="cpu"
     )

@@ -7,11 +7,13 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tarfile
+import threading
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ open_clip = pytest.importorskip("open_clip")
 
 import torch  # noqa: E402
 
-from fieldmark.build.train.log import RunState, cut_rows, page  # noqa: E402
+from fieldmark.build.train.record.log import RunState, cut_rows, page  # noqa: E402
 from fieldmark.cli import main  # noqa: E402
 
 SMALL = {
@@ -97,15 +99,23 @@ def words(inputs: Path, out: Path, *more: str) -> list[str]:
     return ["train", str(inputs / "small.toml"), *flags, *more]
 
 
-def start(inputs: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CI": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "fieldmark", *words(inputs, out, *more)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+def start(inputs: Path, out: Path, *more: str, before: Sequence[str] = ()) -> Popen[str]:
+    return Popen(
+        [sys.executable, "-m", *before, "fieldmark", *words(inputs, out, *more)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "CI": "1"},
+        stdout=PIPE,
+        stderr=STDOUT,
         text=True,
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """As the processes have: sums depend on how they are cut."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def rows_of(run: Path) -> list[dict[str, Any]]:
@@ -125,9 +135,7 @@ def weights(run: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def undisturbed(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "whole"
-    process = start(inputs, out)
-    text, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, text
+    assert main(words(inputs, out, "--quiet")) == 0
     return out
 
 
@@ -160,17 +168,17 @@ def test_killed_again_and_again_the_curve_is_the_same(
     out, n_kills, draw = tmp_path / "killed", 0, random.Random(1)
     while True:
         process, seen = start(inputs, out), _size(out)
-        while n_kills < 4 and process.poll() is None and _size(out) == seen:
+        while n_kills < 3 and process.poll() is None and _size(out) <= seen:
             time.sleep(0.01)
-        if n_kills < 4 and process.poll() is None:
-            time.sleep(draw.random() * 0.05)
+        if n_kills < 3 and process.poll() is None:
+            time.sleep(draw.random() * 0.3)
             process.kill()
             n_kills += 1
         text, _ = process.communicate(timeout=300)
         if process.returncode != -signal.SIGKILL:
             break
     assert process.returncode == 0, text
-    assert n_kills >= 2
+    assert n_kills >= 2 and "going on after step" in text
     assert curve(out) == curve(undisturbed)
     before, after = weights(undisturbed), weights(out)
     assert before.keys() == after.keys()
@@ -182,63 +190,74 @@ def _size(out: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
+def run_with_signals(command: list[str], out: Path, *numbers: int) -> int:
+    """Sends a signal at the first row of the log, the next when a checkpoint is there."""
+    is_over = threading.Event()
+
+    def send() -> None:
+        for number in numbers:
+            while not is_over.is_set() and not _is_due(out, number == numbers[0]):
+                time.sleep(0.002)
+            if not is_over.is_set():
+                os.kill(os.getpid(), number)
+
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        return main(command)
+    finally:
+        is_over.set()
+        sender.join()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_due(out: Path, is_first: bool) -> bool:
+    return bool(_size(out)) if is_first else any((out / "checkpoints").glob("*.json"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_saves_and_ends(
-    number: int, code: int, inputs: Path, undisturbed: Path, tmp_path: Path
+def test_signals_save_and_end_and_the_curve_is_the_same(
+    inputs: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """SIGUSR1 writes a checkpoint and the run goes on; SIGTERM writes one and ends it."""
     out = tmp_path / "stopped"
-    more = ("--set", "state.every_steps=1000", "train.log_steps=1")
-    process = start(inputs, out, *more)
-    while not _size(out) and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(number)
-    text, _ = process.communicate(timeout=120)
-    assert process.returncode == code, text
-    saved = list((out / "checkpoints").glob("*.pt"))
-    assert len(saved) == 1 and "stopped on request" in text
-    again = start(inputs, out, *more)
-    text, _ = again.communicate(timeout=300)
-    assert again.returncode == 0 and f"going on after step {int(saved[0].stem[5:])}" in text
+    command = words(inputs, out, "--set", "state.every_steps=1000", "train.log_steps=1")
+    assert run_with_signals(command, out, signal.SIGUSR1, signal.SIGTERM) == 143
+    steps = sorted(int(path.stem[5:]) for path in (out / "checkpoints").glob("*.pt"))
+    assert len(steps) == 2 and steps[-1] == rows_of(out)[-1]["step"] < N_STEPS
+    assert "stopped on request: the same command goes on from here" in capsys.readouterr().err
+    assert "stopped at step" in (out / "page.html").read_text()
+    assert main(command) == 0
+    assert f"going on after step {steps[-1]}" in capsys.readouterr().err
     assert curve(out) == curve(undisturbed)
 
 
 @pytest.mark.slow
-def test_on_usr1_a_run_saves_and_goes_on(inputs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "saved"
-    process = start(inputs, out, "--set", "state.every_steps=1000", "train.log_steps=1")
-    while not _size(out) and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGUSR1)
-    text, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, text
-    assert len(list((out / "checkpoints").glob("*.pt"))) == 2
+def test_ctrl_c_saves_and_ends_with_130(inputs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "stopped"
+    command = words(inputs, out, "--quiet", "--set", "state.every_steps=1000", "train.log_steps=1")
+    assert run_with_signals(command, out, signal.SIGINT) == 130
+    assert len(list((out / "checkpoints").glob("*.pt"))) == 1
 
 
 @pytest.mark.slow
-def test_two_processes_have_the_curve_of_one(
-    inputs: Path, undisturbed: Path, tmp_path: Path
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_in_pieces_have_the_curve_of_one(
+    parallel: str, inputs: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
-    """torchrun and gloo; the second time with the batch in pieces."""
-    for accumulate in (1, 2):
-        out = tmp_path / f"two-{accumulate}"
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-        command += ["--master-port", str(29_600 + os.getpid() % 300 + accumulate)]
-        more = ("--set", f"train.accumulate={accumulate}", "train.steps=9")
-        done = subprocess.run(
-            [*command, "-m", "fieldmark", *words(inputs, out, *more)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        alone = tmp_path / f"one-{accumulate}"
-        assert main([*words(inputs, alone, "--quiet", "--set", "train.steps=9")]) == 0
-        for row, expected in zip(rows_of(out), rows_of(alone), strict=True):
-            assert row["loss"] == pytest.approx(expected["loss"], rel=1e-4)
-            assert row["loss_by_type"] == pytest.approx(expected["loss_by_type"], rel=1e-4)
+    """torchrun and gloo, each process's share of the batch cut in two."""
+    out = tmp_path / "two"
+    port = str(29_600 + os.getpid() % 300)
+    torchrun = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", port, "-m"]
+    more = ("--set", "train.accumulate=2", f"train.parallel={parallel}")
+    process = start(inputs, out, *more, before=torchrun)
+    text, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, text
+    for row, expected in zip(rows_of(out), rows_of(undisturbed), strict=True):
+        assert row["loss"] == pytest.approx(expected["loss"], rel=1e-3)
+        assert row["loss_by_type"] == pytest.approx(expected["loss_by_type"], rel=1e-3, abs=1e-5)
 
 
 def test_a_loss_that_is_no_number_stops_the_run(
@@ -249,9 +268,14 @@ def test_a_loss_that_is_no_number_stops_the_run(
     wild = ("--set", "optimiser.lr=1e30", "optimiser.warmup_steps=0", "state.every_steps=1")
     assert main(words(inputs, out, "--quiet", *wild)) == 5
     line = capsys.readouterr().err
-    assert line.startswith("fieldmark: step ") and "no checkpoint was written" in line or (
-        "Training has stopped; last good checkpoint:" in line and "optimiser.lr (now 1e+30)" in line
+    good = out / "checkpoints" / "step-00000001.pt"
+    assert line == (
+        f"fieldmark: step 2: the loss is nan. Training has stopped; last good checkpoint: {good}. "
+        "Try a lower optimiser.lr (now 1e+30), more optimiser.warmup_steps (now 0) or "
+        "optimiser.clip_norm=1 (now 0), in another --out.\n"
     )
+    assert "stopped: step 2: the loss is nan" in (out / "page.html").read_text()
+    assert rows_of(out)[-1]["loss"] is None
     for path in (out / "checkpoints").glob("*.pt"):
         state = torch.load(path, weights_only=True)
         assert all(torch.isfinite(value).all() for value in state["model"].values())
@@ -295,9 +319,7 @@ def test_what_cannot_be_trained_is_one_line(
     assert capsys.readouterr().err == f"fieldmark: {line}\n"
 
 
-def test_flags_that_are_missing_are_named(
-    inputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_that_are_missing_are_named(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = str(inputs / "small.toml")
     assert main(["train", recipe, "--shards", "x"]) == 2
     assert main(["train", recipe, "--out", "x"]) == 2

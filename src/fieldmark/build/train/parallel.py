@@ -155,7 +155,7 @@ def spread(trainee: Trainee, ranks: Ranks, parallel: str, dtype: torch.dtype | N
         return _shard(trainee, dtype)
     ids = [ranks.device.index] if ranks.device.type == "cuda" else None
     return nn.parallel.DistributedDataParallel(
-        trainee, device_ids=ids, static_graph=True, gradient_as_bucket_view=True
+        trainee, device_ids=ids, gradient_as_bucket_view=True
     )
 
 
@@ -199,48 +199,81 @@ def clip_gradients(module: nn.Module, largest: float) -> Tensor:
     return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
-# --- whole states, for checkpoints
+# --- whole states, for checkpoints. Not by torch.distributed.checkpoint.state_dict: with torch 2.15
+# it leaves `module.` in names under DDP, shards under FSDP, and processes waiting for each other.
 
 
-def full_state(module: Any, optimiser: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Whole states of network and optimiser on the CPU, named as in `Trainee`. Every process calls
-    it; only the first gets anything where the weights are sharded.
+def full_state(trainee: Trainee, optimiser: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Whole states of network and optimiser on the CPU, by the names in `Trainee`: the same however
+    many processes there are and whether DDP or FSDP. Every process calls it and gets it.
     """
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
-
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    network, moments = get_state_dict(module, optimiser, options=options)
-    return network, moments
+    if hasattr(trainee, "reshard"):
+        trainee.reshard()
+    raw, names = optimiser.state_dict(), _names(trainee, optimiser)
+    moments = {
+        "state": {names[place]: full_tensors(values) for place, values in raw["state"].items()},
+        "param_groups": [
+            {**group, "params": [names[place] for place in group["params"]]}
+            for group in raw["param_groups"]
+        ],
+    }
+    return full_tensors(trainee.state_dict()), moments
 
 
 def set_full_state(
-    module: Any, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]], ranks: Ranks
+    trainee: Trainee, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]]
 ) -> None:
-    """Every process calls it; only what the first one gives counts."""
-    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
-
-    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=ranks.n_ranks > 1)
+    """The inverse, for an optimiser with the same groups. Every process gives the same states:
+    `torch.load(mmap=True)` has them in memory once.
+    """
     network, moments = states
-    optimiser.zero_grad(set_to_none=True)  # or torch takes a new optimiser for a used one
-    set_state_dict(
-        module, optimiser, model_state_dict=network, optim_state_dict=moments, options=options
-    )
-
-
-def full_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Whole copies on the CPU, for the average of the weights. Every process calls it."""
-    return {
-        name: (value.full_tensor() if hasattr(value, "full_tensor") else value).detach().cpu()
-        for name, value in tensors.items()
+    own = trainee.state_dict()
+    if differing := own.keys() ^ network.keys():
+        raise ModelError(
+            f"the checkpoint is of another network: {min(differing)} is in only one of them."
+        )
+    set_full_tensors(own, network)
+    places = {name: place for place, name in enumerate(_names(trainee, optimiser))}
+    weights = dict(trainee.named_parameters())
+    state = {
+        places[name]: {key: _like(weights[name], value) for key, value in values.items()}
+        for name, values in moments["state"].items()
     }
+    groups = [
+        {**group, "params": [places[name] for name in group["params"]]}
+        for group in moments["param_groups"]
+    ]
+    optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _names(trainee: Trainee, optimiser: Any) -> list[str]:
+    """Of the optimiser's weights, in the order in which its state numbers them."""
+    names = {id(weight): name for name, weight in trainee.named_parameters()}
+    return [names[id(weight)] for group in optimiser.param_groups for weight in group["params"]]
+
+
+def full_tensors(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole copies on the CPU. Every process calls it."""
+    return {name: _full(value) for name, value in tensors.items()}
+
+
+def _full(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return whole.detach().to("cpu", copy=True)
 
 
 def set_full_tensors(tensors: Mapping[str, Tensor], whole: Mapping[str, Tensor]) -> None:
     """Puts whole tensors into those that may be sharded. Every process gives the same."""
+    for name, value in tensors.items():
+        value.detach().copy_(_like(value, whole[name].to(value.device, value.dtype)))
+
+
+def _like(weight: Tensor, value: Any) -> Any:
+    """A whole tensor, sharded as the weight that it belongs to; a count of steps stays whole."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
-    for name, value in tensors.items():
-        new = whole[name].to(value.device, value.dtype)
-        if isinstance(value, DTensor):
-            new = distribute_tensor(new, value.device_mesh, value.placements)
-        value.detach().copy_(new)
+    if isinstance(weight, DTensor) and isinstance(value, Tensor) and value.shape == weight.shape:
+        return distribute_tensor(value.to(weight.device), weight.device_mesh, weight.placements)
+    return value

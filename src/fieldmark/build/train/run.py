@@ -14,51 +14,38 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from fieldmark.build.train.checkpoint import (
+from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
     checkpoint_name,
     restore_state,
     training_state,
 )
-from fieldmark.build.train.export import export_model
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
-from fieldmark.build.train.log import Row, RunLog, RunState
+from fieldmark.build.train.record.log import Row, RunLog, RunState
 from fieldmark.build.train.network import make_trainee, recompute_blocks
 from fieldmark.build.train.parallel import Ranks, open_ranks, spread
-from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_toml
-from fieldmark.build.train.suite import evaluate_in_background
+from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
+from fieldmark.build.train.record.scores import EVALUATED, MODEL, RunScores
 from fieldmark.build.train.updates import (
     LossGuard,
     StepNumbers,
     StepReport,
     Updater,
+    autocast_type,
+    card_peak,
     pair_flops,
 )
-from fieldmark.errors import DataError, Diverged, UnknownName, UsageError
+from fieldmark.errors import Diverged, UsageError
 from fieldmark.files import write_file
 from fieldmark.progress import Progress, Silent, rate
 
-PEAKS = {
-    "B200": 2250e12,
-    "GH200": 989e12,
-    "H200": 989e12,
-    "H100 PCIe": 756e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "L40S": 362e12,
-    "RTX 4090": 165e12,
-    "RTX A6000": 155e12,
-    "A10": 125e12,
-    "L4": 121e12,
-}
-"""dense bf16 FLOP/s by the name of a card (the makers' data sheets); the first that fits counts"""
 MOST_NAMED = 20
 """unreadable samples that are named; the log counts all"""
 _ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -130,13 +117,20 @@ class TrainRun:
         self.checkpoints = CheckpointFolder(self.plan.out / "checkpoints", self.recipe, data.digest)
         first = self.totals.first_step = self.totals.step = self._resume()
         self._open_log(first)
-        with _Signals() as signals:
-            self._steps(data, signals)
-            if self.totals.step == n_steps:
-                self._finish()
-            else:
-                self.totals.exit_code = signals.exit_code
-                self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+        try:
+            with _Signals() as signals:
+                if self._is_evaluated(first):  # a run that ended before it knew the scores
+                    self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
+                if first < n_steps:
+                    self._steps(data, signals)
+                if self.totals.step == n_steps:
+                    self._finish()
+                else:
+                    self.totals.exit_code = signals.exit_code
+                    self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+        finally:
+            if self.ranks.is_first:
+                self.scores.stop()
         return self.totals
 
     # --- before the first step ---
@@ -155,7 +149,8 @@ class TrainRun:
         recipe = self.recipe
         self.trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
         recompute_blocks(self.trainee, recipe.train.recompute)
-        self.network = spread(self.trainee, self.ranks, recipe.train.parallel)
+        dtype = autocast_type(recipe.train.precision, self.ranks.device)
+        self.network = spread(self.trainee, self.ranks, recipe.train.parallel, dtype)
         self.updater = Updater(
             self.trainee, self.network, recipe, self.ranks, n_steps, self.progress.say
         )
@@ -175,16 +170,17 @@ class TrainRun:
         self._state = RunState(
             name=self.plan.out.name, n_steps=self.totals.n_steps, recipe=recipe_toml(self.recipe)
         )
-        self._evaluations: dict[int, Any] = {}
         self._n_flops = self._n_named = 0
         self._pending: list[StepReport] = []
         self._since = time.perf_counter()
-        self._is_sound = True
         if self.ranks.is_first:
             write_file(self.plan.out / "recipe.toml", self._state.recipe.encode())
             self.log = RunLog(self.plan.out, step, self.progress.say)
             losses = [row["loss"] for row in self.log.rows if row["loss"] is not None]
-            self.guard = LossGuard(self.recipe.guard, losses[-1000:])
+            self.guard = LossGuard(self.recipe.guard, losses)
+            self.scores = RunScores(
+                self.plan.out, self.checkpoints, self.plan.store, self.plan.flags, self.progress
+            )
 
     # --- the loop ---
 
@@ -213,22 +209,25 @@ class TrainRun:
     def _one_step(self, batch: TrainBatch) -> None:
         if not self._n_flops:
             self._n_flops = pair_flops(self.trainee, batch)
-            self._since = time.perf_counter()
         for name in batch.replaced[: MOST_NAMED - self._n_named]:
             self._n_named += 1
             self.progress.say(f"replaced by another sample: {name}")
         self._pending.append(self.updater.step(batch))
         step = self.totals.step = batch.step + 1
         self.progress.advance()
-        is_saved = step % self.recipe.state.every_steps == 0 or step == self.totals.n_steps
-        if is_saved or step % self.recipe.train.log_steps == 0:
-            self._write_log()
-        if is_saved:
+        is_evaluated = self._is_evaluated(step)
+        if step % self.recipe.state.every_steps == 0 or step == self.totals.n_steps or is_evaluated:
             self._save()
+        elif step % self.recipe.train.log_steps == 0:
+            self._write_log()
+        if is_evaluated:
+            self._evaluate(self.plan.out / EVALUATED / checkpoint_name(step))
+        if self.ranks.is_first:
+            self.scores.collect()
+
+    def _is_evaluated(self, step: int) -> bool:
         every = self.recipe.evaluate.every_steps
-        if every and step % every == 0 and step < self.totals.n_steps:
-            self._evaluate(self.plan.out / "evaluated" / checkpoint_name(step))
-        self._collect_scores()
+        return bool(every) and 0 < step < self.totals.n_steps and step % every == 0
 
     def _is_asked(self, signals: _Signals) -> bool:
         """Several processes must save at the same step: they agree where they wait anyway."""
@@ -248,8 +247,10 @@ class TrainRun:
         numbers = self.updater.read_reports(reports)
         now, since = time.perf_counter(), self._since
         self._since = now
-        if not numbers or not self.ranks.is_first:
-            self._stop_if_bad(numbers, "")
+        if not numbers:
+            return
+        if not self.ranks.is_first:
+            self._stop_if_bad("")
             return
         rows = self._rows(reports, numbers, max(now - since, 1e-9))
         self.log.write(rows)
@@ -259,14 +260,14 @@ class TrainRun:
             if not problem and (problem := self.guard.problem(number)):
                 step = number.step
         self._show(rows[-1])
-        self._stop_if_bad(numbers, f"step {step:,}: the {problem}" if problem else "")
+        self._stop_if_bad(f"step {step:,}: the {problem}" if problem else "")
         self._draw("running", is_due=False)
 
     def _rows(
         self, reports: list[StepReport], numbers: list[StepNumbers], seconds: float
     ) -> list[Row]:
         speed = sum(report.n_pairs for report in reports) / seconds
-        peak = _peak(self.ranks)
+        peak = card_peak(self.ranks.device)
         mfu = 3 * self._n_flops * speed / (peak * self.ranks.n_ranks) if peak else None
         shared = {
             "pairs_per_s": speed,
@@ -296,10 +297,8 @@ class TrainRun:
         speed = rate(row["pairs_per_s"]).replace("/s", " pairs/s")
         self.progress.status(f"{loss}{speed}, data wait {100 * row['data_wait']:.0f} %{mfu}")
 
-    def _stop_if_bad(self, numbers: list[StepNumbers], problem: str) -> None:
-        """All processes stop together; nothing is saved any more."""
-        if not numbers:
-            return
+    def _stop_if_bad(self, problem: str) -> None:
+        """All processes stop together, and nothing is saved any more."""
         problem = self.ranks.share(problem)
         if not problem:
             return
@@ -320,53 +319,33 @@ class TrainRun:
         self._write_log()
         updater, step = self.updater, self.totals.step
         state = training_state(self.network, updater.optimiser, updater.average, self.ranks)
+        problem = ""
         if self.ranks.is_first and not self.checkpoints.has(step):
             self.log.sync()
-            self.checkpoints.save(step, step * self.recipe.train.batch, state)
+            try:
+                self.checkpoints.save(step, step * self.recipe.train.batch, state)
+            except Diverged as error:
+                problem = str(error).rstrip(".")
+        self._stop_if_bad(problem)
+        self._since = time.perf_counter()
+
+    def _evaluate(self, folder: Path) -> None:
+        if self.ranks.is_first:
+            self.scores.start(self.totals.step, folder)
         self.ranks.wait()
         self._since = time.perf_counter()
 
-    def _export(self, folder: Path) -> None:
-        updater = self.updater
-        state = training_state(self.network, updater.optimiser, updater.average, self.ranks)
-        if self.ranks.is_first:
-            weights = {**state["model"], **state.get("average", {})}
-            export_model(weights, self.recipe, folder)
-
-    def _evaluate(self, folder: Path) -> None:
-        self._export(folder)
-        tasks = self.recipe.evaluate.tasks
-        if self.ranks.is_first and tasks:
-            step = self.totals.step
-            self._evaluations[step] = evaluate_in_background(folder, tasks, self.plan.store, step)
-        self._since = time.perf_counter()
-
-    def _collect_scores(self, is_waiting: bool = False) -> None:
-        for step, evaluation in list(self._evaluations.items()):
-            if is_waiting or evaluation.is_done:
-                del self._evaluations[step]
-                self._note_scores(step, evaluation.result())
-                if evaluation.problem:
-                    self.progress.say(f"{evaluation.problem}.")
-
-    def _note_scores(self, step: int, scores: Mapping[str, float]) -> None:
-        self.checkpoints.note_scores(step, scores)
-        shown = tuple((step, name, score) for name, score in scores.items())
-        self._state = replace(self._state, scores=(*self._state.scores, *shown))
-        self.totals.scores = dict(scores)
-        best = self.checkpoints.best()
-        self.totals.best_step = best.step if best else None
-        for name, score in scores.items():
-            self.progress.say(f"step {step:,}: {name} {score:.3f}")
-
     def _finish(self) -> None:
-        self._evaluate(self.plan.out / "model")
-        self._collect_scores(is_waiting=True)
+        self._evaluate(self.plan.out / MODEL)
+        if self.ranks.is_first:
+            self.scores.collect(is_waiting=True)
+            self.totals.scores = self.scores.by_step.get(self.totals.step, {})
+            self.totals.best_step = self.scores.best_step
         self._draw("finished")
 
     def _draw(self, state: str, is_due: bool = True) -> None:
         if self.ranks.is_first:
-            self.log.draw(replace(self._state, state=state), is_due)
+            self.log.draw(replace(self._state, state=state, scores=self.scores.rows), is_due)
 
 
 class _Signals:
@@ -416,29 +395,3 @@ def _only_one(out: Path, ranks: Ranks) -> Iterator[None]:
         except BlockingIOError:
             raise UsageError(f"{out}  is being trained by another process.") from None
         yield
-
-
-def _peak(ranks: Ranks) -> float | None:
-    """FLOP/s that the card could do; None where that is not known."""
-    if ranks.device.type != "cuda":
-        return None
-    import torch
-
-    card = torch.cuda.get_device_name(ranks.device)
-    return next((peak for name, peak in PEAKS.items() if name in card), None)
-
-
-def export_run(run: Path, folder: Path, projector: str) -> None:
-    """The model of a run's newest whole checkpoint, with one projector baked in."""
-    if not (run / "recipe.toml").is_file():
-        raise UsageError(f"{run}  is no folder of a training run: expected recipe.toml in it.")
-    recipe = load_recipe(run / "recipe.toml")
-    if projector not in recipe.model.projectors:
-        raise UnknownName("projector", projector, recipe.model.projectors)
-    checkpoints = CheckpointFolder(run / "checkpoints", recipe, "")
-    for note in checkpoints.notes():
-        state = checkpoints.read(note.step)
-        weights = {**state["model"], **state.get("average", {})}
-        export_model(weights, recipe, folder, projector)
-        return
-    raise DataError(f"{run}  holds no checkpoint yet.")

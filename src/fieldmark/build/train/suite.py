@@ -50,7 +50,7 @@ class SuiteScore:
         return f"{self.task}@{self.metric}"
 
 
-class Evaluation:
+class SuiteRun:
     """A running or finished evaluation of one folder."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Evaluation:
 
 def evaluate_in_background(
     folder: Path, tasks: Sequence[str], store: Path | None, step: int, flags: Sequence[str] = ()
-) -> Evaluation:
+) -> SuiteRun:
     """Starts the evaluation of an exported model; of the folder with both projectors where there is
     one. `store` is the results file, `flags` say where data are.
     """
@@ -116,7 +116,7 @@ def evaluate_in_background(
     command += [word for task in tasks for word in ("--task", task)]
     command += ["--results", str(store.parent), *flags]
     log = folder.with_name(f"{folder.name}.log")
-    return Evaluation(command, f"the evaluation of step {step:,}", (model, store), log)
+    return SuiteRun(command, f"the evaluation of step {step:,}", (model, store), log)
 
 
 def setting_flags(settings: Settings) -> tuple[str, ...]:

@@ -30,6 +30,22 @@ _MEDIAN_OF, _LEAST = 200, 20
 """steps that a running median is over; with fewer than the second there is none yet"""
 
 
+PEAKS = {
+    "B200": 2250e12,
+    "GH200": 989e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "RTX 4090": 165e12,
+    "RTX A6000": 155e12,
+    "A10": 125e12,
+    "L4": 121e12,
+}
+"""dense bf16 FLOP/s by the name of a card (the makers' data sheets); the first that fits counts"""
+
+
 @dataclass(frozen=True, slots=True)
 class StepReport:
     """What a step measured; `numbers` lies on the device and is of this process only."""
@@ -75,8 +91,8 @@ class Updater:
         self.n_steps, self._say = n_steps, say
         self.optimiser = make_optimiser(trainee, recipe.optimiser, ranks.device)
         self.average = WeightAverage(trainee, recipe.train.ema) if recipe.train.ema else None
-        self._precision = _autocast_type(recipe.train.precision, ranks.device)
-        self._is_unproven = self._compile()
+        self._precision = autocast_type(recipe.train.precision, ranks.device)
+        self._is_unproven = self._wants_compiler()
 
     def step(self, batch: TrainBatch) -> StepReport:
         """One update of the weights."""
@@ -127,9 +143,8 @@ class Updater:
         goes with the last piece, in which every process exchanges the sum of all pieces.
         """
         images, texts = self._features(batch, pieces)
-        own = [self.trainee.scales, *([] if self.trainee.biases is None else [self.trainee.biases])]
-        leaves = [value.detach().requires_grad_() for value in own]
-        parts = self._loss(images, texts, batch, leaves[0], leaves[1] if len(own) > 1 else None)
+        leaves = [value.detach().requires_grad_() for value in self._own()]
+        parts = self._loss(images, texts, batch, leaves[0], leaves[1] if leaves[1:] else None)
         parts.total.backward()
         for number, piece in enumerate(pieces):
             is_last = number == len(pieces) - 1
@@ -139,10 +154,17 @@ class Updater:
                     outputs = self.network(*inputs)
                 fed = [(outputs[0], images.grad[piece]), (outputs[1], texts.grad[piece])]
                 if is_last:
-                    fed += [(value, leaf.grad) for value, leaf in zip(own, leaves, strict=True)]
+                    fed += [
+                        (value, leaf.grad) for value, leaf in zip(self._own(), leaves, strict=True)
+                    ]
                 learning = [pair for pair in fed if pair[0].requires_grad and pair[1] is not None]
                 sum((value * grad).sum() for value, grad in learning).backward()
         return parts.total, parts.rows
+
+    def _own(self) -> list[Any]:
+        """Parameters that the loss reads itself."""
+        biases = self.trainee.biases
+        return [self.trainee.scales, *([] if biases is None else [biases])]
 
     def _features(self, batch: TrainBatch, pieces: Sequence[slice]) -> list[Any]:
         columns: tuple[list[Any], list[Any]] = ([], [])
@@ -170,7 +192,8 @@ class Updater:
     # --- what is reported ---
 
     def _temperatures(self) -> Any:
-        return self.trainee.scales.detach().exp()
+        scales: Any = self.trainee.scales.detach()
+        return (scales.full_tensor() if hasattr(scales, "full_tensor") else scales).exp()
 
     def _by_type(self, rows: Any, batch: TrainBatch) -> Any:
         """Sums of the pairs' losses by text type, then how many there were."""
@@ -201,17 +224,15 @@ class Updater:
         is_used = self._precision is not None
         return torch.autocast(device, dtype=self._precision or torch.bfloat16, enabled=is_used)
 
-    def _compile(self) -> bool:
+    def _wants_compiler(self) -> bool:
         wanted = self.recipe.train.compile
-        if wanted == "off" or (wanted == "auto" and self.ranks.device.type != "cuda"):
-            return False
-        self.trainee.compile()
-        return True
+        return wanted == "on" or (wanted == "auto" and self.ranks.device.type == "cuda")
 
     def _first_compiled(self, batch: TrainBatch) -> StepReport:
         """The backward pass is compiled when it is first needed: so a whole step is tried."""
         self._is_unproven = False
         try:
+            self.trainee.compile()
             return self._update(batch)
         except Exception as error:  # whatever the compiler stumbles over
             if is_out_of_memory(error):
@@ -288,7 +309,8 @@ def _pieces(n: int, n_pieces: int) -> list[slice]:
     return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
-def _autocast_type(precision: str, device: Any) -> Any:
+def autocast_type(precision: str, device: Any) -> Any:
+    """What matrix products are computed in; None = as the weights are, in float32."""
     if precision == "auto":
         precision = "bf16" if device.type == "cuda" else "float32"
     return torch.bfloat16 if precision == "bf16" else None
@@ -315,10 +337,25 @@ def _numbers(
 
 
 def pair_flops(trainee: Trainee, batch: TrainBatch) -> int:
-    """Of the forward pass of one pair, counted from the shapes of its operations."""
+    """Of the forward pass of one pair, counted from the shapes of its operations.
+
+    Draws nothing and changes nothing, so that a run that goes on is like one that never stopped.
+    """
     from torch.utils.flop_counter import FlopCounterMode
 
-    one = slice(0, 1)
-    with FlopCounterMode(display=False) as counter:
+    one, is_fast = slice(0, 1), torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which is not counted
+    trainee.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         trainee(batch.images[one], batch.tokens[one], batch.projectors[one])
+    trainee.train()
+    torch.backends.mha.set_fastpath_enabled(is_fast)
     return int(counter.get_total_flops())
+
+
+def card_peak(device: Any) -> float | None:
+    """FLOP/s that a card could do in bf16; None where that is not known."""
+    if device.type != "cuda":
+        return None
+    card = torch.cuda.get_device_name(device)
+    return next((peak for name, peak in PEAKS.items() if name in card), None)

@@ -26,7 +26,7 @@ from fieldmark.build.train.parallel import (
     set_full_tensors,
 )
 from fieldmark.build.train.recipe import TrainRecipe
-from fieldmark.errors import DataError, RunsFailed, UsageError, first_line
+from fieldmark.errors import DataError, Diverged, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 
 FORMAT = 1
@@ -45,7 +45,6 @@ class CheckpointNote:
     """digest of the shards and captions"""
     checksum: str
     n_bytes: int
-    scores: Mapping[str, float]
 
     @property
     def name(self) -> str:
@@ -61,6 +60,8 @@ class CheckpointFolder:
 
     def __init__(self, folder: Path, recipe: TrainRecipe, data: str) -> None:
         self.folder, self.recipe, self.data = folder, recipe, data
+        self.kept: set[int] = set()
+        """steps whose checkpoints stay, beside the newest: the best one, and those in evaluation"""
 
     def path(self, step: int) -> Path:
         return self.folder / f"{checkpoint_name(step)}.pt"
@@ -69,10 +70,10 @@ class CheckpointFolder:
         return any(note.step == step for note in self.notes())
 
     def save(self, step: int, samples: int, state: Mapping[str, Any]) -> Path:
-        """The file appears whole or not at all; the newest few and the best stay."""
+        """The file appears whole or not at all, and the oldest goes. Diverged: a NaN in it."""
         bad = next(not_finite(state), "")
         if bad:
-            raise RunsFailed(f"step {step:,}: {bad} is not finite, so no checkpoint was written.")
+            raise Diverged(f"step {step:,}: {bad} is not finite, so no checkpoint was written.")
         path = self.path(step)
         with whole_file(path, is_durable=True) as file:
             writer = _HashingWriter(file)
@@ -112,29 +113,15 @@ class CheckpointFolder:
             try:
                 values = json.loads(path.read_text(encoding="utf-8"))
                 del values["format"]
-                note = CheckpointNote(**{"scores": {}, **values})
+                note = CheckpointNote(**values)
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             notes.append(note)
         return sorted(notes, key=lambda note: note.step, reverse=True)
 
-    def note_scores(self, step: int, scores: Mapping[str, float]) -> None:
-        """Writes what an evaluation gave beside the checkpoint, if it is still there."""
-        path = self.path(step).with_suffix(".json")
-        if path.exists():
-            values = json.loads(path.read_text(encoding="utf-8"))
-            write_file(path, _json(values | {"scores": dict(scores)}), is_durable=True)
-
-    def best(self) -> CheckpointNote | None:
-        """The one with the highest score of `evaluate.best`; of equals the newest."""
-        name = self.recipe.evaluate.best
-        scored = [note for note in self.notes() if name in note.scores]
-        return max(scored, key=lambda note: (note.scores[name], note.step), default=None)
-
     def _prune(self) -> None:
-        notes, best = self.notes(), self.best()
-        kept = {note.name for note in notes[: self.recipe.state.keep]}
-        kept |= {best.name} if best else set()
+        kept = {note.name for note in self.notes()[: self.recipe.state.keep]}
+        kept |= {checkpoint_name(step) for step in self.kept}
         for path in [*self.folder.glob("step-*.json"), *self.folder.glob("step-*.pt")]:
             if path.stem not in kept:
                 path.unlink(missing_ok=True)

@@ -1,0 +1,227 @@
+"""Model export: a folder that open_clip loads as it is, with a model card.
+
+    model/      open_clip_config.json + open_clip_model.safetensors, one projector in the place of
+                the network's own: `open_clip.create_model_and_transforms("local-dir:model")`
+    model-two/  both projectors, for fieldmark: `open-clip/local-dir:model-two?projector=caption`;
+                open_clip itself has no place for a second one and refuses it
+
+Every file appears whole or not at all. https://github.com/mlfoundations/open_clip
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fieldmark.build.train.network import Trainee
+from fieldmark.errors import UnknownName, UsageError
+from fieldmark.files import write_file
+from fieldmark.models.open_clip import CONFIG, PROJECTORS, SECOND, TWO_PROJECTORS, WEIGHTS
+
+CARD = "README.md"
+NETWORK = "network."
+"""where the names of open_clip's own weights start in a `Trainee`"""
+PREPROCESS = ("mean", "std", "interpolation", "resize_mode")
+"""what open_clip writes of it; the size is the network's"""
+
+
+@dataclass(frozen=True, slots=True)
+class CardScore:
+    """A row of the table of scores."""
+
+    task: str
+    metric: str
+    score: float
+    low: float
+    high: float
+    """ends of the 95 % interval"""
+    n: int = 0
+    """items; 0 = not known"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a model's README.md says, beside how it is loaded."""
+
+    title: str
+    recipe: str
+    """TOML, with every key"""
+    n_shards: int
+    n_samples: int
+    caption_coverage: float
+    """share of samples with a caption"""
+    data_digest: str
+    data_licence: str
+    """"" = not known"""
+    n_steps: int
+    n_pairs: int
+    """image-text pairs seen in training"""
+    scores: Sequence[CardScore] = ()
+
+
+def export_model(
+    trainee: Trainee,
+    weights: Mapping[str, Any],
+    folder: Path,
+    projector: str = "",
+    card: ModelCard | None = None,
+) -> None:
+    """Writes the folder that stock open_clip loads, with `projector` (the first if not given) in
+    the place of the network's own.
+
+    `weights`: the whole state of the trainee, as `full_state` gives it; where an average is kept,
+    `{**state, **average}`. Of `trainee` itself only its shape is used: it may be sharded.
+    """
+    place = _place(trainee, projector or trainee.projector_names[0])
+    state = _open_clip_state(trainee, weights, place)
+    _write(folder, state, _config(trainee, False))
+    if card is not None:
+        name = trainee.projector_names[place]
+        write_card(folder, card, _loading(folder.name, [name], trainee.projector_names))
+
+
+def export_two(
+    trainee: Trainee, weights: Mapping[str, Any], folder: Path, card: ModelCard | None = None
+) -> None:
+    """Writes the folder with both projectors, `taxonomic` and `caption`, for fieldmark."""
+    main, second = (_place(trainee, name) for name in PROJECTORS)
+    state = _open_clip_state(trainee, weights, main)
+    beside = _open_clip_state(trainee, weights, second)
+    own = ("visual.proj", "logit_scale", "logit_bias")
+    for name, key in zip(SECOND, own, strict=True):
+        if key in state:
+            state[name] = beside[key]
+    _write(folder, state, _config(trainee, True))
+    if card is not None:
+        write_card(folder, card, _loading(folder.name, PROJECTORS, trainee.projector_names))
+
+
+def can_export_two(trainee: Trainee) -> bool:
+    return set(PROJECTORS) <= set(trainee.projector_names) and trainee.projections is not None
+
+
+def _place(trainee: Trainee, projector: str) -> int:
+    if projector not in trainee.projector_names:
+        raise UnknownName("projector", projector, trainee.projector_names)
+    return trainee.projector_names.index(projector)
+
+
+def _open_clip_state(trainee: Trainee, weights: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """Names and shapes as open_clip has them, float32 on the CPU."""
+    plain = {_plain_name(name): value for name, value in weights.items()}
+    state = {
+        name.removeprefix(NETWORK): value
+        for name, value in plain.items()
+        if name.startswith(NETWORK)
+    }
+    if trainee.projections is not None:
+        state["visual.proj"] = plain["projections"][place]
+    state["logit_scale"] = plain["scales"][place].reshape(trainee.logit_shape)
+    if trainee.biases is not None:
+        state["logit_bias"] = plain["biases"][place].reshape(trainee.logit_shape)
+    lacking = [name for name in trainee.state_dict() if _plain_name(name) not in plain]
+    if lacking:
+        raise UsageError(
+            f"the weights to export lack {lacking[0]} (and {len(lacking) - 1} more): expected the "
+            "whole state of this network."
+        )
+    return {name: _stored(value) for name, value in state.items()}
+
+
+def _plain_name(name: str) -> str:
+    """Without what DDP and torch.compile put before and between."""
+    while name.startswith("module."):
+        name = name.removeprefix("module.")
+    return name.replace("_orig_mod.", "")
+
+
+def _stored(value: Any) -> Any:
+    value = value.detach().to("cpu")
+    return (value.float() if value.is_floating_point() else value).contiguous().clone()
+
+
+def _config(trainee: Trainee, is_two: bool) -> dict[str, Any]:
+    network = copy.deepcopy(trainee.config["model_cfg"])
+    if trainee.biases is not None:
+        network.setdefault("init_logit_bias", -10.0)  # or open_clip makes no place for it
+    if is_two:
+        network["vision_cfg"][TWO_PROJECTORS] = True
+    about = trainee.config["preprocess_cfg"]
+    return {
+        "model_cfg": network,
+        "preprocess_cfg": {key: about[key] for key in PREPROCESS if key in about},
+    }
+
+
+def _write(folder: Path, state: dict[str, Any], config: dict[str, Any]) -> None:
+    """Weights first: a folder with a configuration is complete."""
+    from safetensors.torch import save
+
+    write_file(folder / WEIGHTS[0], save(state, {"format": "pt"}), is_durable=True)
+    write_file(folder / CONFIG, json.dumps(config, indent=2).encode(), is_durable=True)
+
+
+# --- the model card
+
+
+def write_card(folder: Path, card: ModelCard, loading: str) -> None:
+    """README.md of a folder, in the form of the Hugging Face hub. `loading`: how it is loaded."""
+    parts = [
+        "---\nlibrary_name: open_clip\npipeline_tag: zero-shot-image-classification\n"
+        "tags:\n- clip\n- biology\n- fieldmark\n---",
+        f"# {card.title}",
+        "Trained with `fieldmark train`.",
+        f"## How to load it\n\n{loading}",
+        f"## Data\n\n{_data(card)}",
+        f"## Scores\n\n{_scores(card.scores)}",
+        f"## Recipe\n\n```toml\n{card.recipe.strip()}\n```",
+    ]
+    write_file(folder / CARD, ("\n\n".join(parts) + "\n").encode())
+
+
+def _data(card: ModelCard) -> str:
+    rows = {
+        "samples": f"{card.n_samples:,} in {card.n_shards:,} shards",
+        "captions": f"{card.caption_coverage:.1%} of the samples",
+        "seen in training": f"{card.n_pairs:,} image-text pairs in {card.n_steps:,} steps",
+        "licence of the data": card.data_licence or "not stated: ask whoever gave you the data",
+        "digest": f"`{card.data_digest}`",
+    }
+    return "\n".join(f"- {name}: {value}" for name, value in rows.items())
+
+
+def _scores(scores: Sequence[CardScore]) -> str:
+    if not scores:
+        return "Not evaluated."
+    lines = ["| task | metric | score | 95 % interval | items |", "|---|---|---:|---:|---:|"]
+    lines += [
+        f"| {row.task} | {row.metric} | {row.score:.3f} | {row.low:.3f} to {row.high:.3f} | "
+        f"{f'{row.n:,}' if row.n else ''} |"
+        for row in scores
+    ]
+    return "\n".join(lines)
+
+
+def _loading(place: str, names: Sequence[str], trained: Sequence[str]) -> str:
+    """`place`: the folder's name; `names`: the projectors in it, of those that were trained."""
+    if len(names) > 1:
+        models = [f"open-clip/local-dir:{place}?projector={name}" for name in names]
+        listed = "\n".join(models)
+        return (
+            "With two image projectors, one for names of taxa and one for sentences, which "
+            f"open_clip itself does not read:\n\n```\n{listed}\n```"
+        )
+    text = (
+        "```python\nimport open_clip\n\n"
+        "model, _, preprocess = open_clip.create_model_and_transforms("
+        f'"local-dir:{place}")\n'
+        f'tokenizer = open_clip.get_tokenizer("local-dir:{place}")\n```\n\n'
+        f"In fieldmark it is the model `open-clip/local-dir:{place}`."
+    )
+    if len(trained) > 1:
+        text += f" Its image projector is `{names[0]}`, of {', '.join(trained)}."
+    return text

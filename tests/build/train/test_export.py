@@ -1,0 +1,195 @@
+"""What is exported gives the features of what was trained: in open_clip itself and in fieldmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+from PIL import Image
+
+from fieldmark.build.train.export import (
+    CardScore,
+    ModelCard,
+    can_export_two,
+    export_model,
+    export_two,
+)
+from fieldmark.build.train.network import Trainee, WeightAverage, make_trainee
+from fieldmark.build.train.recipe import ModelRecipe
+from fieldmark.errors import UnknownName, UsageError
+from fieldmark.models import load_model
+from kit.tiny_clip import tiny_clip
+
+BOTH = ("taxonomic", "caption")
+TEXTS = ["Puma concolor", "a cat on a rock!"]
+
+
+def trained(folder: Path, kind: str = "softmax", projectors: tuple[str, ...] = BOTH) -> Trainee:
+    """A network whose projectors and scales have parted, as training does it."""
+    torch.set_num_threads(1)
+    path = tiny_clip(folder)
+    trainee = make_trainee(ModelRecipe(architecture=path, projectors=projectors), kind, 3)
+    draw = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for weight in (trainee.projections, trainee.scales, trainee.biases):
+            if weight is not None:
+                weight += 0.3 * torch.randn(weight.shape, generator=draw)
+    return trainee.eval()
+
+
+def photos() -> list[Image.Image]:
+    draw = np.random.default_rng(0)
+    return [Image.fromarray(draw.integers(0, 256, (16, 16, 3), np.uint8)) for _ in range(2)]
+
+
+def features(trainee: Trainee, projector: int) -> tuple[torch.Tensor, torch.Tensor]:
+    images = torch.stack([torch.tensor(np.array(photo)).permute(2, 0, 1) for photo in photos()])
+    with torch.no_grad():
+        return trainee(images, trainee.tokenise(TEXTS), torch.full((2,), projector))
+
+
+def card(**changes: object) -> ModelCard:
+    facts: dict[str, object] = {
+        "title": "tiny",
+        "recipe": "[model]\ninit = 'random'",
+        "n_shards": 3,
+        "n_samples": 12345,
+        "caption_coverage": 0.5,
+        "data_digest": "abc123",
+        "data_licence": "CC BY 4.0",
+        "n_steps": 10,
+        "n_pairs": 2560,
+    }
+    return ModelCard(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["softmax", "siglip"])
+@pytest.mark.parametrize("projector", BOTH)
+def test_stock_open_clip_loads_it_with_equal_features(
+    tmp_path: Path, kind: str, projector: str
+) -> None:
+    trainee = trained(tmp_path, kind)
+    folder = tmp_path / "model"
+    export_model(trainee, trainee.state_dict(), folder, projector)
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
+    tokenise = open_clip.get_tokenizer(f"local-dir:{folder}")
+    place = BOTH.index(projector)
+    images, texts = features(trainee, place)
+    with torch.no_grad():
+        theirs = model.eval().encode_image(
+            torch.stack([preprocess(photo) for photo in photos()]), normalize=True
+        )
+        read = model.encode_text(tokenise(TEXTS), normalize=True)
+    torch.testing.assert_close(theirs, images, atol=1e-5, rtol=0)
+    torch.testing.assert_close(read, texts, atol=1e-5, rtol=0)
+    assert model.logit_scale.item() == pytest.approx(trainee.scales[place].item())
+    if kind == "siglip":
+        assert model.logit_bias.item() == pytest.approx(trainee.biases[place].item())
+    else:
+        assert model.logit_bias is None
+
+
+@pytest.mark.parametrize("kind", ["softmax", "siglip"])
+def test_fieldmark_reads_both_projectors(tmp_path: Path, kind: str) -> None:
+    trainee = trained(tmp_path, kind, ("taxonomic", "caption", "replay"))
+    folder = tmp_path / "model-two"
+    assert can_export_two(trainee)
+    export_two(trainee, trainee.state_dict(), folder)
+    for place, projector in enumerate(BOTH):
+        name = f"open-clip/local-dir:{folder}?projector={projector}"
+        model = load_model(name, device="cpu", precision="float32")
+        images, texts = features(trainee, place)
+        batch = np.stack([model.transform(photo) for photo in photos()])
+        pooled = torch.tensor(model.embed_images(batch).pooled)
+        seen = torch.nn.functional.normalize(pooled, dim=-1)
+        read = torch.nn.functional.normalize(torch.tensor(model.embed_texts(TEXTS)), dim=-1)
+        torch.testing.assert_close(seen, images, atol=1e-5, rtol=0)
+        torch.testing.assert_close(read, texts, atol=1e-5, rtol=0)
+        assert model.logit_scale == pytest.approx(trainee.scales[place].exp().item(), rel=1e-5)
+        if kind == "siglip":
+            assert model.logit_bias == pytest.approx(trainee.biases[place].item(), rel=1e-5)
+
+
+def test_training_goes_on_from_either_folder(tmp_path: Path) -> None:
+    trainee = trained(tmp_path)
+    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    export_two(trainee, trainee.state_dict(), tmp_path / "two")
+    whole = make_trainee(
+        ModelRecipe(init=f"local-dir:{tmp_path / 'two'}", projectors=BOTH), "softmax", 0
+    )
+    assert list(whole.state_dict()) == list(trainee.state_dict())
+    for name, value in trainee.state_dict().items():
+        torch.testing.assert_close(whole.state_dict()[name], value, atol=1e-6, rtol=0)
+    single = make_trainee(
+        ModelRecipe(init=f"local-dir:{tmp_path / 'model'}", projectors=BOTH), "softmax", 0
+    )
+    torch.testing.assert_close(single.projections[1], trainee.projections[0])
+
+
+def test_an_average_and_wrapped_names_are_exported_under_plain_names(tmp_path: Path) -> None:
+    trainee = trained(tmp_path)
+    average = WeightAverage(trainee, 0.9)
+    with torch.no_grad():
+        trainee.scales.add_(0.5)
+    state = {**trainee.state_dict(), **average.weights}
+    wrapped = {
+        f"module._orig_mod.{name.replace('visual.', 'visual._orig_mod.')}": value
+        for name, value in state.items()
+    }
+    export_model(trainee, wrapped, tmp_path / "model")
+    model = open_clip.create_model(f"local-dir:{tmp_path / 'model'}")
+    assert not any("module." in name or "_orig_mod" in name for name in model.state_dict())
+    assert model.logit_scale.item() == pytest.approx(float(average.weights["scales"][0]))
+
+
+def test_a_locked_and_resized_network_keeps_its_names(tmp_path: Path) -> None:
+    model = ModelRecipe(architecture=tiny_clip(tmp_path), lock_image=True, image_size=32)
+    trainee = make_trainee(model, "softmax", 0)
+    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    network = open_clip.create_model(f"local-dir:{tmp_path / 'model'}")
+    assert network.visual.image_size == (32, 32)
+
+
+def test_card(tmp_path: Path) -> None:
+    trainee = trained(tmp_path)
+    scores = [CardScore("world-species", "accuracy", 0.5, 0.4, 0.6, n=1200)]
+    export_model(trainee, trainee.state_dict(), tmp_path / "model", card=card(scores=scores))
+    text = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "12,345 in 3 shards" in text
+    assert "50.0% of the samples" in text
+    assert "`abc123`" in text
+    assert "CC BY 4.0" in text
+    assert "| world-species | accuracy | 0.500 | 0.400 to 0.600 | 1,200 |" in text
+    assert "init = 'random'" in text
+    assert 'create_model_and_transforms("local-dir:model")' in text
+    assert "`taxonomic`, of taxonomic, caption" in text
+    export_two(trainee, trainee.state_dict(), tmp_path / "two", card=card(data_licence=""))
+    text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
+    assert "open-clip/local-dir:two?projector=caption" in text
+    assert "Not evaluated." in text
+    assert "not stated" in text
+
+
+def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
+    trainee = trained(tmp_path, projectors=("taxonomic",))
+    assert not can_export_two(trainee)
+    with pytest.raises(UnknownName, match="'caption' is not known"):
+        export_model(trainee, trainee.state_dict(), tmp_path / "model", "caption")
+    state = dict(trainee.state_dict())
+    del state["network.ln_final.weight"]
+    with pytest.raises(UsageError, match="lack network.ln_final.weight"):
+        export_model(trainee, state, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_configuration_is_open_clips_own(tmp_path: Path) -> None:
+    trainee = trained(tmp_path)
+    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    about = json.loads((tmp_path / "model" / "open_clip_config.json").read_text(encoding="utf-8"))
+    assert sorted(about) == ["model_cfg", "preprocess_cfg"]
+    assert "dual_projector" not in about["model_cfg"]["vision_cfg"]
+    assert sorted(about["preprocess_cfg"]) == ["interpolation", "mean", "resize_mode", "std"]
