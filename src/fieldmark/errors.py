@@ -16,7 +16,8 @@ first.
     │   └── OutOfMemory   4   the device has too little memory even for the smallest batch
     └── RunsFailed        5   some runs failed, the others were kept
         ├── ClaimLost     5   another process is on the run
-        └── BatchPending  5   questions wait in a batch of the provider
+        ├── BatchPending  5   questions wait in a batch of the provider
+        └── Diverged      5   training has gone wrong: no number, or a loss far above the usual
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ class ClaimLost(RunsFailed):
 
 
 class BatchPending(RunsFailed):
+    pass
+
+
+class Diverged(RunsFailed):
     pass
 
 

@@ -52,3 +52,14 @@ def is_alive(pid: int, born: str) -> bool:
     except OSError:
         return False
     return not Path("/proc/self/stat").exists()
+
+
+def end_with_parent() -> None:
+    """What a process of a pool calls first: a parent that is killed cannot tell it to end."""
+    import multiprocessing
+    from multiprocessing.connection import wait
+    from threading import Thread
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()

@@ -102,3 +102,12 @@ def test_the_index_of_a_damaged_shard_is_not_written(place: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:2_000])
     assert main(["shards", "index", "shards", "--out", "shards/photos-index.json"]) == 3
     assert hashes(place / "shards")["photos-index.json"] == before["photos-index.json"]
+
+
+def test_captions_come_from_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "\n".join(f"photos/Pica pica/{n}.jpg,Pica pica,{'seen' * (n > 1)}" for n in (1, 3, 5))
+    Path("table.csv").write_text(f"image,label,words\n{rows}\n")
+    assert main(["shards", "make", "table.csv", "--caption", "words", "--out", "s"]) == 0
+    assert "1 photo without a caption in 'words': kept, without one." in capsys.readouterr().err
+    assert main(["shards", "check", "s", "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 2

@@ -225,7 +225,7 @@ def test_what_others_read_is_noted_from_many_threads(photos: Path, tmp_path: Pat
     def note(name: str) -> None:
         content, mark, data = read_content(photos, name)
         assert content.key == content_key(data)
-        contents.note(photos, name, content, mark)
+        contents.note(photos, [(name, content, mark)])
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(note, names(photos) * 20))
@@ -244,7 +244,7 @@ def test_what_is_noted_without_a_stamp_is_for_this_command_only(
     contents = Contents(memory)
     content, mark, _ = read_content(photos, "0.png")
     assert mark is None, "it was made a moment ago"
-    contents.note(photos, "0.png", content, mark)
+    contents.note(photos, [("0.png", content, mark)])
     contents.flush()
     assert contents.known(photos, ["0.png"]) == {"0.png": content}
     assert Contents(memory).known(photos, ["0.png"]) == {}

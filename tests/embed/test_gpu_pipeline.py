@@ -74,7 +74,7 @@ class Tiny(TorchBackbone):
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    monkeypatch.setattr(pipeline, "_nvjpeg", lambda device: PillowDecoder)
+    monkeypatch.setattr(pipeline, "nvjpeg_decoders", lambda device: PillowDecoder)
     monkeypatch.setattr(pipeline, "N_READERS", 2)
     return Tiny(Recipe((64, 64), (72, 72)))
 
@@ -254,7 +254,7 @@ def test_no_reader_outlives_a_killed_run(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "import test_gpu_pipeline as t\n"
         "from fieldmark.embed import EmbedOptions, embed\n"
-        "t.pipeline._nvjpeg = lambda device: t.PillowDecoder\n"
+        "t.pipeline.nvjpeg_decoders = lambda device: t.PillowDecoder\n"
         "model = t.Tiny(t.Recipe((64, 64)))\n"
         "refs, _ = t.write_mixed(Path('photos'))\n"
         "model.embed_pixels = lambda pixels: print('at work', flush=True) or time.sleep(60)\n"

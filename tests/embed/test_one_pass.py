@@ -13,7 +13,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from fieldmark import evaluate
 from fieldmark.data import MEMORY, Contents, ImageRef
 from fieldmark.embed import EmbedOptions, Filled, cached_models, embed, fill
 from fieldmark.embed.threads import AHEAD, run_threads
-from fieldmark.embed.work import ImagePart, WantedFile
+from fieldmark.embed.work import HashedFile, ImagePart, WantedFile
 from fieldmark.errors import DataError
 from fieldmark.models import Features, Recipe, load_model
 from fieldmark.progress import Silent
@@ -479,9 +479,9 @@ class Noting:
         self.failures: dict[str, str] = {}
         self.threads: set[int] = set()
 
-    def read(self, wanted: WantedFile, content: Any, mark: bytes | None) -> list[ImagePart]:
+    def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
         self.threads.add(threading.get_ident())
-        return [ImagePart(ref, repr(ref).encode()) for ref in wanted.refs]
+        return [[ImagePart(ref, repr(ref).encode()) for ref in file.wanted.refs] for file in files]
 
     def failed(self, part: ImagePart, reason: str) -> None:
         self.failures[part.ref.image] = reason

@@ -159,3 +159,33 @@ def test_dice_depend_on_their_parts_only() -> None:
 def test_impossible_worlds_are_refused(arguments: dict[str, float], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         World(**arguments)  # type: ignore[arg-type]
+
+
+def test_looks_tell_what_is_seen_and_name_nobody(world: World) -> None:
+    truth = world.photo(Scene(0, behaviour="vocalizing", n_animals=3)).truth
+    seen, named = str(truth["looks"]), str(truth["named_looks"])
+    for words in (truth["main_colour"], truth["second_colour"], "birds", "calling", "Three"):
+        assert str(words) in seen
+    for name in (*world.species[0].ranks.values(), truth["common_name"]):
+        assert str(name).lower() not in seen.lower().replace(".", " ").split()
+    assert str(truth["common_name"]) not in seen and str(truth["scientific_name"]) not in seen
+    common = str(truth["common_name"])
+    assert named.startswith(f"{common[0].upper()}{common[1:]}: three ")
+    assert named.lower().endswith(seen.lower())
+
+
+def test_looks_tell_no_colour_that_is_not_shown(world: World) -> None:
+    first = world.species[0].traits
+    for scene in (
+        Scene(0, condition="night"),
+        Scene(0, extras=("sketch",)),
+        Scene(0, morph="mixed"),
+    ):
+        seen = str(world.photo(scene).truth["looks"])
+        assert str(first["main_colour"]) not in seen and str(first["second_colour"]) not in seen
+    assert "infrared" in str(world.photo(Scene(0, condition="night")).truth["looks"])
+    assert str(world.photo(Scene(0, morph="black")).truth["looks"]).startswith("A black bird")
+    assert "without any animal" in str(world.photo(Scene(0, n_animals=0)).truth["looks"])
+    butterfly = world.of_plan("butterfly")[0].index
+    young = str(world.photo(Scene(butterfly, stage="juvenile")).truth["looks"])
+    assert "caterpillar" in young and "with" not in young

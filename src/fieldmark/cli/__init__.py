@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 ORDER = (
     "demo", "run", "plan", "table", "compare", "plot", "site", "serve", "export", "rescore",
     "tasks", "models", "datasets", "check", "data", "embed", "describe",
-    "shards", "caption", "cache", "runs",
+    "shards", "caption", "train", "cache", "runs",
 )  # fmt: skip
 """what a newcomer needs first comes first; the rest follows by name"""
 

@@ -43,6 +43,8 @@ class ShardsMakeArgs:
     """another seed, another order"""
     max_px: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """shrink images whose longer side is longer, and encode them as JPEG [bytes as they are]"""
+    caption: Annotated[str | None, arg(metavar="COLUMN", help_behavior_hint="")] = None
+    """column with a sentence on each photo, which becomes its caption.txt [none]"""
     json: bool = False
     """print the summary as JSON"""
     common: CommonFlags = Common()
@@ -61,13 +63,15 @@ def run(args: ShardsMakeArgs) -> int:
     if not re.fullmatch(r"[\w-]+", name):
         raise UsageError(f"--name {name}: expected letters, digits, - and _.")
     skips_bad = settings.bad_images == "skip"
-    options = MakeOptions(name, args.per_shard, args.seed, args.split, args.max_px, skips_bad)
+    options = MakeOptions(
+        name, args.per_shard, args.seed, args.split, args.max_px, skips_bad, args.caption
+    )
     with for_people(args.common.quiet) as progress:
         made = make_shards(source, args.out, options, progress)
     if args.json:
         print_json(_summary(made))
     elif not args.common.quiet:
-        _tell(made, args.out, name)
+        _tell(made, args.out, name, args.caption)
     return 0
 
 
@@ -81,10 +85,11 @@ def _summary(made: MadeShards) -> dict[str, Any]:
         "nameless": made.chosen.n_nameless,
         "repeated": made.chosen.n_repeated,
         "contradicting": made.chosen.n_contradicting,
+        "captions": made.chosen.n_captions,
     }
 
 
-def _tell(made: MadeShards, out: Path, name: str) -> None:
+def _tell(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
     chosen = made.chosen
     for image, reason in made.bad[:20]:
         talk(printable(f"left out: {image}  {reason}."))
@@ -99,6 +104,9 @@ def _tell(made: MadeShards, out: Path, name: str) -> None:
             f"{counted(chosen.n_contradicting, 'row')} name a photo that another row names "
             "otherwise: kept."
         )
+    if caption and chosen.n_captions < chosen.table.height:
+        n_without = chosen.table.height - chosen.n_captions
+        talk(f"{counted(n_without, 'photo')} without a caption in {caption!r}: kept, without one.")
     n = f"{counted(len(made.files), 'shard')}, {counted(made.n_samples, 'sample')}"
     kept = f"; {made.n_kept:,} there already" if made.n_kept else ""
     talk(f"{out}  {n}, {size(made.n_bytes)}{kept}.")

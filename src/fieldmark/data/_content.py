@@ -133,7 +133,7 @@ class Contents:
                 for image, (content, mark, _) in _in_turn(
                     pool, lambda name: read_content(root, name), unknown
                 ):
-                    self.note(root, image, content, mark)
+                    self.note(root, [(image, content, mark)])
                     if tell is not None:
                         tell()
         finally:
@@ -141,20 +141,21 @@ class Contents:
         seen = self._seen[root]
         return {image: seen[image] for image in every}
 
-    def note(self, root: Path, image: str, content: Content, mark: bytes | None) -> None:
-        """Remembers what an image was seen to hold, for good where its stamp (`mark`) allows it.
+    def note(self, root: Path, images: Sequence[tuple[str, Content, bytes | None]]) -> None:
+        """Remembers what images were seen to hold, for good where their stamps allow it.
 
         From any thread. A second of it may be lost by a kill, until `flush` has been called.
         """
         with self._lock:
-            self._seen.setdefault(root, {})[image] = content
-            if mark is None:
-                return
+            self._seen.setdefault(root, {}).update((image, content) for image, content, _ in images)
             if self._notes is None:
                 self._notes = _ContentDb(self._memory)
             if root not in self._prefix:
                 self._prefix[root] = _name(root, "")
-            self._notes.remember(self._prefix[root] + image, mark, content)
+            prefix = self._prefix[root]
+            self._notes.remember(
+                [(prefix + image, mark, content) for image, content, mark in images if mark]
+            )
 
     def flush(self) -> None:
         """Writes what was noted."""
@@ -190,7 +191,7 @@ class Contents:
                 key = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
             if is_settled:
                 with _ContentDb(self._memory) as memory:
-                    memory.remember(str(path), mark, Content(key))
+                    memory.remember([(str(path), mark, Content(key))])
         self._files[str(path)] = (mark, key)
         return key
 
@@ -315,9 +316,10 @@ class _ContentDb:
             return known
         return known
 
-    def remember(self, name: str, mark: bytes, content: Content) -> None:
-        if _is_text(name):
-            self._waiting.append((name, mark, content.key, content.problem))
+    def remember(self, files: Iterable[tuple[str, bytes, Content]]) -> None:
+        for name, mark, content in files:
+            if _is_text(name):
+                self._waiting.append((name, mark, content.key, content.problem))
         if time.monotonic() - self._written > COMMIT_EVERY_S:
             self._write()
 

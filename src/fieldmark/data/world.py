@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import bz2
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -78,8 +78,13 @@ def check(root: Path) -> list[Finding]:
 
 def make(root: Path, world: World, size: int) -> None:
     """Writes about `size` photos; the same world and size give the same bytes again."""
+    write_collection(root, world, plan_photos(world, size))
+
+
+def write_collection(root: Path, world: World, plan: Iterable[CollectionPhoto]) -> None:
+    """Takes the photos and writes all files; those of an earlier, larger collection go."""
     rows: list[dict[str, object]] = []
-    for number, planned in enumerate(plan_photos(world, size)):
+    for number, planned in enumerate(plan):
         photo = world.photo(planned.scene)
         name = f"{planned.question}-{number:04d}"
         write_photo(photo, root / "images" / f"{name}.jpg")
@@ -95,15 +100,16 @@ def make(root: Path, world: World, size: int) -> None:
                 **photo.truth,
             }
         )
-    _remove_old(root, {row["id"] for row in rows})
+    _remove_old(root, {str(row["id"]) for row in rows})
     write_file(root / "species.csv", _csv(_species_rows(world)))
     write_file(root / "photos.csv", _csv(rows))
     write_file(root / "wiki.xml.bz2", bz2.compress(export_xml(wiki_pages(world).pages)))
 
 
-def _remove_old(root: Path, kept: set[object]) -> None:
+def _remove_old(root: Path, kept: set[str]) -> None:
     """Photos of an earlier, larger collection; nothing whose name is not ours."""
-    ours = re.compile(rf"({'|'.join(part.name for part in SUBCOLLECTIONS)})-\d{{4,}}\.jpg")
+    names = {part.name for part in SUBCOLLECTIONS} | {name.rpartition("-")[0] for name in kept}
+    ours = re.compile(rf"({'|'.join(sorted(names))})-\d{{4,}}\.jpg")
     for path in (root / "images").glob("*.jpg"):
         if ours.fullmatch(path.name) and path.stem not in kept:
             path.unlink()

@@ -34,7 +34,14 @@ from fieldmark.data import (
 from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile, add_throughputs, decode_of
+from fieldmark.embed.work import (
+    HashedFile,
+    ImagePart,
+    Throughput,
+    WantedFile,
+    add_throughputs,
+    decode_of,
+)
 from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
@@ -269,37 +276,48 @@ class _CacheSink:
     """image → its content and stamp, until its features are kept"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
-        is_new = wanted.expected is None
-        if not is_new and content.key not in (wanted.expected, ABSENT):
-            raise Changed(
-                f"{self.root}  {wanted.image} was changed while it was being read: run the same "
-                "command again."
-            )
-        if is_new:
-            self.contents.note(self.root, wanted.image, content, mark)
-        parts: list[ImagePart] = []
+    def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
+        for file in files:
+            expected = file.wanted.expected
+            if expected is not None and file.content.key not in (expected, ABSENT):
+                raise Changed(
+                    f"{self.root}  {file.wanted.image} was changed while it was being read: run "
+                    "the same command again."
+                )
+        new = [file for file in files if file.wanted.expected is None]
+        self.contents.note(self.root, [(file.wanted.image, *file[1:]) for file in new])
         with self.lock:
-            if content.problem:
-                self.bad[wanted.image] = content.problem
-                for ref in wanted.refs:
-                    self.keys.pop(ref, None)
-            else:
-                parts = self._asked(wanted.refs, content.key)
-            if parts:
-                self.being_read[wanted.image] = content.key, mark
-            if len(parts) < len(wanted.refs):
-                self.progress.advance(len(wanted.refs) - len(parts))
-        return parts
+            for file in files:
+                if file.content.problem:
+                    self.bad[file.wanted.image] = file.content.problem
+                    for ref in file.wanted.refs:
+                        self.keys.pop(ref, None)
+            return self._asked(files)
 
-    def _asked(self, refs: Sequence[ImageRef], content: bytes) -> list[ImagePart]:
-        parts = []
-        for ref in refs:
-            key = self.keys[ref] = item_key(content, ref.crop)
-            if key in self.in_flight or key in self.unusable or key in self.rows:
-                continue
-            self.in_flight.add(key)
-            parts.append(ImagePart(ref, key))
+    def _asked(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
+        """What of them nobody has embedded or is about to."""
+        usable = [file for file in files if not file.content.problem]
+        every = {
+            ref: item_key(file.content.key, ref.crop) for file in usable for ref in file.wanted.refs
+        }
+        self.keys.update(every)
+        new = [key for key in dict.fromkeys(every.values()) if key not in self.in_flight]
+        new = [key for key in new if key not in self.unusable]
+        wanted = set(compress(new, self.rows.missing(new)))
+        self.in_flight |= wanted
+        parts: list[list[ImagePart]] = []
+        for file in files:
+            own = []
+            for ref in file.wanted.refs if wanted else ():
+                if (key := every.get(ref)) in wanted:
+                    wanted.discard(key)
+                    own.append(ImagePart(ref, key))
+            if own:
+                self.being_read[file.wanted.image] = file.content.key, file.mark
+            parts.append(own)
+        n_done = sum(len(file.wanted.refs) for file in files) - sum(map(len, parts))
+        if n_done:
+            self.progress.advance(n_done)
         return parts
 
     def failed(self, part: ImagePart, reason: str) -> None:
@@ -308,7 +326,7 @@ class _CacheSink:
             known = self.being_read.get(part.ref.image)
             if known is not None and is_of_file(reason):
                 content = Content(known[0], reason)
-                self.contents.note(self.root, part.ref.image, content, known[1])
+                self.contents.note(self.root, [(part.ref.image, content, known[1])])
             self.unusable[part.key] = reason
             self.in_flight.discard(part.key)
             self.progress.advance()

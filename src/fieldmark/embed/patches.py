@@ -26,7 +26,14 @@ from fieldmark import draws
 from fieldmark.data import MEMORY, Content, Contents, ImageRef, item_key
 from fieldmark.embed.chunks import refuse_absent, refuse_none, taken
 from fieldmark.embed.engine import pipeline_for, refuse_bad
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile, add_throughputs, decode_of
+from fieldmark.embed.work import (
+    HashedFile,
+    ImagePart,
+    Throughput,
+    WantedFile,
+    add_throughputs,
+    decode_of,
+)
 from fieldmark.embed.write import (
     BAD_COLUMNS,
     CsvPart,
@@ -296,9 +303,11 @@ class _PatchSink:
             self._file.holds(row, key) for ref, key in keys for row in self._places[ref]
         )
 
-    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
-        self._contents.note(self._root, wanted.image, content, mark)
-        return self._missing(wanted.refs, content)
+    def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
+        self._contents.note(
+            self._root, [(file.wanted.image, file.content, file.mark) for file in files]
+        )
+        return [self._missing(file.wanted.refs, file.content) for file in files]
 
     def failed(self, part: ImagePart, reason: str) -> None:
         self._fail(part.ref, reason)

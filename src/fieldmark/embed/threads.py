@@ -26,6 +26,7 @@ from fieldmark.data import (
 )
 from fieldmark.embed.reference import see_exactly
 from fieldmark.embed.work import (
+    HashedFile,
     ImagePart,
     Sink,
     Throughput,
@@ -169,7 +170,7 @@ class _ThreadRun:
         began = time.perf_counter()
         stamped = ahead.result if ahead else None
         content, mark, data = read_content(self.root, file.image, stamped)
-        parts = self.sink.read(file, content, mark)
+        parts = self.sink.read([HashedFile(file, content, mark)])[0]
         was_read = time.perf_counter()
         if not parts:
             return _Arrived([], 0, was_read - began, 0.0)

@@ -31,6 +31,15 @@ class WantedFile:
     """the key of its content where that is known; None: it is not, and is found on the way"""
 
 
+class HashedFile(NamedTuple):
+    """A file that was read and hashed."""
+
+    wanted: WantedFile
+    content: Content
+    mark: bytes | None
+    """its stamp where that may be relied on later (`fieldmark.data.stamp`)"""
+
+
 class ImagePart(NamedTuple):
     """A part of a file that is to be embedded, and what its feature is kept under."""
 
@@ -41,11 +50,10 @@ class ImagePart(NamedTuple):
 class Sink(Protocol):
     """Where results go. All of it may be called from any thread."""
 
-    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> Sequence[ImagePart]:
-        """A file was read and hashed: what of it must be embedded? Each part is asked for once.
+    def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
+        """Files were read: what of each must be embedded? Each part is asked for once.
 
-        `mark` is the file's stamp where it may be relied on later (`fieldmark.data.stamp`). Raises
-        when the file is not what was expected.
+        Raises when a file is not what was expected.
         """
         ...
 

@@ -200,11 +200,24 @@ _VERBS = {
     "mating": "mating", "feeding_young": "feeding its young", "carrying_food": "carrying food",
 }  # fmt: skip
 _SWIMMING = {"walking": "swimming", "running": "darting", "resting": "lying still"}
+_NOUNS = {"herb": "flower", "tree": "leafy branch", "plankton": "microscopic cell"}
+_VISIBLE_PATTERNS = {
+    "spotted": "round spots", "barred": "bars", "streaked": "narrow streaks",
+    "speckled": "fine speckles", "striped": "stripes", "patched": "large patches",
+    "bordered": "a contrasting border",
+}  # fmt: skip
+_LIGHT = {
+    "night": "by infrared light", "microscope": "under a microscope", "herbarium": "on a sheet",
+    "blurred": "out of focus", "occluded": "behind leaves",
+}  # fmt: skip
+_WITHOUT_COLOUR = ("night", "microscope", "herbarium")
+_MORPH_COLOURS = {"white": "white", "black": "black"}
 _EXTRAS = {
     "nest": "in a nest", "egg": "with eggs", "flower": "at a flower", "sign": "on a sign",
     "pole": "on a utility pole", "in_hand": "held in a human hand", "tag": "wearing a tag",
     "moulting": "in moult", "red_eyes": "with red eyes", "deformed": "with a deformed mouth",
 }  # fmt: skip
+_COUNTS = ("one", "two", "three", "four", "five", "six")
 _SHOTS = {
     "night": "Infrared camera image", "microscope": "Micrograph",
     "herbarium": "Mounted specimen sheet",
@@ -278,11 +291,83 @@ def _subject(truth: Mapping[str, object]) -> str:
     name = f"{truth['common_name']} ({truth['scientific_name']})"
     count = int(str(truth["n_animals"]))
     if count > 1 or truth["behaviour"] == "mating":
-        return " ".join(
-            [("two", "two", "three", "four", "five", "six")[min(count - 1, 5)], *words, name]
-        )
-    start = [*words, name][0]
-    return " ".join(["an" if start[0].lower() in "aeiou" else "a", *words, name])
+        return " ".join([_COUNTS[max(1, count - 1)], *words, name])
+    return _with_article(" ".join([*words, name]))
+
+
+def _with_article(words: str) -> str:
+    return f"{'an' if words[0].lower() in 'aeiou' else 'a'} {words}"
+
+
+def looks(truth: Mapping[str, object], extras: Sequence[str], others: Sequence[str]) -> str:
+    """One sentence on what can be seen, by which nobody is named: what sort of creature, its
+    colours, pattern and marks, what it does and where. `others` are body plans.
+
+    At most three marks are told, and no colour where the picture has none.
+    """
+    place, light = _place(truth), _LIGHT.get(str(truth["condition"]), "")
+    if not truth["n_animals"]:
+        return f"A view without any animal {place}{f', {light}' if light else ''}."
+    if "feather" in extras:
+        return f"{_with_article(f'{_colours(truth, extras)} feather'.strip()).capitalize()}."
+    is_one = truth["n_animals"] == 1
+    action = _action(truth) if is_one else _action(truth).replace(" its", " their")
+    parts = [_creature(truth, extras), action]
+    parts += [_EXTRAS[extra] for extra in extras if extra in _EXTRAS]
+    if others:
+        parts.append(f"together with {join([_with_article(_noun(plan)) for plan in others])}")
+    parts += [place, light]
+    return ", ".join(part for part in parts if part).capitalize() + "."
+
+
+def named_looks(truth: Mapping[str, object]) -> str:
+    """The looks behind the common name, as captions that models are trained with have it."""
+    seen = str(truth["looks"])
+    if not truth["n_animals"]:
+        return seen
+    name = str(truth["common_name"])
+    return f"{name[0].upper()}{name[1:]}: {seen[0].lower()}{seen[1:]}"
+
+
+def _creature(truth: Mapping[str, object], extras: Sequence[str]) -> str:
+    plan, is_young = str(truth["body_plan"]), truth["stage"] == "juvenile"
+    is_larva = is_young and plan == "butterfly"  # drawn without its parents' pattern and marks
+    noun = "caterpillar" if is_larva else _noun(plan)
+    words = ["young"] if is_young and not is_larva else []
+    words += ["dead"] if truth["is_dead"] else ["sick"] if truth["is_sick"] else []
+    words += [_colours(truth, extras)] if _colours(truth, extras) else []
+    marks = [_VISIBLE_PATTERNS.get(str(truth["pattern"]), "")]
+    hidden = ("has_berries",) if is_young else ()
+    marks += [text for mark, text in MARK_WORDS.items() if truth.get(mark) and mark not in hidden]
+    marks = [] if is_larva else [mark for mark in marks if mark][:3]
+    shown = f" with {join(marks)}" if marks else ""
+    count = int(str(truth["n_animals"]))
+    if count > 1:
+        plural = {"fish": "fish", "leafy branch": "leafy branches", "butterfly": "butterflies"}
+        noun = plural.get(noun, f"{noun}s")
+        return " ".join([_COUNTS[count - 1], *words, noun]) + shown
+    return _with_article(" ".join([*words, noun])) + shown
+
+
+def _noun(plan: str) -> str:
+    return _NOUNS.get(plan, plan)
+
+
+def _colours(truth: Mapping[str, object], extras: Sequence[str]) -> str:
+    """Empty where the picture shows no colours, or others than the species has."""
+    if truth["condition"] in _WITHOUT_COLOUR or "sketch" in extras:
+        return ""
+    if truth["morph"] != "normal":
+        return _MORPH_COLOURS.get(str(truth["morph"]), "")
+    main, second = str(truth["main_colour"]), str(truth["second_colour"])
+    return main if main == second else f"{main} and {second}"
+
+
+def _place(truth: Mapping[str, object]) -> str:
+    if truth["condition"] in ("microscope", "herbarium"):
+        return ""
+    is_cell = truth["body_plan"] == "plankton"
+    return "in a drop of water" if is_cell else PLACES[str(truth["background"])]
 
 
 def _action(truth: Mapping[str, object]) -> str:

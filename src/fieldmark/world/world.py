@@ -138,6 +138,8 @@ def make_truth(
         "box_height": max(1, height),
     }
     truth["caption"] = text.caption(truth, scene.extras, [other.common_name for other in others])
+    truth["looks"] = text.looks(truth, scene.extras, [other.plan.name for other in others])
+    truth["named_looks"] = text.named_looks(truth)
     truth["description"] = species.description
     return truth
 

@@ -344,6 +344,26 @@ def test_a_split_is_chosen(tmp_path: Path) -> None:
         make(tmp_path / "set", tmp_path / "3", split="dev")
 
 
+def test_a_column_of_captions_becomes_a_member(tmp_path: Path) -> None:
+    table = write_photos(tmp_path)
+    words = [f" A black bird,\n number {number}. " if number % 3 else None for number in range(N)]
+    rows = pl.read_csv(table).with_columns(seen=pl.Series(words))
+    rows.write_csv(table)
+    settle()
+    made = make(table, tmp_path / "out", caption="seen")
+    samples = samples_in(tmp_path / "out")
+    assert samples[safe_key("bird/1.x")]["caption.txt"] == b"A black bird, number 1."
+    assert "caption.txt" not in samples[safe_key("bird/0.x")]
+    assert made.chosen.n_captions == sum("caption.txt" in files for files in samples.values()) == 7
+    assert check_shards(made.files).is_sound
+    assert make(table, tmp_path / "out", caption="seen").n_kept == 3
+    rows.with_columns(pl.col("seen").str.replace("number 1\\.", "one")).write_csv(table)
+    assert make(table, tmp_path / "out", caption="seen").n_kept == 2
+    assert make(table, tmp_path / "out").chosen.n_captions == 0
+    with pytest.raises(UsageError, match="--caption  caption column 'sen' .* Did you mean 'seen'"):
+        make(table, tmp_path / "out", caption="sen")
+
+
 def test_a_folder_with_shards_of_others_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "birds-00000.tar").write_bytes(b"mine")

@@ -4,6 +4,7 @@ tar.py          members of a tar file, one after the other; is it whole?
 samples.py      members that belong together; webdataset's rule of keys
 texts.py        the text members of TreeOfLife shards ↔ a taxon
 index.py        counts and checksums of a shard, in the file that wids reads
+access.py       where a sample lies and which texts it has: one read for each
 check.py        what is wrong with a set of shards, by name
 items.py        photos of a table, their taxa, keys and order
 make.py         photos → shards

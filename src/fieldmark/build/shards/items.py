@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".tsv", ".parquet")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_CAPTION = "_caption"
 _HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
 
 
@@ -41,6 +42,8 @@ class ShardItem:
     crop: Box | None
     split: str
     taxon: Taxon
+    caption: str = ""
+    """a sentence on what the photo shows, where the table has one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ class ChosenItems:
     """rows that list a photo again for the same taxon"""
     n_contradicting: int
     """rows that list a photo again for another taxon: they are kept"""
+
+    @property
+    def n_captions(self) -> int:
+        return sum(bool(text.strip()) for text in self.table[_CAPTION])
 
     def items(self, start: int, n: int) -> list[ShardItem]:
         return list(_items(self.table.slice(start, n)))
@@ -99,11 +106,18 @@ def _readable(name: str, root: Path) -> pl.DataFrame:
     return table
 
 
-def choose_items(source: ShardSource, split: str | None, seed: int) -> ChosenItems:
-    """Rows that have a name, each photo once a taxon, in the order that the seed draws."""
+def choose_items(
+    source: ShardSource, split: str | None, seed: int, caption: str | None = None
+) -> ChosenItems:
+    """Rows that have a name, each photo once a taxon, in the order that the seed draws. `caption`
+    is the column of the captions.
+    """
     import polars as pl
 
     table = source.table
+    if caption is not None and caption not in table.columns:
+        known = [name for name in table.columns if table.schema[name] == pl.String]
+        raise UnknownName("caption column", caption, known, where="--caption")
     if split is not None:
         known = table["split"].drop_nulls().unique().sort().to_list()
         if split not in known:
@@ -114,7 +128,10 @@ def choose_items(source: ShardSource, split: str | None, seed: int) -> ChosenIte
     fields = ["label", *(name for names in columns.values() for name in names)]
     text = [pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in fields]
     box = pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
-    table = table.select("id", "image", "crop", "split", *text, box.alias("_box"))
+    sentence = pl.lit("") if caption is None else pl.col(caption).cast(pl.String).fill_null("")
+    table = table.select(
+        "id", "image", "crop", "split", *text, box.alias("_box"), sentence.alias(_CAPTION)
+    )
     named = table.filter(pl.any_horizontal(pl.col(name) != "" for name in fields))
     photo, taxon = ["image", "_box"], ["image", "_box", *fields]
     once = named.sort("id").unique(taxon, keep="first", maintain_order=True)
@@ -130,9 +147,10 @@ def choose_items(source: ShardSource, split: str | None, seed: int) -> ChosenIte
 def _items(table: pl.DataFrame) -> Iterator[ShardItem]:
     for row in table.iter_rows(named=True):
         item, image, crop, split = (row.pop(name) for name in ("id", "image", "crop", "split"))
+        caption = " ".join(row.pop(_CAPTION).split())
         box = tuple(map(float, crop)) if crop is not None else None
         taxon = _taxon(tuple(row.items()))
-        yield ShardItem(item, safe_key(item), image, box, split or "", taxon)  # type: ignore[arg-type]
+        yield ShardItem(item, safe_key(item), image, box, split or "", taxon, caption)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1 << 16)

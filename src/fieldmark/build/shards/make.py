@@ -60,6 +60,8 @@ class MakeOptions:
     """longer side of images; larger ones are shrunk. None = bytes stay as they are"""
     skips_bad: bool = False
     """leave images out that cannot be read, instead of stopping"""
+    caption: str | None = None
+    """column of the table that becomes the member `caption.txt`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def make_shards(
 ) -> MadeShards:
     """Writes the shards and their index into a folder; returns what is there now."""
     progress = progress or Silent()
-    chosen = choose_items(source, options.split, options.seed)
+    chosen = choose_items(source, options.split, options.seed, options.caption)
     with _working(out, options.name):
         if not options.skips_bad:
             _refuse_missing(source.root, chosen.table["image"].to_list())
@@ -192,7 +194,8 @@ def sample_members(item: ShardItem, image: tuple[str, bytes]) -> list[bytes]:
     about: dict[str, Any] = {"id": item.id, **dict(zip(RANKS, item.taxon.ranks, strict=True))}
     about |= {"common_name": item.taxon.common_name, "image": item.image, "split": item.split}
     about |= {"crop": item.crop} if item.crop else {}
-    texts = {**taxon_texts(item.taxon), "json": json.dumps(about, ensure_ascii=False)}
+    caption = {"caption.txt": item.caption} if item.caption else {}
+    texts = {**taxon_texts(item.taxon), **caption, "json": json.dumps(about, ensure_ascii=False)}
     return [
         tar_member(f"{item.key}.{extension}", data),
         *(tar_member(f"{item.key}.{name}", text.encode()) for name, text in texts.items()),

@@ -4,15 +4,13 @@ recipe.py      what a training run does, as TOML (recipes/ holds those that are 
 index.py       where the samples of the shards lie; captions joined by key; what is missing, by name
 order.py       which samples make up the batch of a step
 texts.py       which text of a sample is taken
-augment.py     crops of a photo
-loader.py      samples → batches, beside the training
+loader.py      samples → batches, beside the training (feed/: crops, reader processes)
 network.py     an open_clip model with one projector per kind of text
 loss.py        softmax or sigmoid loss over all processes
 parallel.py    several processes: DDP and FSDP under torchrun
 updates.py     one step of the optimiser
-checkpoint.py  the state of a run, to go on from
-log.py         a row per step, and a page that draws them
 run.py         the loop
+record/        what a run writes down: checkpoints, log, page, scores
 suite.py       evaluation on tasks, in a process of its own
 export.py      a folder that open_clip loads
 """

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from fieldmark.build.train.attention import simplify_attention
 from fieldmark.build.train.recipe import ModelRecipe
 from fieldmark.errors import ModelError
 from fieldmark.models._name import ModelRequest, need_package, parse_name
@@ -195,6 +196,8 @@ def make_trainee(model: ModelRecipe, loss_kind: str, seed: int) -> Trainee:
         _start_from(trainee, model.projectors.index(PROJECTORS[1]), second)
     _start_scales(trainee, loss_kind, has_scales)
     _lock(trainee, model)
+    image, text = towers(trainee)
+    simplify_attention([*image, *(text if tokenise.can_trim else ())])
     trainee.float()
     return trainee
 

@@ -19,7 +19,6 @@ import hashlib
 import json
 import mmap
 import multiprocessing
-import os
 import re
 import zlib
 from collections import deque
@@ -28,9 +27,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
-from threading import Thread
 from typing import NamedTuple
 
 from fieldmark.build.wiki.export import (
@@ -45,6 +42,7 @@ from fieldmark.build.wiki.export import (
 from fieldmark.build.wiki.page import WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError, at
+from fieldmark.processes import end_with_parent
 from fieldmark.progress import Progress, Silent
 
 _READ_BYTES = 2**18
@@ -362,7 +360,7 @@ def _read_in_processes(path: Path, start: int, processes: int) -> Iterator[ReadP
     """In the order of the file, with a few results at most waiting for their turn."""
     context = multiprocessing.get_context("spawn")
     waiting: deque[Future[ReadPages]] = deque()
-    with ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
+    with ProcessPoolExecutor(processes, context, end_with_parent) as pool:
         try:
             for first, last in _ranges(path, start):
                 waiting.append(pool.submit(_read_range, path, first, last))
@@ -375,13 +373,6 @@ def _read_in_processes(path: Path, start: int, processes: int) -> Iterator[ReadP
             raise DataError(at(path, None, text)) from error
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """A parent that is killed cannot tell its processes to end."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
 
 
 def _ranges(path: Path, start: int) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from fieldmark.embed.gpu.reader_process import FileBytes
 from fieldmark.embed.gpu.readers import Slab
 from fieldmark.embed.gpu.resample import SWAPPED, Cut, groups_by_size, resample
 from fieldmark.embed.reference import see_exactly
-from fieldmark.embed.work import ImagePart, Sink, WantedFile
+from fieldmark.embed.work import HashedFile, ImagePart, Sink, WantedFile
 from fieldmark.errors import DataError, plain_reason
 
 CANVAS_BYTES, CANVAS_SHARE = 512 << 20, 0.02
@@ -81,16 +81,20 @@ class SlabDecoder:
             memory = torch.cuda.get_device_properties(model.device).total_memory
             self._canvas_bytes = min(CANVAS_BYTES, int(CANVAS_SHARE * memory))
 
-    def decode(self, slab: Slab, decoder: DeviceDecoder) -> list[Pixels]:
+    def decode(
+        self, slab: Slab, pairs: Sequence[tuple[WantedFile, FileBytes]], decoder: DeviceDecoder
+    ) -> list[Pixels]:
         """All that is wanted of a slab, on the current stream; the slab is in use until the device
-        has come that far.
+        has come that far. `pairs`: what was asked for, and what its reader made of it.
         """
         self._clock.add("read", slab.answer.read_s)
         self._clock.add("decode", slab.answer.decode_s)
         stored: list[_SlabJpeg] = []
         others: list[tuple[ImagePart, np.ndarray]] = []
-        for wanted, file in slab.pairs():
-            parts = self._sink.read(wanted, file.content, file.mark)
+        wished = self._sink.read(
+            [HashedFile(wanted, file.content, file.mark) for wanted, file in pairs]
+        )
+        for (wanted, file), parts in zip(pairs, wished, strict=True):
             if not parts or file.content.problem:
                 continue
             if file.facts is not None:

@@ -13,23 +13,23 @@ cannot decode exactly (`jpeg.py`) comes as pixels from the readers, and is count
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from fieldmark import devices
+from fieldmark.embed.gpu.crew import Crew, PipelineStopped
 from fieldmark.embed.gpu.decode import DeviceDecoder, SlabDecoder, WorkClock
 from fieldmark.embed.gpu.graph import recorded
 from fieldmark.embed.gpu.lane import Lane, elapsed_s
 from fieldmark.embed.gpu.reader_process import ReaderJob
-from fieldmark.embed.gpu.readers import PipelineStopped, ReaderPool, fitting
+from fieldmark.embed.gpu.readers import Dispatcher, ReaderPool, ReaderProcess, fitting
 from fieldmark.embed.gpu.resample import FILTERS
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import ModelError, OutOfMemory, naming_model
@@ -37,8 +37,6 @@ from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
     from fieldmark.embed.engine import EmbedOptions
-
-T = TypeVar("T")
 
 N_READERS, N_DECODERS = 8, 3
 N_SLABS, SLAB_BYTES = 3, 32 << 20
@@ -79,17 +77,17 @@ def run_gpu(
     began = time.monotonic()
     pipeline = _GpuPipeline(model, sink, options, progress)
     try:
-        pipeline.start(root, files, new_decoder or _nvjpeg(model.device))
+        pipeline.start(root, files, new_decoder or nvjpeg_decoders(model.device))
         pipeline.embed()
     except PipelineStopped:
         pass
     finally:
         pipeline.close()
-    pipeline.raise_error()
+    pipeline.crew.raise_error()
     return pipeline.throughput(time.monotonic() - began)
 
 
-def _nvjpeg(device: Any) -> Callable[[], DeviceDecoder]:
+def nvjpeg_decoders(device: Any) -> Callable[[], DeviceDecoder]:
     from fieldmark.embed.gpu.nvjpeg import nvjpeg_decoder
 
     library = devices.nvjpeg_library()
@@ -109,9 +107,7 @@ class _GpuPipeline:
         self._ready: queue.Queue[DecodedGroup | None] = queue.Queue(AHEAD)
         self._results: queue.Queue[_Result | None] = queue.Queue(RESULTS)
         self._buffers: queue.Queue[Any] = queue.Queue()
-        self._stop = threading.Event()
-        self._error: BaseException | None = None
-        self._threads: list[threading.Thread] = []
+        self.crew = Crew()
         self._pool: ReaderPool | None = None
         self._recorded: Callable[[Any], Any] | None = None
 
@@ -127,29 +123,24 @@ class _GpuPipeline:
         can_resize = self.recipe.interpolation in FILTERS
         job = ReaderJob(root, self.model.name, self.recipe, can_resize, N_SLABS, slab_bytes)
         turns = fitting(files, slab_bytes // (n_bytes + 256))
-        self._pool = ReaderPool(job, self.n_readers, turns, self.batch_size)
+        readers = [ReaderProcess(job) for _ in range(self.n_readers)]
+        self._pool = ReaderPool(readers, Dispatcher(turns), self.batch_size)
         self._pool.pin(self.device)
         for _ in range(RESULTS):
             shape = (self.batch_size, self.model.dim)
             self._buffers.put(torch.empty(shape, pin_memory=self.device.type == "cuda"))
-        for work in (*(partial(self._decode_slabs, decoder) for decoder in decoders), self._write):
-            thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        for decoder in decoders:
+            self.crew.start(partial(self._decode_slabs, decoder))
+        self._writer = self.crew.start(self._write)
         starter.shutdown(wait=False)
 
     def close(self) -> None:
-        self._stop.set()
+        self.crew.stop.set()
         if self._pool is not None:
             self._pool.close()
-        for thread in self._threads:
-            thread.join()
+        self.crew.join()
         if self._pool is not None:
             self._pool.unpin(self.device)
-
-    def raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
 
     def throughput(self, seconds: float) -> Throughput:
         return Throughput(
@@ -168,33 +159,6 @@ class _GpuPipeline:
         seconds = time.monotonic() - self._began
         return min(1.0, self.clock.busy_s.get("forward", 0.0) / max(seconds, 1e-9))
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """A thread's border: the first error ends the pipeline."""
-        try:
-            work()
-        except PipelineStopped:
-            pass
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            if self._error is None:
-                self._error = error
-            self._stop.set()
-
-    def _put(self, target: queue.Queue[T], item: T) -> None:
-        while True:
-            try:
-                return target.put(item, timeout=0.2)
-            except queue.Full:
-                if self._stop.is_set():
-                    raise PipelineStopped from None
-
-    def _get(self, source: queue.Queue[T]) -> T:
-        while True:
-            try:
-                return source.get(timeout=0.2)
-            except queue.Empty:
-                if self._stop.is_set():
-                    raise PipelineStopped from None
-
     # --- decoding: in threads of their own
 
     def _decode_slabs(self, coming: Future[DeviceDecoder]) -> None:
@@ -202,18 +166,18 @@ class _GpuPipeline:
         decoder, lane = coming.result(), Lane(self.device, is_urgent=True)
         slabs = SlabDecoder(self.model, self.sink, self.clock)
         while (slab := self._pool.get()) is not None:
-            if self._stop.is_set():
+            if self.crew.stop.is_set():
                 raise PipelineStopped
             with lane.use(), torch.inference_mode():
                 with self.clock.on("decode"):
-                    groups = slabs.decode(slab, decoder)
+                    groups = slabs.decode(slab, slab.pairs(), decoder)
                     event = lane.mark()
                     lane.wait(event)
                 slab.give_back()
                 for parts, pixels in groups:
-                    self._put(self._ready, DecodedGroup(parts, pixels, event))
+                    self.crew.put(self._ready, DecodedGroup(parts, pixels, event))
         decoder.close()
-        self._put(self._ready, None)
+        self.crew.put(self._ready, None)
 
     # --- the network: in the caller's thread
 
@@ -222,7 +186,7 @@ class _GpuPipeline:
         lane, waiting, n_open = Lane(self.device), _Waiting(), N_DECODERS
         with lane.use():
             while n_open:
-                ready = self._get(self._ready)
+                ready = self.crew.get(self._ready)
                 if ready is None:
                     n_open -= 1
                     continue
@@ -232,8 +196,8 @@ class _GpuPipeline:
                     self._embed_batch(waiting, lane)
             while len(waiting):
                 self._embed_batch(waiting, lane)
-        self._put(self._results, None)
-        self._threads[-1].join()
+        self.crew.put(self._results, None)
+        self._writer.join()
 
     def _embed_batch(self, waiting: _Waiting, lane: Lane) -> None:
         n = min(self.batch_size, len(waiting))
@@ -255,9 +219,9 @@ class _GpuPipeline:
             )
             return
         waiting.drop(n)
-        buffer = self._get(self._buffers)
+        buffer = self.crew.get(self._buffers)
         buffer[:n].copy_(features, non_blocking=True)
-        self._put(self._results, _Result(parts, buffer, began, lane.mark()))
+        self.crew.put(self._results, _Result(parts, buffer, began, lane.mark()))
         self._show()
 
     def _network(self, pixels: Any) -> Any:
@@ -283,7 +247,7 @@ class _GpuPipeline:
     # --- features: in a thread of its own
 
     def _write(self) -> None:
-        while (result := self._get(self._results)) is not None:
+        while (result := self.crew.get(self._results)) is not None:
             n = len(result.parts)
             self.clock.add("forward", elapsed_s(result.began, result.event))
             features = result.buffer[:n].numpy().copy()

@@ -1,7 +1,8 @@
 """Reader process: files become bytes in shared memory, hashed and checked, away from the GIL.
 
 Started by `readers.py`, with the job on standard input. Each request names files and a slab of the
-shared memory; the answer says what each file holds and where its bytes lie.
+shared memory; the answer says what each file holds and where its bytes lie. `serve` is the protocol
+alone: training reads samples of shards by it (`fieldmark.build.train.feed.sample_reader`).
 What the card cannot decode is decoded here, and lies there as pixels. The process ends with its
 standard input.
 """
@@ -13,10 +14,10 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fieldmark.data import ABSENT, Content, read_content
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
@@ -41,9 +42,20 @@ class ReaderJob:
     slab_bytes: int
 
 
+class SlabJob(Protocol):
+    """What every job says: the shared memory of a reader."""
+
+    @property
+    def n_slabs(self) -> int: ...
+
+    @property
+    def slab_bytes(self) -> int: ...
+
+
 class SlabRequest(NamedTuple):
     slab: int
-    files: Sequence[WantedFile]
+    files: Sequence[Any]
+    """for embedding, `WantedFile`s"""
 
 
 class Pixels(NamedTuple):
@@ -69,18 +81,28 @@ class FileBytes(NamedTuple):
 
 class SlabAnswer(NamedTuple):
     slab: int
-    files: Sequence[FileBytes]
-    """of the first files of the request; the others did not fit"""
+    files: Sequence[Any]
+    """what became of the first files of the request (`FileBytes`); the others did not fit"""
     read_s: float
     decode_s: float
 
 
+class Filler(Protocol):
+    """What a reader does with a request."""
+
+    def fill(self, request: SlabRequest) -> SlabAnswer: ...
+
+
 def main(fd: int) -> None:
+    serve(fd, _SlabFiller)
+
+
+def serve(fd: int, new_filler: Callable[[Any, mmap.mmap], Filler]) -> None:
+    """Answers requests until the input ends; the first message is the job."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints goes to standard error
-    job: ReaderJob = pickle.load(requests)
-    memory = mmap.mmap(fd, job.n_slabs * job.slab_bytes)
-    reader = _SlabFiller(job, memory)
+    job: SlabJob = pickle.load(requests)
+    reader = new_filler(job, mmap.mmap(fd, job.n_slabs * job.slab_bytes))
     while (request := _next(requests)) is not None:
         try:
             answer: SlabAnswer | FieldmarkError = reader.fill(request)
@@ -118,7 +140,7 @@ class _SlabFiller:
             if entry.facts is not None and at + entry.size <= room:
                 self._memory[base + at : base + at + entry.size] = data
                 files.append(entry._replace(offset=at))
-                at += _aligned(entry.size)
+                at += aligned(entry.size)
                 continue
             if entry.content.problem:
                 files.append(entry)
@@ -155,10 +177,11 @@ class _SlabFiller:
             if at + len(pixels) <= self._job.slab_bytes:
                 self._memory[base + at : base + at + len(pixels)] = pixels
             made.append(Pixels(at))
-            at += _aligned(len(pixels))
+            at += aligned(len(pixels))
         self._decode_s += time.perf_counter() - began
         return made, at
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Where the next picture may begin."""
     return (size + 255) // 256 * 256

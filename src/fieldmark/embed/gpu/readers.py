@@ -1,9 +1,10 @@
 """Reader pool: processes that fill slabs of shared, pinned memory with files, ahead of the device.
 
-One reader owns a few slabs; while one is decoded the next is filled. Files of one archive go to one
-reader, in their order, so that each archive is read from its start to its end. Plain processes with
-pipes: nothing of the caller's program is run again in them, and they end when their input closes,
-whatever became of this process.
+One reader owns a few slabs; while one is decoded the next is filled. Which files a reader gets next
+is up to a source: embedding's keeps the files of one archive with one reader, in their order, so
+that each archive is read from its start to its end. Plain processes with pipes: nothing of the
+caller's program is run again in them, and they end when their input closes, whatever became of this
+process.
 """
 
 from __future__ import annotations
@@ -23,34 +24,59 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 import fieldmark
 from fieldmark.data import split_reference
-from fieldmark.embed.gpu.reader_process import FileBytes, ReaderJob, SlabAnswer, SlabRequest
+from fieldmark.embed.gpu.crew import PipelineStopped
+from fieldmark.embed.gpu.reader_process import FileBytes, SlabAnswer, SlabJob, SlabRequest
 from fieldmark.embed.work import WantedFile
 from fieldmark.errors import FieldmarkError
 
 AHEAD = 2  # requests a reader has at a time: it is never idle while an answer is on its way
 _START = (
     "import sys; root, fd = sys.argv[1:]; root in sys.path or sys.path.insert(0, root);"
-    "from fieldmark.embed.gpu.reader_process import main; main(int(fd))"
+    "from {program} import main; main(int(fd))"
 )
+PROGRAM = "fieldmark.embed.gpu.reader_process"
 
 
-class PipelineStopped(Exception):
-    """Another part of the pipeline has ended; nothing is wrong here."""
+class SlabReader(Protocol):
+    """`ReaderProcess`, or what does its work in this process."""
+
+    job: SlabJob
+    memory: mmap.mmap
+    address: int
+    free: queue.SimpleQueue[int | None]
+
+    def request(self, slab: int, files: Sequence[Any]) -> None: ...
+
+    def answer(self) -> SlabAnswer: ...
+
+    def stop(self) -> None: ...
+
+    def join(self) -> None: ...
+
+
+class FileSource(Protocol):
+    """Which files does a reader get next? Threads of all readers ask."""
+
+    def take(self, reader: int, most: int, may_wait: bool) -> list[Any]:
+        """The next files for this reader; none: there are no more, or, unless it may wait, none
+        yet.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Slab:
     """Files in shared memory, until it is given back."""
 
-    reader: ReaderProcess
+    reader: SlabReader
     answer: SlabAnswer
-    files: Sequence[WantedFile]
+    files: Sequence[Any]
 
     @property
     def address(self) -> int:
@@ -68,19 +94,19 @@ class Slab:
 
 
 class ReaderProcess:
-    """One process and its slabs."""
+    """One process and its slabs; `program` is the module whose `main` it runs."""
 
-    def __init__(self, job: ReaderJob) -> None:
+    def __init__(self, job: SlabJob, program: str = PROGRAM) -> None:
         self.job = job
         size = job.n_slabs * job.slab_bytes
-        fd = os.memfd_create("fieldmark-slabs")
+        fd = _shared_file()
         try:
             os.ftruncate(fd, size)
             self.memory = mmap.mmap(fd, size)
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             root = str(Path(fieldmark.__file__).parents[1])
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, root, str(fd)],
+                [sys.executable, "-P", "-c", _START.format(program=program), root, str(fd)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -88,13 +114,13 @@ class ReaderProcess:
             )
         finally:
             os.close(fd)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.address = address_of(self.memory)
         self.free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         for slab in range(job.n_slabs):
             self.free.put(slab)
         self._send(job)
 
-    def request(self, slab: int, files: Sequence[WantedFile]) -> None:
+    def request(self, slab: int, files: Sequence[Any]) -> None:
         self._send(SlabRequest(slab, files))
 
     def answer(self) -> SlabAnswer:
@@ -133,18 +159,30 @@ class ReaderProcess:
         lines = self._errors.read().decode("utf-8", "replace").split("\n")
         words = next((line.strip() for line in reversed(lines) if line.strip()), "it was killed")
         return FieldmarkError(
-            f"a process that reads images has ended ({words}). What was embedded is kept: run the "
-            "same command again."
+            f"a process that reads images has ended ({words}). What was done so far is kept: run "
+            "the same command again."
         )
 
 
-def _pin(reader: ReaderProcess, device: Any) -> None:
+def address_of(memory: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def _shared_file() -> int:
+    """A file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fieldmark-slabs")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _pin(reader: SlabReader, device: Any) -> None:
     with torch.cuda.device(device):
         torch.cuda.cudart().cudaHostRegister(reader.address, len(reader.memory), 0)
 
 
 class Dispatcher:
-    """Which files does a reader get next? Threads of all readers ask."""
+    """The source of embedding: files of one archive go to one reader."""
 
     def __init__(self, files: Iterable[WantedFile]) -> None:
         self._files = iter(files)
@@ -152,8 +190,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._runs: dict[int, deque[WantedFile]] = {}
 
-    def take(self, reader: int, most: int) -> list[WantedFile]:
-        """The next files for this reader; none: there are no more."""
+    def take(self, reader: int, most: int, may_wait: bool) -> list[WantedFile]:  # noqa: ARG002
         with self._lock:
             run = self._runs.setdefault(reader, deque())
             if not run:
@@ -192,17 +229,15 @@ def _archive(file: WantedFile) -> str:
 class ReaderPool:
     """All readers: an iterable queue of filled slabs."""
 
-    def __init__(self, job: ReaderJob, n_readers: int, files: Iterable[WantedFile], most: int):
-        self._files = Dispatcher(files)
-        self._most = most
+    def __init__(self, readers: Sequence[SlabReader], files: FileSource, most: int) -> None:
+        self.readers, self._files, self._most = readers, files, most
         self._stop, self._lock = threading.Event(), threading.Lock()
-        self.readers = [ReaderProcess(job) for _ in range(n_readers)]
         self._slabs: queue.SimpleQueue[Slab | Exception | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._feed, args=(number, reader), daemon=True)
             for number, reader in enumerate(self.readers)
         ]
-        self._n_open = n_readers
+        self._n_open = len(readers)
         self._pins: list[threading.Thread] = []
         for thread in self._threads:
             thread.start()
@@ -249,7 +284,7 @@ class ReaderPool:
             with torch.cuda.device(device):
                 torch.cuda.cudart().cudaHostUnregister(reader.address)
 
-    def _feed(self, number: int, reader: ReaderProcess) -> None:
+    def _feed(self, number: int, reader: SlabReader) -> None:
         try:
             self._fill(number, reader)
         except PipelineStopped:
@@ -262,14 +297,14 @@ class ReaderPool:
             if not self._n_open:
                 self._slabs.put(None)
 
-    def _fill(self, number: int, reader: ReaderProcess) -> None:
-        asked: deque[list[WantedFile]] = deque()
-        rest: deque[WantedFile] = deque()
+    def _fill(self, number: int, reader: SlabReader) -> None:
+        asked: deque[list[Any]] = deque()
+        rest: deque[Any] = deque()
         most = self._most
         while True:
             while len(asked) < min(AHEAD, reader.job.n_slabs):
                 files = [rest.popleft() for _ in range(min(most, len(rest)))]
-                files = files or self._files.take(number, most)
+                files = files or self._files.take(number, most, may_wait=not asked)
                 if not files:
                     break
                 slab = reader.free.get()

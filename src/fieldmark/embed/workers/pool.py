@@ -134,7 +134,7 @@ class DeviceWorkers:
                 parts.append(result.throughput)
                 for image, content in result.contents.items():
                     if options.contents is not None:
-                        options.contents.note(root, image, content, None)
+                        options.contents.note(root, [(image, content, None)])
         except BaseException:
             self.close()
             raise

@@ -1,0 +1,5 @@
+"""How samples become batches: random crops, reader processes, decoding on the card.
+
+The door is `fieldmark.build.train.loader`. Nothing is imported here: reader processes must start
+without torch.
+"""

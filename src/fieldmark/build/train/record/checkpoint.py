@@ -1,0 +1,235 @@
+"""Checkpoints (atomic files): from which state does a run go on after it was stopped?
+
+`step-00001000.pt` holds all that the next step depends on; `step-00001000.json` is written after
+it, with its checksum and what the run was made from. A checkpoint without both, or whose bytes
+changed, is not one: the one before it is taken, and that is said. No number that is not finite is
+ever written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from fieldmark.build.train.parallel import (
+    Ranks,
+    full_state,
+    full_tensors,
+    set_full_state,
+    set_full_tensors,
+)
+from fieldmark.build.train.recipe import TrainRecipe
+from fieldmark.errors import DataError, Diverged, UsageError, first_line
+from fieldmark.files import whole_file, write_file
+
+FORMAT = 1
+_PARTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointNote:
+    """What stands beside a checkpoint."""
+
+    step: int
+    samples: int
+    """pairs seen so far"""
+    recipe: Mapping[str, Any]
+    data: str
+    """digest of the shards and captions"""
+    checksum: str
+    n_bytes: int
+
+    @property
+    def name(self) -> str:
+        return checkpoint_name(self.step)
+
+
+def checkpoint_name(step: int) -> str:
+    return f"step-{step:08d}"
+
+
+class CheckpointFolder:
+    """The checkpoints of a run."""
+
+    def __init__(self, folder: Path, recipe: TrainRecipe, data: str) -> None:
+        self.folder, self.recipe, self.data = folder, recipe, data
+        self.kept: set[int] = set()
+        """steps whose checkpoints stay, beside the newest: the best one, and those in evaluation"""
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"{checkpoint_name(step)}.pt"
+
+    def has(self, step: int) -> bool:
+        return any(note.step == step for note in self.notes())
+
+    def save(self, step: int, samples: int, state: Mapping[str, Any]) -> Path:
+        """The file appears whole or not at all, and the oldest goes. Diverged: a NaN in it."""
+        bad = next(not_finite(state), "")
+        if bad:
+            raise Diverged(f"step {step:,}: {bad} is not finite, so no checkpoint was written.")
+        path = self.path(step)
+        with whole_file(path, is_durable=True) as file:
+            writer = _HashingWriter(file)
+            torch.save(dict(state), writer)
+        note = {
+            "format": FORMAT,
+            "step": step,
+            "samples": samples,
+            "recipe": self.recipe.facts(),
+            "data": self.data,
+            "checksum": writer.checksum,
+            "n_bytes": writer.n_bytes,
+        }
+        write_file(path.with_suffix(".json"), _json(note), is_durable=True)
+        self._prune()
+        return path
+
+    def newest(self, say: Callable[[str], None]) -> CheckpointNote | None:
+        """The newest whole checkpoint; None where there is none yet.
+
+        UsageError where the run was made from another recipe or other data.
+        """
+        for note in self.notes():
+            self._check_same(note)
+            try:
+                self._check_whole(note)
+            except DataError as error:
+                say(f"{error} The checkpoint before it is taken.")
+                continue
+            return note
+        return None
+
+    def notes(self) -> list[CheckpointNote]:
+        """Of the checkpoints that were written to the end, newest first."""
+        notes = []
+        for path in self.folder.glob("step-*.json"):
+            try:
+                values = json.loads(path.read_text(encoding="utf-8"))
+                del values["format"]
+                note = CheckpointNote(**values)
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            notes.append(note)
+        return sorted(notes, key=lambda note: note.step, reverse=True)
+
+    def _prune(self) -> None:
+        kept = {note.name for note in self.notes()[: self.recipe.state.keep]}
+        kept |= {checkpoint_name(step) for step in self.kept}
+        for path in [*self.folder.glob("step-*.json"), *self.folder.glob("step-*.pt")]:
+            if path.stem not in kept:
+                path.unlink(missing_ok=True)
+
+    def _check_same(self, note: CheckpointNote) -> None:
+        run = self.folder.parent
+        now, then = self.recipe.facts(), note.recipe
+        keys = [key for key in {**then, **now} if now.get(key) != then.get(key)]
+        if keys:
+            shown = ", ".join(f"{key} was {_short(then.get(key))}" for key in keys[:3])
+            more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+            raise UsageError(
+                f"{run}  was trained with another recipe: {shown}{more}. "
+                "Give that recipe, or another --out."
+            )
+        if note.data != self.data:
+            raise UsageError(
+                f"{run}  was trained on other data: its shards or captions have changed since. "
+                "Give the same ones, or another --out."
+            )
+
+    def _check_whole(self, note: CheckpointNote) -> None:
+        path, hasher = self.path(note.step), hashlib.blake2b(digest_size=16)
+        try:
+            with path.open("rb") as file:
+                while part := file.read(_PARTS):
+                    hasher.update(part)
+        except OSError as error:
+            raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from None
+        if hasher.hexdigest() != note.checksum:
+            raise DataError(f"{path}  is damaged: its bytes are not those that were written.")
+
+    def read(self, step: int) -> dict[str, Any]:
+        """All that was saved, on the CPU."""
+        path = self.path(step)
+        try:
+            state: dict[str, Any] = torch.load(path, "cpu", weights_only=True, mmap=True)
+        except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+            raise DataError(f"{path}  cannot be read: {first_line(error)}.") from None
+        return state
+
+
+class _HashingWriter:
+    """Counts and hashes what is written through it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hasher, self.n_bytes = file, hashlib.blake2b(digest_size=16), 0
+
+    def write(self, data: Any) -> int:
+        self._hasher.update(data)
+        self.n_bytes += len(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    @property
+    def checksum(self) -> str:
+        return self._hasher.hexdigest()
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=1) + "\n").encode()
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+# --- what the next step depends on ---
+
+
+def training_state(network: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
+    """Weights, moments, random states, on the CPU. Every process calls it; the first gets all."""
+    weights, moments = full_state(network, optimiser)
+    state = {"model": weights, "optimiser": moments, "random": _random_states(ranks)}
+    return state | ({"average": full_tensors(average.weights)} if average is not None else {})
+
+
+def restore_state(
+    state: Mapping[str, Any], network: Any, optimiser: Any, average: Any, ranks: Ranks
+) -> None:
+    """The inverse of `training_state`; every process has the whole state."""
+    set_full_state(network, optimiser, (state["model"], state["optimiser"]), ranks)
+    if average is not None:
+        set_full_tensors(average.weights, state["average"])
+    for kind, states in state["random"].items():
+        if ranks.rank < len(states):  # more processes than before: the new ones keep their own
+            (torch.set_rng_state if kind == "cpu" else torch.cuda.set_rng_state)(states[ranks.rank])
+
+
+def _random_states(ranks: Ranks) -> dict[str, Any]:
+    """processes × bytes, of torch's generators on the CPU and on the GPU of each."""
+    states = {"cpu": torch.get_rng_state()}
+    if ranks.device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(ranks.device)
+    return {
+        kind: ranks.gather_plain(state[None].to(ranks.device)).cpu()
+        for kind, state in states.items()
+    }
+
+
+def not_finite(state: Any, name: str = "") -> Iterator[str]:
+    """Names of tensors that hold an infinity or a NaN."""
+    if isinstance(state, torch.Tensor):
+        if state.is_floating_point() and not torch.isfinite(state).all():
+            yield name
+    elif isinstance(state, Mapping):
+        for key, value in state.items():
+            yield from not_finite(value, f"{name}.{key}".lstrip("."))

@@ -1,0 +1,397 @@
+"""Training run: from a recipe and shards to a folder with a model, whatever interrupts it.
+
+The loop takes batches, updates, logs, saves and evaluates; what each of these means stands in its
+own file. Under torchrun every process runs this; the first one writes. The same call goes on where
+the last whole checkpoint ends, with the same batches and, on a CPU, the same losses to the bit.
+
+    SIGUSR1   a checkpoint, then on
+    SIGTERM   a checkpoint, then the end with exit code 143: Slurm runs the job again (--requeue)
+    SIGINT    the same with 130; a second one ends at once
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fieldmark.build.train.record.checkpoint import (
+    CheckpointFolder,
+    checkpoint_name,
+    restore_state,
+    training_state,
+)
+from fieldmark.build.train.index import TrainData, open_data
+from fieldmark.build.train.loader import TrainBatch, open_loader
+from fieldmark.build.train.record.log import Row, RunLog, RunState
+from fieldmark.build.train.network import make_trainee, recompute_blocks
+from fieldmark.build.train.parallel import Ranks, open_ranks, spread
+from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
+from fieldmark.build.train.record.scores import EVALUATED, MODEL, RunScores
+from fieldmark.build.train.updates import (
+    LossGuard,
+    StepNumbers,
+    StepReport,
+    Updater,
+    autocast_type,
+    card_peak,
+    pair_flops,
+)
+from fieldmark.errors import Diverged, UsageError
+from fieldmark.files import write_file
+from fieldmark.progress import Progress, Silent, rate
+
+MOST_NAMED = 20
+"""unreadable samples that are named; the log counts all"""
+_ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainPlan:
+    """What is trained, on what, and where to."""
+
+    recipe: TrainRecipe
+    """with the replay shards, if any"""
+    shards: tuple[str, ...]
+    captions: Path | None
+    out: Path
+    device: str = "auto"
+    store: Path | None = None
+    """results file that evaluations go into"""
+    flags: tuple[str, ...] = ()
+    """of `fieldmark run`, for evaluations: where data are"""
+
+
+@dataclass(slots=True)
+class TrainTotals:
+    """What a run came to."""
+
+    n_steps: int = 0
+    first_step: int = 0
+    step: int = 0
+    loss: float | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    best_step: int | None = None
+    exit_code: int = 0
+    seconds: float = 0.0
+
+
+def train(plan: TrainPlan, progress: Progress | None = None) -> TrainTotals:
+    """Trains to the end, or goes on with it; `plan.out` then holds the model."""
+    with open_ranks(plan.device) as ranks, _only_one(plan.out, ranks):
+        line = progress if progress is not None and ranks.is_first else Silent()
+        return TrainRun(plan, ranks, line).carry_out()
+
+
+def count_steps(recipe: TrainRecipe, data: TrainData) -> int:
+    """Updates of the whole run."""
+    return recipe.train.steps or recipe.train.epochs * data.order(recipe).n_batches
+
+
+def check_shares(recipe: TrainRecipe, n_ranks: int) -> None:
+    parts = n_ranks * recipe.train.accumulate
+    if recipe.train.batch % parts:
+        raise UsageError(
+            f"train.batch is {recipe.train.batch:,}, expected a multiple of {parts:,} "
+            f"({n_ranks} processes × train.accumulate {recipe.train.accumulate})."
+        )
+
+
+class TrainRun:
+    """One process's part of a run."""
+
+    def __init__(self, plan: TrainPlan, ranks: Ranks, progress: Progress) -> None:
+        self.plan, self.recipe, self.ranks, self.progress = plan, plan.recipe, ranks, progress
+        self.totals = TrainTotals()
+
+    def carry_out(self) -> TrainTotals:
+        check_shares(self.recipe, self.ranks.n_ranks)
+        data = self._open_data()
+        n_steps = self.totals.n_steps = count_steps(self.recipe, data)
+        self._make_network(n_steps)
+        self.checkpoints = CheckpointFolder(self.plan.out / "checkpoints", self.recipe, data.digest)
+        first = self.totals.first_step = self.totals.step = self._resume()
+        self._open_log(first)
+        try:
+            with _Signals() as signals:
+                if self._is_evaluated(first):  # a run that ended before it knew the scores
+                    self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
+                if first < n_steps:
+                    self._steps(data, signals)
+                if self.totals.step == n_steps:
+                    self._finish()
+                else:
+                    self.totals.exit_code = signals.exit_code
+                    self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+        finally:
+            if self.ranks.is_first:
+                self.scores.stop()
+        return self.totals
+
+    # --- before the first step ---
+
+    def _open_data(self) -> TrainData:
+        """The first process writes the indexes, the others find them."""
+        plan, folder = self.plan, self.plan.out / "index"
+        if not self.ranks.is_first:
+            self.ranks.wait()
+        data = open_data(plan.shards, plan.captions, folder, self.recipe, self.progress)
+        if self.ranks.is_first:
+            self.ranks.wait()
+        return data
+
+    def _make_network(self, n_steps: int) -> None:
+        recipe = self.recipe
+        self.trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
+        recompute_blocks(self.trainee, recipe.train.recompute)
+        dtype = autocast_type(recipe.train.precision, self.ranks.device)
+        self.network = spread(self.trainee, self.ranks, recipe.train.parallel, dtype)
+        self.updater = Updater(
+            self.trainee, self.network, recipe, self.ranks, n_steps, self.progress.say
+        )
+
+    def _resume(self) -> int:
+        """The step that the run goes on from; 0 = from the beginning."""
+        note = self.checkpoints.newest(self.progress.say) if self.ranks.is_first else None
+        step: int = self.ranks.share(note.step if note else 0)
+        if step:
+            state = self.checkpoints.read(step)
+            updater = self.updater
+            restore_state(state, self.network, updater.optimiser, updater.average, self.ranks)
+            self.progress.say(f"going on after step {step:,}")
+        return step
+
+    def _open_log(self, step: int) -> None:
+        self._state = RunState(
+            name=self.plan.out.name, n_steps=self.totals.n_steps, recipe=recipe_toml(self.recipe)
+        )
+        self._n_flops = self._n_named = 0
+        self._pending: list[StepReport] = []
+        self._since = time.perf_counter()
+        if self.ranks.is_first:
+            write_file(self.plan.out / "recipe.toml", self._state.recipe.encode())
+            self.log = RunLog(self.plan.out, step, self.progress.say)
+            losses = [row["loss"] for row in self.log.rows if row["loss"] is not None]
+            self.guard = LossGuard(self.recipe.guard, losses)
+            self.scores = RunScores(
+                self.plan.out, self.checkpoints, self.plan.store, self.plan.flags, self.progress
+            )
+
+    # --- the loop ---
+
+    def _steps(self, data: TrainData, signals: _Signals) -> None:
+        recipe, n_steps, first = self.recipe, self.totals.n_steps, self.totals.step
+        self.progress.start("training", n_steps - first)
+        loading = open_loader(
+            data,
+            recipe,
+            self.trainee.tokenise,
+            self.ranks.device,
+            image_size=self.trainee.image_size,
+            rank=self.ranks.rank,
+            n_ranks=self.ranks.n_ranks,
+            first_step=first,
+            last_step=n_steps,
+        )
+        with loading as batches:
+            for batch in batches:
+                self._one_step(batch)
+                if self._is_asked(signals):
+                    self._save()
+                    if signals.exit_code:
+                        return
+
+    def _one_step(self, batch: TrainBatch) -> None:
+        if not self._n_flops:
+            self._n_flops = pair_flops(self.trainee, batch)
+        for name in batch.replaced[: MOST_NAMED - self._n_named]:
+            self._n_named += 1
+            self.progress.say(f"replaced by another sample: {name}")
+        self._pending.append(self.updater.step(batch))
+        step = self.totals.step = batch.step + 1
+        self.progress.advance()
+        is_evaluated = self._is_evaluated(step)
+        if step % self.recipe.state.every_steps == 0 or step == self.totals.n_steps or is_evaluated:
+            self._save()
+        elif step % self.recipe.train.log_steps == 0:
+            self._write_log()
+        if is_evaluated:
+            self._evaluate(self.plan.out / EVALUATED / checkpoint_name(step))
+        if self.ranks.is_first:
+            self.scores.collect()
+
+    def _is_evaluated(self, step: int) -> bool:
+        every = self.recipe.evaluate.every_steps
+        return bool(every) and 0 < step < self.totals.n_steps and step % every == 0
+
+    def _is_asked(self, signals: _Signals) -> bool:
+        """Several processes must save at the same step: they agree where they wait anyway."""
+        if self.ranks.n_ranks == 1:
+            is_asked, signals.is_asked = signals.is_asked, False
+            return is_asked
+        if self.totals.step % self.recipe.train.log_steps:
+            return False
+        is_asked = bool(self.ranks.max(float(signals.is_asked)))
+        signals.exit_code = int(self.ranks.max(float(signals.exit_code)))
+        signals.is_asked = False
+        return is_asked
+
+    def _write_log(self) -> None:
+        """Waits for the device; then the numbers of the steps since the last time are known."""
+        reports, self._pending = self._pending, []
+        numbers = self.updater.read_reports(reports)
+        now, since = time.perf_counter(), self._since
+        self._since = now
+        if not numbers:
+            return
+        if not self.ranks.is_first:
+            self._stop_if_bad("")
+            return
+        rows = self._rows(reports, numbers, max(now - since, 1e-9))
+        self.log.write(rows)
+        self.totals.loss = rows[-1]["loss"]
+        problem, step = "", 0
+        for number in numbers:
+            if not problem and (problem := self.guard.problem(number)):
+                step = number.step
+        self._show(rows[-1])
+        self._stop_if_bad(f"step {step:,}: the {problem}" if problem else "")
+        self._draw("running", is_due=False)
+
+    def _rows(
+        self, reports: list[StepReport], numbers: list[StepNumbers], seconds: float
+    ) -> list[Row]:
+        speed = sum(report.n_pairs for report in reports) / seconds
+        peak = card_peak(self.ranks.device)
+        mfu = 3 * self._n_flops * speed / (peak * self.ranks.n_ranks) if peak else None
+        shared = {
+            "pairs_per_s": speed,
+            "data_wait": min(1.0, sum(report.wait_s for report in reports) / seconds),
+            "mfu": mfu,
+            "time": round(time.time(), 3),
+        }
+        names = self.recipe.model.projectors
+        return [
+            {
+                "step": one.step,
+                "loss": one.loss,
+                "loss_by_type": one.loss_by_type,
+                "scales": dict(zip(names, one.scales, strict=True)),
+                "lr": one.lr,
+                "grad_norm": one.grad_norm,
+                "n_pairs": report.n_pairs,
+                "n_bad_images": one.n_bad_images,
+                **shared,
+            }
+            for one, report in zip(numbers, reports, strict=True)
+        ]
+
+    def _show(self, row: Row) -> None:
+        loss = "" if row["loss"] is None else f"loss {row['loss']:.3f}, "
+        mfu = "" if row["mfu"] is None else f", MFU {100 * row['mfu']:.0f} %"
+        speed = rate(row["pairs_per_s"]).replace("/s", " pairs/s")
+        self.progress.status(f"{loss}{speed}, data wait {100 * row['data_wait']:.0f} %{mfu}")
+
+    def _stop_if_bad(self, problem: str) -> None:
+        """All processes stop together, and nothing is saved any more."""
+        problem = self.ranks.share(problem)
+        if not problem:
+            return
+        settings, notes = self.recipe.optimiser, self.checkpoints.notes()
+        good = f"{self.checkpoints.path(notes[0].step)}" if notes else "there is none"
+        self._draw(f"stopped: {problem}")
+        raise Diverged(
+            f"{problem}. Training has stopped; last good checkpoint: {good}. Try a lower "
+            f"optimiser.lr (now {settings.lr:g}), more optimiser.warmup_steps (now "
+            f"{settings.warmup_steps:,}) or optimiser.clip_norm=1 (now {settings.clip_norm:g}), "
+            "in another --out."
+        )
+
+    # --- what is kept ---
+
+    def _save(self) -> None:
+        """A checkpoint of this moment, after its log: every process takes part."""
+        self._write_log()
+        updater, step = self.updater, self.totals.step
+        state = training_state(self.network, updater.optimiser, updater.average, self.ranks)
+        problem = ""
+        if self.ranks.is_first and not self.checkpoints.has(step):
+            self.log.sync()
+            try:
+                self.checkpoints.save(step, step * self.recipe.train.batch, state)
+            except Diverged as error:
+                problem = str(error).rstrip(".")
+        self._stop_if_bad(problem)
+        self._since = time.perf_counter()
+
+    def _evaluate(self, folder: Path) -> None:
+        if self.ranks.is_first:
+            self.scores.start(self.totals.step, folder)
+        self.ranks.wait()
+        self._since = time.perf_counter()
+
+    def _finish(self) -> None:
+        self._evaluate(self.plan.out / MODEL)
+        if self.ranks.is_first:
+            self.scores.collect(is_waiting=True)
+            self.totals.scores = self.scores.by_step.get(self.totals.step, {})
+            self.totals.best_step = self.scores.best_step
+        self._draw("finished")
+
+    def _draw(self, state: str, is_due: bool = True) -> None:
+        if self.ranks.is_first:
+            self.log.draw(replace(self._state, state=state, scores=self.scores.rows), is_due)
+
+
+class _Signals:
+    """Notes which signals came, for the loop to act on between two steps."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.exit_code = False, 0
+        self._before: dict[int, Any] = {}
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.is_asked = True
+        if number in _ENDS:
+            self.exit_code = _ENDS[signal.Signals(number)]
+            signal.signal(number, self._before[number])  # a second one ends at once
+
+    def __enter__(self) -> _Signals:
+        wanted = [*_ENDS, getattr(signal, "SIGUSR1", None)]
+        with contextlib.suppress(ValueError):  # not in the main thread: whoever runs it decides
+            for number in (one for one in wanted if one is not None):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _only_one(out: Path, ranks: Ranks) -> Iterator[None]:
+    """Refuses a second run in one folder; the lock goes with the process, however it ends."""
+    if not ranks.is_first:
+        yield
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / ".lock").open("w")
+    except OSError as error:
+        raise UsageError(f"{out}  cannot be written: {error.strerror or error}.") from None
+    with file:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            yield
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{out}  is being trained by another process.") from None
+        yield

@@ -1,0 +1,170 @@
+"""Evaluation during training: a model's folder is run on tasks, in a process of its own.
+
+It is what a person would type (`fieldmark run --model open-clip/local-dir:FOLDER --task …`), so the
+run stands in the store with its predictions and on the leaderboard beside all others. Whatever goes
+wrong there is one line here and a log beside the folder: training does not wait and does not end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from fieldmark.errors import FieldmarkError, RunsFailed, first_line
+from fieldmark.store import RunFilter, Store
+
+if TYPE_CHECKING:
+    from fieldmark.settings import Settings
+
+TWO = "-two"
+"""ending of the folder that holds both projectors, beside the one for every reader"""
+_OF_TORCHRUN = (
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
+)  # fmt: skip
+_PREFERRED = ("zero_shot", "retrieve", "rerank")
+"""where a task is asked in several ways, its score is that of the first of these"""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteScore:
+    """A score of a task, with its 95 % interval."""
+
+    task: str
+    protocol: str
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    is_primary: bool
+
+    @property
+    def name(self) -> str:
+        """`TASK@METRIC`, as `evaluate.best` has it."""
+        return f"{self.task}@{self.metric}"
+
+
+class SuiteRun:
+    """A running or finished evaluation of one folder."""
+
+    def __init__(
+        self, command: Sequence[str], title: str, where: tuple[str, Path], log: Path
+    ) -> None:
+        """`where` its scores will be: the name of the model, and the results file."""
+        self.log, self._title, self._where = log, title, where
+        self.problem = ""
+        """why there are no scores; known after `result`"""
+        self.scores: tuple[SuiteScore, ...] = ()
+        """all scores of the whole tasks; known after `result`"""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {key: text for key, text in os.environ.items() if key not in _OF_TORCHRUN}
+        with log.open("wb") as file:
+            self._process = _start(command, file, environment)
+        if isinstance(self._process, str):
+            self.problem = f"{title} {self._process}"
+
+    @property
+    def is_done(self) -> bool:
+        return isinstance(self._process, str) or self._process.poll() is not None
+
+    def result(self) -> Mapping[str, float]:
+        """`TASK@METRIC` → score, of every task's own metric; waits for the end. Where some are
+        missing, `problem` says why.
+        """
+        if isinstance(self._process, str):
+            return {}
+        code = self._process.wait()
+        if code:
+            self.problem = f"{self._title} ended with {code} ({_last_line(self.log)}): {self.log}"
+        if code not in (0, RunsFailed.exit_code):
+            return {}
+        try:
+            self.scores = read_scores(*self._where)
+        except FieldmarkError as error:
+            self.problem = f"{self._title}: {first_line(error)}"
+        if not self.scores and not self.problem:  # the store knows weights, not folders
+            self.problem = f"{self._title} found these weights evaluated before, in another folder"
+        named: dict[str, float] = {}
+        for score in self.scores:
+            if score.is_primary:
+                named.setdefault(score.name, score.value)
+        return named
+
+    def stop(self) -> None:
+        """Ends it, when training has ended before it: the same command runs it again."""
+        if not isinstance(self._process, str) and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+
+
+def evaluate_in_background(
+    folder: Path, tasks: Sequence[str], store: Path | None, step: int, flags: Sequence[str] = ()
+) -> SuiteRun:
+    """Starts the evaluation of an exported model; of the folder with both projectors where there is
+    one. `store` is the results file, `flags` say where data are.
+    """
+    two = folder.with_name(f"{folder.name}{TWO}")
+    model = f"open-clip/local-dir:{(two if two.is_dir() else folder).resolve()}"
+    store = store or Path("results") / "fieldmark.db"
+    command = [sys.executable, "-m", "fieldmark", "run", "--model", model]
+    command += [word for task in tasks for word in ("--task", task)]
+    command += ["--results", str(store.parent), *flags]
+    log = folder.with_name(f"{folder.name}.log")
+    return SuiteRun(command, f"the evaluation of step {step:,}", (model, store), log)
+
+
+def setting_flags(settings: Settings) -> tuple[str, ...]:
+    """Where files are, for a process that does not get the flags of this one."""
+    flags = ["--data-root", str(settings.data_root), "--cache", str(settings.cache)]
+    for name, folder in settings.data.items():
+        flags += ["--data", f"{name}={folder}"]
+    return (*flags, "--device", settings.device)
+
+
+def read_scores(model: str, store: Path) -> tuple[SuiteScore, ...]:
+    """The scores of a model's newest run on each task, those of the preferred protocol first."""
+    where = RunFilter(models=(model,), states=("done",))
+    with Store.open(store, read_only=True) as opened:
+        runs = {
+            (run.spec.task_name, run.spec.protocol): run
+            for run in sorted(opened.runs(where), key=lambda run: run.id)
+        }
+        scores = opened.scores(where)
+    return tuple(
+        SuiteScore(task, protocol, one.metric, one.value, one.low, one.high, one.n, one.is_primary)
+        for (task, protocol), run in sorted(runs.items(), key=lambda item: _place(item[0]))
+        for one in scores.get(run.id, ())
+        if not one.part
+    )
+
+
+def _place(question: tuple[str, str]) -> tuple[str, int, str]:
+    task, protocol = question
+    name = protocol.partition("/")[0]
+    return task, _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED), protocol
+
+
+def _start(
+    command: Sequence[str], log: IO[bytes], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes] | str:
+    """The process, or why there is none."""
+    try:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+        )
+    except OSError as error:
+        return f"could not be started: {error.strerror or error}"
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1].strip()[:200] if lines else "no message"

@@ -1,0 +1,361 @@
+"""Optimiser step (AdamW, cosine schedule, gradient cache): how does a batch change the weights?
+
+Nothing here waits for the device: what a step reports stays there until `read_reports` fetches the
+reports of many steps at once. Gradient cache: Gao et al. 2021, arXiv 2101.06983.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from fieldmark.build.train.loss import contrastive_loss
+from fieldmark.build.train.network import Trainee, WeightAverage
+from fieldmark.build.train.parallel import Ranks, clip_gradients, unsynced
+from fieldmark.build.train.recipe import GuardRecipe, OptimiserRecipe, TrainRecipe
+from fieldmark.devices import is_out_of_memory
+from fieldmark.errors import OutOfMemory, first_line
+
+if TYPE_CHECKING:
+    from fieldmark.build.train.loader import TrainBatch
+
+_MEDIAN_OF, _LEAST = 200, 20
+"""steps that a running median is over; with fewer than the second there is none yet"""
+
+
+PEAKS = {
+    "B200": 2250e12,
+    "GH200": 989e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "RTX 4090": 165e12,
+    "RTX A6000": 155e12,
+    "A10": 125e12,
+    "L4": 121e12,
+}
+"""dense bf16 FLOP/s by the name of a card (the makers' data sheets); the first that fits counts"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What a step measured; `numbers` lies on the device and is of this process only."""
+
+    step: int
+    lr: float
+    n_pairs: int
+    wait_s: float
+    n_bad_images: int
+    numbers: Any
+    """loss, norm of the gradient, scales, then sums and counts of the losses by text type"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepNumbers:
+    """A report that was fetched, over all processes."""
+
+    step: int
+    lr: float
+    loss: float
+    grad_norm: float
+    scales: tuple[float, ...]
+    """temperatures, one per projector: exp of the log scales"""
+    loss_by_type: dict[str, float]
+    """mean loss of the pairs of a text type; types that the batch had none of are left out"""
+    wait_s: float
+    n_bad_images: int
+
+
+class Updater:
+    """Optimiser, schedule and precision of a run."""
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        network: nn.Module,
+        recipe: TrainRecipe,
+        ranks: Ranks,
+        n_steps: int,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.trainee, self.network, self.recipe, self.ranks = trainee, network, recipe, ranks
+        self.n_steps, self._say = n_steps, say
+        self.optimiser = make_optimiser(trainee, recipe.optimiser, ranks.device)
+        self.average = WeightAverage(trainee, recipe.train.ema) if recipe.train.ema else None
+        self._precision = autocast_type(recipe.train.precision, ranks.device)
+        self._is_unproven = self._wants_compiler()
+
+    def step(self, batch: TrainBatch) -> StepReport:
+        """One update of the weights."""
+        try:
+            return self._first_compiled(batch) if self._is_unproven else self._update(batch)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            raise OutOfMemory(
+                f"step {batch.step + 1}: {len(batch.images):,} pairs do not fit into the memory of "
+                f"{self.ranks.device}: raise train.accumulate (now {self.recipe.train.accumulate}) "
+                "or train.recompute, or lower train.batch."
+            ) from error
+
+    def _update(self, batch: TrainBatch) -> StepReport:
+        lr = learning_rate(batch.step, self.n_steps, self.recipe.optimiser)
+        for group in self.optimiser.param_groups:
+            group["lr"] = lr
+        pieces = _pieces(len(batch.images), self.recipe.train.accumulate)
+        loss, rows = self._whole(batch) if len(pieces) == 1 else self._cached(batch, pieces)
+        norm = clip_gradients(self.trainee, self.recipe.optimiser.clip_norm)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.trainee.clamp_scales()
+        if self.average is not None:
+            self.average.update()
+        numbers = torch.cat(
+            [loss.detach()[None], norm[None], self._temperatures(), self._by_type(rows, batch)]
+        )
+        n_pairs = len(batch.images) * self.ranks.n_ranks
+        n_bad = len(batch.replaced)
+        return StepReport(batch.step + 1, lr, n_pairs, batch.wait_s, n_bad, numbers)
+
+    # --- gradients ---
+
+    def _whole(self, batch: TrainBatch) -> tuple[Any, Any]:
+        with self._autocast():
+            images, texts = self.network(batch.images, batch.tokens, batch.projectors)
+        parts = self._loss(images, texts, batch, self.trainee.scales, self.trainee.biases)
+        parts.total.backward()
+        return parts.total, parts.rows
+
+    def _cached(self, batch: TrainBatch, pieces: Sequence[slice]) -> tuple[Any, Any]:
+        """The gradient of the whole batch, with the activations of one piece in memory.
+
+        Features of all pieces without gradient; the loss and its gradient by the features; then
+        piece by piece the network again, with that gradient fed into it. The scales' own gradient
+        goes with the last piece, in which every process exchanges the sum of all pieces.
+        """
+        images, texts = self._features(batch, pieces)
+        leaves = [value.detach().requires_grad_() for value in self._own()]
+        parts = self._loss(images, texts, batch, leaves[0], leaves[1] if leaves[1:] else None)
+        parts.total.backward()
+        for number, piece in enumerate(pieces):
+            is_last = number == len(pieces) - 1
+            with unsynced(self.network, not is_last):
+                with self._autocast():
+                    inputs = batch.images[piece], batch.tokens[piece], batch.projectors[piece]
+                    outputs = self.network(*inputs)
+                fed = [(outputs[0], images.grad[piece]), (outputs[1], texts.grad[piece])]
+                if is_last:
+                    fed += [
+                        (value, leaf.grad) for value, leaf in zip(self._own(), leaves, strict=True)
+                    ]
+                learning = [pair for pair in fed if pair[0].requires_grad and pair[1] is not None]
+                sum((value * grad).sum() for value, grad in learning).backward()
+        return parts.total, parts.rows
+
+    def _own(self) -> list[Any]:
+        """Parameters that the loss reads itself."""
+        biases = self.trainee.biases
+        return [self.trainee.scales, *([] if biases is None else [biases])]
+
+    def _features(self, batch: TrainBatch, pieces: Sequence[slice]) -> list[Any]:
+        columns: tuple[list[Any], list[Any]] = ([], [])
+        with torch.no_grad(), self._autocast():
+            for piece in pieces:
+                outputs = self.trainee(
+                    batch.images[piece], batch.tokens[piece], batch.projectors[piece]
+                )
+                for column, output in zip(columns, outputs, strict=True):
+                    column.append(output)
+        return [torch.cat(column).requires_grad_() for column in columns]
+
+    def _loss(self, images: Any, texts: Any, batch: TrainBatch, scales: Any, biases: Any) -> Any:
+        return contrastive_loss(
+            images,
+            texts,
+            batch.projectors,
+            batch.text_ids,
+            scales,
+            biases,
+            self.recipe.loss,
+            self.ranks,
+        )
+
+    # --- what is reported ---
+
+    def _temperatures(self) -> Any:
+        scales: Any = self.trainee.scales.detach()
+        return (scales.full_tensor() if hasattr(scales, "full_tensor") else scales).exp()
+
+    def _by_type(self, rows: Any, batch: TrainBatch) -> Any:
+        """Sums of the pairs' losses by text type, then how many there were."""
+        n_types = len(self.recipe.text_types)
+        sums = torch.zeros(2 * n_types, device=rows.device)
+        sums.index_add_(0, batch.type_ids, rows.detach().float())
+        sums.index_add_(0, batch.type_ids + n_types, torch.ones_like(sums[0]).expand(len(rows)))
+        return sums
+
+    def read_reports(self, reports: Sequence[StepReport]) -> list[StepNumbers]:
+        """Waits for the device, and for the other processes."""
+        if not reports:
+            return []
+        n_scales, types = len(self.recipe.model.projectors), self.recipe.text_types
+        table = torch.stack([report.numbers for report in reports]).double()
+        bad = torch.tensor([report.n_bad_images for report in reports], device=table.device)
+        table = self.ranks.sum(torch.cat([table, bad[:, None]], dim=1))
+        table[:, : 2 + n_scales] /= self.ranks.n_ranks
+        return [
+            _numbers(report, row, n_scales, types)
+            for report, row in zip(reports, table.tolist(), strict=True)
+        ]
+
+    # --- precision and compilation ---
+
+    def _autocast(self) -> Any:
+        device = self.ranks.device.type
+        is_used = self._precision is not None
+        return torch.autocast(device, dtype=self._precision or torch.bfloat16, enabled=is_used)
+
+    def _wants_compiler(self) -> bool:
+        wanted = self.recipe.train.compile
+        return wanted == "on" or (wanted == "auto" and self.ranks.device.type == "cuda")
+
+    def _first_compiled(self, batch: TrainBatch) -> StepReport:
+        """The backward pass is compiled when it is first needed: so a whole step is tried."""
+        self._is_unproven = False
+        try:
+            self.trainee.compile()
+            return self._update(batch)
+        except Exception as error:  # whatever the compiler stumbles over
+            if is_out_of_memory(error):
+                raise
+            self._say(f"torch.compile failed, going on without it: {first_line(error)}.")
+            self.trainee._compiled_call_impl = None
+            self.optimiser.zero_grad(set_to_none=True)
+            return self._update(batch)
+
+
+class LossGuard:
+    """Says when a run has gone wrong: a number that is not finite, or a loss far above its running
+    median for many steps in a row.
+    """
+
+    def __init__(self, settings: GuardRecipe, losses: Sequence[float] = ()) -> None:
+        """`losses`: of the steps before, where a run goes on."""
+        self.settings, self._recent = settings, deque(losses, maxlen=_MEDIAN_OF)
+        self._n_spikes = 0
+
+    def problem(self, numbers: StepNumbers) -> str:
+        """What is wrong with a step, in a few words; "" = nothing."""
+        for name in ("loss", "grad_norm"):
+            if not math.isfinite(value := getattr(numbers, name)):
+                return f"{'loss' if name == 'loss' else 'norm of the gradient'} is {value}"
+        usual = median(self._recent) if len(self._recent) >= _LEAST else math.inf
+        if numbers.loss <= self.settings.spike * usual:
+            self._n_spikes = 0
+            self._recent.append(numbers.loss)
+            return ""
+        self._n_spikes += 1
+        if self._n_spikes < self.settings.patience:
+            return ""
+        return (
+            f"loss is {numbers.loss:.3g}, more than {self.settings.spike:g} times its median of "
+            f"{usual:.3g}, for {self._n_spikes} steps"
+        )
+
+
+def make_optimiser(trainee: nn.Module, settings: OptimiserRecipe, device: Any) -> Any:
+    """AdamW; as in open_clip, gains, biases and scales do not decay."""
+    named = [(name, param) for name, param in trainee.named_parameters() if param.requires_grad]
+    plain = [param for name, param in named if _is_plain(name, param)]
+    decayed = [param for name, param in named if not _is_plain(name, param)]
+    groups = [
+        {"params": plain, "weight_decay": 0.0},
+        {"params": decayed, "weight_decay": settings.weight_decay},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.lr,
+        betas=settings.betas,
+        eps=settings.eps,
+        fused=device.type == "cuda",
+    )
+
+
+def _is_plain(name: str, param: Any) -> bool:
+    return param.ndim < 2 or any(word in name for word in ("bn", "ln", "bias", "scale"))
+
+
+def learning_rate(step: int, n_steps: int, settings: OptimiserRecipe) -> float:
+    """Of update `step` (from 0): linear warm-up, then half a cosine down to nothing."""
+    if step < settings.warmup_steps:
+        return settings.lr * (step + 1) / settings.warmup_steps
+    if settings.schedule == "constant":
+        return settings.lr
+    done = (step - settings.warmup_steps) / max(1, n_steps - settings.warmup_steps)
+    return settings.lr * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _pieces(n: int, n_pieces: int) -> list[slice]:
+    size = -(-n // n_pieces)
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
+
+
+def autocast_type(precision: str, device: Any) -> Any:
+    """What matrix products are computed in; None = as the weights are, in float32."""
+    if precision == "auto":
+        precision = "bf16" if device.type == "cuda" else "float32"
+    return torch.bfloat16 if precision == "bf16" else None
+
+
+def _numbers(
+    report: StepReport, row: Sequence[float], n_scales: int, types: Sequence[str]
+) -> StepNumbers:
+    scales, by_type = row[2 : 2 + n_scales], row[2 + n_scales : -1]
+    sums, counts = by_type[: len(types)], by_type[len(types) :]
+    losses = {
+        name: total / count for name, total, count in zip(types, sums, counts, strict=True) if count
+    }
+    return StepNumbers(
+        step=report.step,
+        lr=report.lr,
+        loss=row[0],
+        grad_norm=row[1],
+        scales=tuple(scales),
+        loss_by_type=losses,
+        wait_s=report.wait_s,
+        n_bad_images=round(row[-1]),
+    )
+
+
+def pair_flops(trainee: Trainee, batch: TrainBatch) -> int:
+    """Of the forward pass of one pair, counted from the shapes of its operations.
+
+    Draws nothing and changes nothing, so that a run that goes on is like one that never stopped.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    one, is_fast = slice(0, 1), torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which is not counted
+    trainee.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        trainee(batch.images[one], batch.tokens[one], batch.projectors[one])
+    trainee.train()
+    torch.backends.mha.set_fastpath_enabled(is_fast)
+    return int(counter.get_total_flops())
+
+
+def card_peak(device: Any) -> float | None:
+    """FLOP/s that a card could do in bf16; None where that is not known."""
+    if device.type != "cuda":
+        return None
+    card = torch.cuda.get_device_name(device)
+    return next((peak for name, peak in PEAKS.items() if name in card), None)

@@ -1,0 +1,184 @@
+"""Train CLIP on webdataset shards with captions and taxonomic names, for open_clip to load.
+
+examples:
+  fieldmark train tiny --shards shards --captions captions --out runs/tiny
+  fieldmark train tiny --shards shards --out runs/names --check \\
+      --set texts.types.caption=0 'model.projectors=["taxonomic"]'
+  torchrun --nproc-per-node 8 -m fieldmark train biocap --captions captions --out runs/biocap \\
+      --shards 'tol10m/train-{000..159}.tar' --evaluate rarespecies
+  fieldmark train runs/biocap --export biocap-captions --projector caption
+
+Killed at any moment, the same command goes on from the last checkpoint. SIGUSR1 writes one;
+SIGTERM writes one and ends with 143, Ctrl-C with 130. runs/tiny/page.html shows how it goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.build.train.recipe import TrainRecipe
+    from fieldmark.build.train.run import TrainPlan, TrainTotals
+    from fieldmark.progress import Lines, Live
+
+_Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
+_Shards = Annotated[tuple[str, ...], arg(metavar="SHARD…", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainArgs:
+    recipe: Annotated[Positional[str], arg(metavar="RECIPE", help_behavior_hint="")]
+    """bioclip, bioclip2, biocap, tiny or a TOML file; with --export, the folder of a run"""
+    shards: _Shards = ()
+    """tar files or folders of them; `a-{000..159}.tar` stands for 160 [the recipe's data.shards]"""
+    captions: _Folder = None
+    """folder that `fieldmark caption` wrote [the recipe's data.captions]"""
+    replay: _Shards = ()
+    """shards of general photos to mix in [the recipe's data.replay_shards]"""
+    out: _Folder = None
+    """folder of the run: checkpoints, log, page and model"""
+    set: Annotated[tuple[str, ...], arg(metavar="KEY=VALUE…", help_behavior_hint="")] = ()
+    """changes to the recipe: train.batch=256 optimiser.lr=1e-3"""
+    evaluate: Annotated[tuple[str, ...], arg(metavar="TASK…", help_behavior_hint="")] = ()
+    """tasks that the model is evaluated on [the recipe's evaluate.tasks]"""
+    check: bool = False
+    """only check recipe and shards, and say how much there is to do"""
+    export: _Folder = None
+    """write the model of a run's newest checkpoint here, and do nothing else"""
+    projector: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """image projector of the exported model [the recipe's first]"""
+    json: bool = False
+    """print the summary as JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: TrainArgs) -> int:
+    from fieldmark.progress import for_people
+
+    if args.export is not None:
+        return _export(args, args.export)
+    plan = _plan(args)
+    _need_torch()
+    with for_people(args.common.quiet) as progress:
+        if args.check:
+            summary = _check(plan, progress)
+        else:
+            from fieldmark.build.train.run import train
+
+            totals = train(plan, progress)
+            summary = _summary(totals, plan.out)
+    if args.json:
+        print_json(summary)
+    elif not args.common.quiet:
+        for line in summary["lines"]:
+            talk(line)
+    return 0 if args.check else totals.exit_code
+
+
+def _plan(args: TrainArgs) -> TrainPlan:
+    from fieldmark.build.train.recipe import load_recipe
+
+    recipe = _with_flags(load_recipe(args.recipe, args.set), args)
+    if args.out is None:
+        raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
+    if not recipe.data.shards:
+        raise UsageError("--shards is missing: what to train on, such as --shards 'shards/*.tar'.")
+    _need_torch()
+    from fieldmark.build.train.run import TrainPlan
+    from fieldmark.build.train.suite import setting_flags
+
+    settings = args.common.settings()
+    return TrainPlan(
+        recipe=recipe,
+        shards=recipe.data.shards,
+        captions=Path(recipe.data.captions) if recipe.data.captions else None,
+        out=args.out,
+        device=settings.device,
+        store=settings.store,
+        flags=setting_flags(settings),
+    )
+
+
+def _with_flags(recipe: TrainRecipe, args: TrainArgs) -> TrainRecipe:
+    """Flags stand above the recipe's own keys; paths are part of no recipe's identity."""
+    data: dict[str, Any] = {}
+    data |= {"shards": args.shards} if args.shards else {}
+    data |= {"captions": str(args.captions)} if args.captions else {}
+    data |= {"replay_shards": args.replay} if args.replay else {}
+    evaluate = {"tasks": args.evaluate} if args.evaluate else {}
+    return recipe.model_copy(
+        update={
+            "data": recipe.data.model_copy(update=data),
+            "evaluate": recipe.evaluate.model_copy(update=evaluate),
+        }
+    )
+
+
+def _need_torch() -> None:
+    for package in ("torch", "open_clip"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingExtra("fieldmark train", "vision", package) from error
+
+
+def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
+    from fieldmark.build.train.index import open_data
+    from fieldmark.build.train.run import count_steps
+
+    recipe = plan.recipe
+    data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)
+    n_steps = count_steps(recipe, data)
+    seen = n_steps * recipe.train.batch
+    lines = [
+        f"{counted(n_steps, 'step')} of {counted(recipe.train.batch, 'pair')}: {seen:,} pairs, "
+        f"{seen / max(1, data.n_samples):.1f} times the {counted(data.n_samples, 'sample')}"
+    ]
+    lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in sorted(data.coverage.items())]
+    return {
+        "samples": data.n_samples,
+        "coverage": dict(data.coverage),
+        "steps": n_steps,
+        "pairs": seen,
+        "recipe": recipe.digest,
+        "data": data.digest,
+        "lines": lines,
+    }
+
+
+def _summary(totals: TrainTotals, out: Path) -> dict[str, Any]:
+    loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
+    lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
+    if totals.exit_code:
+        lines.append("stopped on request: the same command goes on from here")
+    else:
+        lines.append(f"model: {out / 'model'}")
+    lines.append(f"page: {out / 'page.html'}")
+    return {
+        "steps": totals.n_steps,
+        "step": totals.step,
+        "first_step": totals.first_step,
+        "loss": totals.loss,
+        "scores": totals.scores,
+        "best_step": totals.best_step,
+        "out": str(out),
+        "lines": lines,
+    }
+
+
+def _export(args: TrainArgs, folder: Path) -> int:
+    _need_torch()
+    from fieldmark.build.train.record.scores import export_run
+
+    export_run(Path(args.recipe), folder, args.projector)
+    if not args.common.quiet:
+        talk(f"model: {folder}")
+    return 0

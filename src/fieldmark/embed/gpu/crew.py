@@ -1,0 +1,66 @@
+"""Worker threads of a pipeline: bounded queues between them, and an end for all when one fails."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+POLL_S = 0.2
+
+
+class PipelineStopped(Exception):
+    """Another part of the pipeline has ended; nothing is wrong here."""
+
+
+class Crew:
+    """Threads that wait for each other only as long as all are well."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._error: BaseException | None = None
+        self._threads: list[threading.Thread] = []
+
+    def start(self, work: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        return thread
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def raise_error(self) -> None:
+        """The first thing that went wrong in any thread."""
+        if self._error is not None:
+            raise self._error
+
+    def put(self, target: queue.Queue[T], item: T) -> None:
+        while True:
+            try:
+                return target.put(item, timeout=POLL_S)
+            except queue.Full:
+                if self.stop.is_set():
+                    raise PipelineStopped from None
+
+    def get(self, source: queue.Queue[T]) -> T:
+        while True:
+            try:
+                return source.get(timeout=POLL_S)
+            except queue.Empty:
+                if self.stop.is_set():
+                    raise PipelineStopped from None
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """A thread's border: the first error ends the pipeline."""
+        try:
+            work()
+        except PipelineStopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            if self._error is None:
+                self._error = error
+            self.stop.set()
