@@ -25,7 +25,8 @@ ALONE = Ranks(device=torch.device("cpu"))
 
 
 def open_folder(path: Path, *words: str, data: str = "d0") -> CheckpointFolder:
-    return CheckpointFolder(path / "checkpoints", load_recipe("tiny", words), data)
+    recipe = load_recipe("tiny", ["optimiser.lr=1e-3", "train.seed=0", *words])
+    return CheckpointFolder(path / "checkpoints", recipe, data)
 
 
 def steps_of(folder: CheckpointFolder) -> list[int]:

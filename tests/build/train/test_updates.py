@@ -104,7 +104,7 @@ def test_a_batch_in_pieces_has_the_gradient_of_the_whole(
         if grad is None:
             assert pieces[name] is None
             continue
-        assert torch.allclose(grad, pieces[name], rtol=1e-4, atol=1e-6), name
+        assert float((grad - pieces[name]).abs().max()) <= 1e-5 * float(grad.abs().max()), name
 
 
 def test_the_report_adds_up(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_schedule_is_open_clips() -> None:
 
 
 def test_gains_biases_and_scales_do_not_decay(tmp_path: Path) -> None:
-    recipe = small_recipe(tmp_path, "loss.kind=siglip")
+    recipe = small_recipe(tmp_path, "loss.kind=siglip", "optimiser.weight_decay=0.1")
     trainee = make_trainee(recipe.model, "siglip", 0)
     plain, decayed = make_optimiser(trainee, recipe.optimiser, torch.device("cpu")).param_groups
     names = {id(param): name for name, param in trainee.named_parameters()}

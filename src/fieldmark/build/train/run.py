@@ -126,16 +126,16 @@ class TrainRun:
             write_data_facts(self.plan.out, data)
         self._open_log(first)
         try:
-            with _Signals() as signals:
-                if self._is_evaluated(first):  # a run that ended before it knew the scores
-                    self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
-                if first < n_steps:
+            if self._is_evaluated(first):  # a run that ended before it knew the scores
+                self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
+            if first < n_steps:
+                with _Signals() as signals:
                     self._steps(data, signals)
-                if self.totals.step == n_steps:
-                    self._finish()
-                else:
-                    self.totals.exit_code = signals.exit_code
-                    self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+                self.totals.exit_code = signals.exit_code if self.totals.step < n_steps else 0
+            if self.totals.step == n_steps:
+                self._finish()
+            else:
+                self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
         finally:
             if self.ranks.is_first:
                 self.scores.stop()
