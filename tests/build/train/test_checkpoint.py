@@ -11,14 +11,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
+from fieldmark.build.train.network import WeightAverage  # noqa: E402
+from fieldmark.build.train.parallel import Ranks  # noqa: E402
+from fieldmark.build.train.recipe import load_recipe  # noqa: E402
 from fieldmark.build.train.record.checkpoint import (  # noqa: E402
     CheckpointFolder,
     restore_state,
     training_state,
 )
-from fieldmark.build.train.network import WeightAverage  # noqa: E402
-from fieldmark.build.train.parallel import Ranks  # noqa: E402
-from fieldmark.build.train.recipe import load_recipe  # noqa: E402
 from fieldmark.errors import Diverged, UsageError  # noqa: E402
 
 ALONE = Ranks(device=torch.device("cpu"))
