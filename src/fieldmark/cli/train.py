@@ -133,6 +133,7 @@ def _need_torch() -> None:
 def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
     from fieldmark.build.train.index import open_data
     from fieldmark.build.train.run import count_steps
+    from fieldmark.progress import duration
 
     recipe = plan.recipe
     data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)
@@ -142,7 +143,10 @@ def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
         f"{counted(n_steps, 'step')} of {counted(recipe.train.batch, 'pair')}: {seen:,} pairs, "
         f"{seen / max(1, data.n_samples):.1f} times the {counted(data.n_samples, 'sample')}"
     ]
-    lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in sorted(data.coverage.items())]
+    lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in data.coverage.items()]
+    left_s = _time_left(plan.out, n_steps, recipe.train.batch)
+    if left_s is not None:
+        lines.append(f"{duration(left_s)} left, at the speed of {plan.out / 'log.jsonl'}")
     return {
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
@@ -150,8 +154,19 @@ def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
         "pairs": seen,
         "recipe": recipe.digest,
         "data": data.digest,
+        "seconds_left": left_s,
         "lines": lines,
     }
+
+
+def _time_left(out: Path, n_steps: int, batch: int) -> float | None:
+    """At the speed that the run had so far; None where it has not begun."""
+    from fieldmark.build.train.record.log import read_rows
+
+    rows = read_rows(out / "log.jsonl")
+    if not rows or not rows[-1].get("pairs_per_s"):
+        return None
+    return float((n_steps - rows[-1]["step"]) * batch / rows[-1]["pairs_per_s"])
 
 
 def _summary(totals: TrainTotals, out: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ open_clip = pytest.importorskip("open_clip")
 
 import torch  # noqa: E402
 
-from fieldmark.build.train.record.log import RunState, cut_rows, page  # noqa: E402
+from fieldmark.build.train.record.log import RunLog, RunState, cut_rows, page  # noqa: E402
 from fieldmark.cli import main  # noqa: E402
 
 SMALL = {
@@ -335,7 +336,114 @@ def test_flags_that_are_missing_are_named(inputs: Path, capsys: pytest.CaptureFi
     ]
 
 
+# --- scores ---
+
+
+class FakeEvaluation:
+    problem, scores, is_done = "", (), True
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def result(self) -> dict[str, float]:
+        return {"birds@accuracy": self.value}
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.slow
+def test_the_best_checkpoint_outlives_the_newest(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, values = tmp_path / "scored", iter([0.1, 0.9, 0.3, 0.2])
+    monkeypatch.setattr(
+        "fieldmark.build.train.record.scores.evaluate_in_background",
+        lambda *_: FakeEvaluation(next(values)),
+    )
+    more = ("evaluate.every_steps=10", "evaluate.best=birds@accuracy", "state.keep=1")
+    command = words(inputs, out, "--quiet", "--evaluate", "birds", "--set", *more)
+    assert main(command) == 0
+    assert json.loads((out / "best.json").read_text()) == {
+        "step": 20,
+        "metric": "birds@accuracy",
+        "score": 0.9,
+        "model": "evaluated/step-00000020",
+        "checkpoint": "checkpoints/step-00000020.pt",
+    }
+    kept = sorted(path.name for path in (out / "checkpoints").glob("*.pt"))
+    assert kept == ["step-00000020.pt", "step-00000040.pt"]
+    folders = sorted(path.name for path in (out / "evaluated").iterdir() if path.is_dir())
+    assert folders == ["step-00000020", "step-00000020-two"]
+    assert open_clip.create_model(f"local-dir:{out / 'evaluated' / 'step-00000020'}")
+    assert main(command) == 0  # finished: nothing is evaluated again
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_with_another_projector(
+    undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "captions"
+    assert main(["train", str(undisturbed), "--export", str(folder), "--projector", "caption"]) == 0
+    names = open_clip.create_model(f"local-dir:{undisturbed / 'model'}").state_dict()
+    captions = open_clip.create_model(f"local-dir:{folder}").state_dict()
+    assert [name for name in names if not torch.equal(names[name], captions[name])] == [
+        "logit_scale",
+        "visual.proj",
+    ]
+    capsys.readouterr()
+    assert main(["train", str(undisturbed), "--export", str(folder), "--projector", "capt"]) == 2
+    assert main(["train", str(tmp_path), "--export", str(folder)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "fieldmark: projector 'capt' is not known. Did you mean 'caption'?",
+        f"fieldmark: {tmp_path}  is no folder of a training run: expected recipe.toml in it.",
+    ]
+
+
+@pytest.mark.slow
+def test_other_data_in_the_same_folder_are_refused(
+    inputs: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    write_shards(tmp_path / "in" / "shards", n=21)
+    for name in ("small.json", "small.toml"):
+        (tmp_path / "in" / name).write_text((inputs / name).read_text())
+    assert main(words(tmp_path / "in", undisturbed, "--quiet")) == 2
+    assert main(words(inputs, undisturbed, "--quiet", "--set", "optimiser.lr=2e-3")) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"fieldmark: {undisturbed}  was trained on other data: its shards or captions have changed "
+        "since. Give the same ones, or another --out.",
+        f"fieldmark: {undisturbed}  was trained with another recipe: optimiser.lr was 0.001. "
+        "Give that recipe, or another --out.",
+    ]
+
+
 # --- the log ---
+
+
+def test_a_tracker_that_raises_is_dropped_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def good(rows: list[Any], run: Path) -> None:
+        seen.append(([row["step"] for row in rows], run))
+
+    def bad(rows: list[Any], run: Path) -> None:
+        raise ValueError("no such project")
+
+    points = {"good": good, "bad": bad}
+    loaded = {name: SimpleNamespace(load=lambda call=call: call) for name, call in points.items()}
+    monkeypatch.setattr("fieldmark.build.train.record.log.entry_points_of", lambda group: loaded)
+    lines: list[str] = []
+    log = RunLog(tmp_path, 0, lines.append)
+    for step in (1, 2):
+        log.write([{"step": step, "loss": float("nan")}])
+    assert lines == ["tracker 'bad' is dropped: ValueError: no such project."]
+    assert seen == [([1], tmp_path), ([2], tmp_path)]
+    assert (tmp_path / "log.jsonl").read_text() == (
+        '{"step": 1, "loss": null}\n{"step": 2, "loss": null}\n'
+    )
 
 
 def test_rows_after_a_step_and_half_lines_are_cut(tmp_path: Path) -> None:

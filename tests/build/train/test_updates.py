@@ -210,7 +210,10 @@ def test_the_guard_has_no_median_at_the_beginning() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_step_never_waits_for_the_device(accumulate: int, tmp_path: Path) -> None:
-    recipe = small_recipe(tmp_path, f"train.accumulate={accumulate}", "train.compile=off")
+    """Where the loss does not: it sorts pairs by projector and by equal texts on the device."""
+    words = ("texts.types={taxon=1}", 'model.projectors=["taxonomic"]', "loss.multi_positive=false")
+    more = (f"train.accumulate={accumulate}", "train.compile=off")
+    recipe = small_recipe(tmp_path, *words, *more)
     updater = make_updater(recipe, "cuda")
     batches = [make_batch(recipe, step, "cuda") for step in range(3)]
     updater.step(batches[0])

@@ -34,7 +34,7 @@ from fieldmark.build.shards.access import (
 from fieldmark.build.shards.materialize import EXTENSION
 from fieldmark.build.shards.tar import is_packed
 from fieldmark.build.train.order import SampleOrder
-from fieldmark.build.train.recipe import REPLAY, Recipe
+from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.errors import DataError, UsageError, join_problems, meant
 from fieldmark.processes import end_with_parent
 from fieldmark.progress import Progress, Silent
@@ -84,7 +84,7 @@ class TrainData:
         """text type → samples that have it, without replay"""
         return self.main.coverage
 
-    def order(self, recipe: Recipe) -> SampleOrder:
+    def order(self, recipe: TrainRecipe) -> SampleOrder:
         """Which samples the steps of a run take."""
         return SampleOrder(
             self.main.counts,
@@ -131,7 +131,7 @@ def open_data(
     shards: Sequence[Path | str],
     captions: Path | None,
     index_folder: Path,
-    recipe: Recipe,
+    recipe: TrainRecipe,
     progress: Progress | None = None,
 ) -> TrainData:
     """Indexes what is not indexed yet. Of several ranks one goes first, the others find its files.
@@ -163,7 +163,7 @@ def open_data(
     )
 
 
-def _replay_jobs(recipe: Recipe, folder: Path) -> tuple[IndexJob, ...]:
+def _replay_jobs(recipe: TrainRecipe, folder: Path) -> tuple[IndexJob, ...]:
     shards, share = recipe.data.replay_shards, recipe.data.replay_share
     if bool(shards) != bool(share):
         raise UsageError(

@@ -241,7 +241,6 @@ class TrainRecipe(Strict):
         return digest(json.dumps(self.facts(), sort_keys=True)).hex()
 
 
-Recipe = TrainRecipe
 _NO_EFFECT = ("train.log_steps", "train.recompute")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmark import draws
-from fieldmark.build.train.recipe import REPLAY, Recipe
+from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.errors import DataError
 
 _STEPS_OF_WIDTH = 8
@@ -84,7 +84,7 @@ class TextPlan:
         return last  # rounding took it past the end
 
 
-def text_plan(recipe: Recipe) -> TextPlan:
+def text_plan(recipe: TrainRecipe) -> TextPlan:
     """What a recipe says of texts."""
     names = recipe.text_types
     return TextPlan(

@@ -83,20 +83,25 @@ class RunLog:
             write_file(self.folder / "page.html", page(self.rows, state).encode())
 
 
-def cut_rows(path: Path, step: int) -> list[Row]:
-    """The rows up to a step; the file is cut behind them, and before a line that is half."""
+def read_rows(path: Path, step: float = math.inf) -> list[Row]:
+    """The rows up to a step, as far as the file is whole."""
     rows: list[Row] = []
-    if not path.exists():
-        return rows
-    with path.open("r+b") as file:
-        end = 0
-        for line in file:
-            row = _row(line)
-            if row is None or row["step"] > step:
-                break
-            rows.append(row)
-            end += len(line)
-        file.truncate(end)
+    if path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                row = _row(line)
+                if row is None or row["step"] > step:
+                    break
+                rows.append(row)
+    return rows
+
+
+def cut_rows(path: Path, step: int) -> list[Row]:
+    """The rows up to a step; the file is cut behind them."""
+    rows = read_rows(path, step)
+    if path.exists():
+        with path.open("r+b") as file:
+            file.truncate(sum(len(file.readline()) for _ in rows))
     return rows
 
 
