@@ -49,7 +49,7 @@ class Words:
         rows = torch.zeros((len(texts), self.context), dtype=torch.int64)
         for row, text in zip(rows, texts, strict=True):
             words = [2 + zlib.crc32(word.encode()) % 1000 for word in text.split()]
-            row[: len(words) + 1] = torch.tensor([*words, 1])
+            row[: len(words) + 1] = torch.tensor([*words, 1][: self.context])
         return rows
 
 
@@ -161,6 +161,17 @@ def test_images_and_texts_are_those_of_the_samples(data: TrainData) -> None:
 def test_texts_are_cut_to_the_longest_where_the_network_allows_it(data: TrainData) -> None:
     assert {batch.tokens.shape[1] for batch in batches(data)} == {16}
     assert {b.tokens.shape[1] for b in batches(data, tokenise=Words(can_trim=False))} == {20}
+
+
+def test_texts_that_fill_the_context_are_counted(
+    data: TrainData, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches(data)
+    assert "tokens" not in caplog.text
+    monkeypatch.setattr(Words, "context", 11)
+    batches(data)
+    assert "fill the 11 tokens the model reads: what is longer is cut off" in caplog.text
+    assert caplog.text.count("tokens") == 1
 
 
 def test_a_text_that_comes_again_is_not_tokenised_again(data: TrainData) -> None:
@@ -284,7 +295,7 @@ def test_a_bad_image_is_replaced_and_named(
     images = [encoded(scene(80, 70, number)) for number in range(240)]
     images[17] = b"<html>no image</html>"
     data = make_data(tmp_path, images)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         own = batches(data, last_step=20)
     lines = [line for batch in own for line in batch.replaced]
     assert len(lines) == 1

@@ -38,7 +38,7 @@ from fieldmark.build.train.feed.sample_reader import (
 from fieldmark.build.train.feed.steps import BadImages, CachedRows, ReaderHere, StepSource
 from fieldmark.build.train.index import TrainData
 from fieldmark.build.train.recipe import TrainRecipe
-from fieldmark.build.train.texts import TextTokens, text_ids, text_plan
+from fieldmark.build.train.texts import TextTokens, full_words, text_ids, text_plan
 from fieldmark.devices import choose_decode
 from fieldmark.embed.gpu.crew import POLL_S, Crew, PipelineStopped
 from fieldmark.embed.gpu.decode import DeviceDecoder
@@ -53,6 +53,7 @@ CARD_READERS = 8
 N_SLABS, CARD_SLAB_BYTES = 3, 32 << 20
 N_WRITERS = 3
 READY = 2  # finished batches that wait for the step
+SAY_AFTER = 10  # steps: by then it is known how many texts are too long
 LOG = logging.getLogger(__name__)
 
 
@@ -300,6 +301,13 @@ class _BatchLoader:
                 lane.wait(lane.mark())
             self._source.finished()
             self.crew.put(self._ready, replace(batch, replaced=replaced))
+            if step == self.steps[:SAY_AFTER][-1]:
+                self._say_cut()
+
+    def _say_cut(self) -> None:
+        tokens = self.tokens
+        if words := full_words(tokens.n_full, tokens.n_seen, tokens.context):
+            LOG.warning("%s", words)
 
     def _whole(self, step: int) -> list[ReadSample]:
         with self._grown:

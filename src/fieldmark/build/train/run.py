@@ -20,19 +20,25 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from fieldmark.build.train.index import TrainData, open_data
+from fieldmark.build.train.loader import TrainBatch, open_loader
+from fieldmark.build.train.network import make_trainee, recompute_blocks
+from fieldmark.build.train.parallel import Ranks, open_ranks, spread
+from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
     checkpoint_name,
     restore_state,
     training_state,
 )
-from fieldmark.build.train.index import TrainData, open_data
-from fieldmark.build.train.loader import TrainBatch, open_loader
 from fieldmark.build.train.record.log import Row, RunLog, RunState
-from fieldmark.build.train.network import make_trainee, recompute_blocks
-from fieldmark.build.train.parallel import Ranks, open_ranks, spread
-from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
-from fieldmark.build.train.record.scores import EVALUATED, MODEL, RunScores
+from fieldmark.build.train.record.scores import (
+    EVALUATED,
+    MODEL,
+    RunExport,
+    RunScores,
+    write_data_facts,
+)
 from fieldmark.build.train.updates import (
     LossGuard,
     StepNumbers,
@@ -116,6 +122,8 @@ class TrainRun:
         self._make_network(n_steps)
         self.checkpoints = CheckpointFolder(self.plan.out / "checkpoints", self.recipe, data.digest)
         first = self.totals.first_step = self.totals.step = self._resume()
+        if self.ranks.is_first:
+            write_data_facts(self.plan.out, data)
         self._open_log(first)
         try:
             with _Signals() as signals:
@@ -162,7 +170,7 @@ class TrainRun:
         if step:
             state = self.checkpoints.read(step)
             updater = self.updater
-            restore_state(state, self.network, updater.optimiser, updater.average, self.ranks)
+            restore_state(state, self.trainee, updater.optimiser, updater.average, self.ranks)
             self.progress.say(f"going on after step {step:,}")
         return step
 
@@ -178,9 +186,8 @@ class TrainRun:
             self.log = RunLog(self.plan.out, step, self.progress.say)
             losses = [row["loss"] for row in self.log.rows if row["loss"] is not None]
             self.guard = LossGuard(self.recipe.guard, losses)
-            self.scores = RunScores(
-                self.plan.out, self.checkpoints, self.plan.store, self.plan.flags, self.progress
-            )
+            export = RunExport(self.plan.out, self.checkpoints, self.trainee)
+            self.scores = RunScores(export, self.plan.store, self.plan.flags, self.progress)
 
     # --- the loop ---
 
@@ -318,7 +325,7 @@ class TrainRun:
         """A checkpoint of this moment, after its log: every process takes part."""
         self._write_log()
         updater, step = self.updater, self.totals.step
-        state = training_state(self.network, updater.optimiser, updater.average, self.ranks)
+        state = training_state(self.trainee, updater.optimiser, updater.average, self.ranks)
         problem = ""
         if self.ranks.is_first and not self.checkpoints.has(step):
             self.log.sync()

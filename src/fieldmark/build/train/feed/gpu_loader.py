@@ -25,7 +25,7 @@ from fieldmark.models import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _CropView:
     """What the decoder asks of a model."""
 
     preprocess: Recipe
@@ -55,7 +55,7 @@ class CardWriter:
     def __init__(self, reader: SampleReader, device: Any, decoder: DeviceDecoder) -> None:
         self._reader, self._device, self._decoder = reader, device, decoder
         self._sink = _CropSink()
-        self._slabs = SlabDecoder(_View(reader.square, device), self._sink, WorkClock())
+        self._slabs = SlabDecoder(_CropView(reader.square, device), self._sink, WorkClock())
         self._lane = Lane(device, is_urgent=True)
 
     def write(self, slab: Slab, slot: Callable[[int], Any]) -> list[ReadSample]:

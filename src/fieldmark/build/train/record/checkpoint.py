@@ -195,18 +195,18 @@ def _short(value: object) -> str:
 # --- what the next step depends on ---
 
 
-def training_state(network: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
+def training_state(trainee: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
     """Weights, moments, random states, on the CPU. Every process calls it; the first gets all."""
-    weights, moments = full_state(network, optimiser)
+    weights, moments = full_state(trainee, optimiser)
     state = {"model": weights, "optimiser": moments, "random": _random_states(ranks)}
     return state | ({"average": full_tensors(average.weights)} if average is not None else {})
 
 
 def restore_state(
-    state: Mapping[str, Any], network: Any, optimiser: Any, average: Any, ranks: Ranks
+    state: Mapping[str, Any], trainee: Any, optimiser: Any, average: Any, ranks: Ranks
 ) -> None:
     """The inverse of `training_state`; every process has the whole state."""
-    set_full_state(network, optimiser, (state["model"], state["optimiser"]), ranks)
+    set_full_state(trainee, optimiser, (state["model"], state["optimiser"]))
     if average is not None:
         set_full_tensors(average.weights, state["average"])
     for kind, states in state["random"].items():

@@ -13,15 +13,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fieldmark.build.train.export import (
+    CardScore,
+    ModelCard,
+    can_export_two,
+    export_model,
+    export_two,
+)
+from fieldmark.build.train.index import TrainData
+from fieldmark.build.train.network import Trainee, make_trainee
+from fieldmark.build.train.recipe import load_recipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import CheckpointFolder, checkpoint_name
-from fieldmark.build.train.export import export_model
-from fieldmark.build.train.recipe import load_recipe
-from fieldmark.build.train.suite import evaluate_in_background
+from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.files import write_file
 from fieldmark.progress import Progress
 
-SCORES, BEST, EVALUATED, MODEL = "scores.json", "best.json", "evaluated", "model"
+SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
+EVALUATED, MODEL = "evaluated", "model"
 
 
 class RunScores:
@@ -29,14 +38,14 @@ class RunScores:
 
     def __init__(
         self,
-        run: Path,
-        checkpoints: CheckpointFolder,
+        export: RunExport,
         store: Path | None,
         flags: Sequence[str],
         progress: Progress,
     ) -> None:
-        self.run, self.checkpoints, self.store, self.flags = run, checkpoints, store, flags
-        self.settings, self.progress = checkpoints.recipe.evaluate, progress
+        self.export, self.store, self.flags, self.progress = export, store, flags, progress
+        self.run, self.checkpoints = export.run, export.checkpoints
+        self.settings = self.checkpoints.recipe.evaluate
         self._running: dict[int, Any] = {}
         self.by_step = self._read()
         self._keep()
@@ -68,7 +77,7 @@ class RunScores:
         """Exports the checkpoint of a step and has it evaluated, unless that is known."""
         if step in self.by_step and folder.exists():
             return
-        export_run(self.run, folder, step=step)
+        self.export.write(step, folder)
         if not self.settings.tasks or step in self.by_step or step in self._running:
             return
         self._running[step] = evaluate_in_background(
@@ -84,7 +93,10 @@ class RunScores:
                 scores = evaluation.result()
                 if evaluation.problem:
                     self.progress.say(f"{evaluation.problem}.")
+                    continue  # it is tried again by the next command
                 self._note(step, scores)
+                if (folder := self.folder(step)).name == MODEL:
+                    self.export.write(step, folder, scores=evaluation.scores)
 
     def _note(self, step: int, scores: Mapping[str, float]) -> None:
         for name, score in scores.items():
@@ -127,20 +139,68 @@ class RunScores:
             evaluation.stop()
 
 
-def export_run(run: Path, folder: Path, projector: str = "", step: int | None = None) -> None:
-    """The model of a run's newest checkpoint, or of that of a step, with one projector baked in."""
+class RunExport:
+    """Models of a run's checkpoints, as folders that open_clip loads."""
+
+    def __init__(self, run: Path, checkpoints: CheckpointFolder, trainee: Trainee) -> None:
+        self.run, self.checkpoints, self.trainee = run, checkpoints, trainee
+
+    def write(
+        self, step: int, folder: Path, projector: str = "", scores: Sequence[SuiteScore] = ()
+    ) -> None:
+        """The average of the weights where there is one. Two projectors go into FOLDER-two too."""
+        state = self.checkpoints.read(step)
+        weights = {**state["model"], **state.get("average", {})}
+        card = self._card(step, scores)
+        export_model(self.trainee, weights, folder, projector, card)
+        if can_export_two(self.trainee):
+            export_two(self.trainee, weights, folder.with_name(f"{folder.name}{TWO}"), card)
+
+    def _card(self, step: int, scores: Sequence[SuiteScore]) -> ModelCard:
+        facts = json.loads((self.run / DATA).read_text(encoding="utf-8"))
+        rows = [
+            CardScore(one.task, one.metric, one.value, one.low, one.high, one.n)
+            for one in scores
+            if one.low is not None and one.high is not None
+        ]
+        return ModelCard(
+            title=self.run.resolve().name,
+            recipe=recipe_toml(self.checkpoints.recipe),
+            n_shards=facts["shards"],
+            n_samples=facts["samples"],
+            caption_coverage=facts["coverage"].get("caption", 0) / max(1, facts["samples"]),
+            data_digest=facts["digest"],
+            data_licence="",
+            n_steps=step,
+            n_pairs=step * self.checkpoints.recipe.train.batch,
+            scores=rows,
+        )
+
+
+def write_data_facts(run: Path, data: TrainData) -> None:
+    """What a model card says of the data."""
+    facts = {
+        "shards": len(data.shards),
+        "samples": data.n_samples,
+        "coverage": dict(data.coverage),
+        "digest": data.digest,
+    }
+    write_file(run / DATA, _json(facts))
+
+
+def export_run(run: Path, folder: Path, projector: str = "") -> None:
+    """The model of a run's newest checkpoint, with one projector in the place of the network's."""
     if not (run / "recipe.toml").is_file():
         raise UsageError(f"{run}  is no folder of a training run: expected recipe.toml in it.")
     recipe = load_recipe(run / "recipe.toml")
-    projector = projector or recipe.model.projectors[0]
-    if projector not in recipe.model.projectors:
+    if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
     checkpoints = CheckpointFolder(run / "checkpoints", recipe, "")
-    steps = [note.step for note in checkpoints.notes()] if step is None else [step]
-    if not steps:
+    notes = checkpoints.notes()
+    if not notes:
         raise DataError(f"{run}  holds no checkpoint yet.")
-    state = checkpoints.read(steps[0])
-    export_model({**state["model"], **state.get("average", {})}, recipe, folder, projector)
+    trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
+    RunExport(run, checkpoints, trainee).write(notes[0].step, folder, projector)
 
 
 def _json(values: object) -> bytes:
