@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 TINY: dict[str, Any] = {
     "embed_dim": 16,
@@ -42,3 +45,13 @@ def tiny_clip(
     path = folder / f"{name}.json"
     path.write_text(json.dumps(config), encoding="utf-8")
     return str(path)
+
+
+@pytest.fixture(autouse=True)
+def own_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks that a test makes known to open_clip are forgotten after it."""
+    factory = sys.modules.get("open_clip.factory")
+    if factory is None:
+        return
+    monkeypatch.setattr(factory, "_MODEL_CONFIGS", dict(factory._MODEL_CONFIGS))
+    monkeypatch.setattr(factory, "_MODEL_CONFIG_PATHS", list(factory._MODEL_CONFIG_PATHS))

@@ -33,7 +33,7 @@ ROWS, STEPS, PIXELS = 8, 3, 16
 
 @dataclass(frozen=True)
 class Case:
-    """`softmax-2-fsdp-1-float32`"""
+    """`softmax-2-fsdp-1-float32`, or with a tower that is locked: `…-image`, `…-text`"""
 
     kind: str
     n_projectors: int
@@ -41,11 +41,12 @@ class Case:
     pieces: int
     """of the gradient cache; 1: none"""
     precision: str
+    locked: str = ""
 
     @classmethod
     def read(cls, text: str) -> Case:
-        kind, n_projectors, parallel, pieces, precision = text.split("-")
-        return cls(kind, int(n_projectors), parallel, int(pieces), precision)
+        kind, n_projectors, parallel, pieces, *rest = text.split("-")
+        return cls(kind, int(n_projectors), parallel, int(pieces), *rest)
 
 
 def drawn_batch(step: int, n_projectors: int) -> tuple[torch.Tensor, ...]:
@@ -64,7 +65,12 @@ def drawn_batch(step: int, n_projectors: int) -> tuple[torch.Tensor, ...]:
 
 def train(case: Case, config: str, ranks: Ranks) -> dict[str, Any]:
     names = ("taxonomic", "caption")[: case.n_projectors]
-    model = ModelRecipe(architecture=config, projectors=names)
+    model = ModelRecipe(
+        architecture=config,
+        projectors=names,
+        lock_image=case.locked == "image",
+        lock_text=case.locked == "text",
+    )
     trainee = make_trainee(model, case.kind, seed=ranks.rank)  # all become as the first is
     if case.pieces > 1:
         recompute_blocks(trainee, 0.5)
@@ -84,6 +90,7 @@ def train(case: Case, config: str, ranks: Ranks) -> dict[str, Any]:
         optimiser.step()
         trainee.clamp_scales()
         average.update()
+    assert full_state(trainee, optimiser, is_kept=False)[0] == {}
     network, moments = full_state(trainee, optimiser)
     averaged = full_tensors(average.weights)
     return {

@@ -25,6 +25,11 @@ CASES = [
     "-".join(parts)
     for parts in product(["softmax", "siglip"], "12", ["ddp", "fsdp"], "12", ["float32"])
 ]
+CASES += [
+    "softmax-2-ddp-2-float32-image",
+    "siglip-2-fsdp-1-float32-image",
+    "softmax-1-fsdp-2-float32-text",
+]
 HALF = "softmax-2-fsdp-1-bf16"
 
 

@@ -89,11 +89,10 @@ def contrastive_loss(
         rows = pair[0].new_zeros(len(images)) + 0 * scales.sum()
         if biases is not None and biases.requires_grad:
             rows = rows + 0 * biases.sum()
-        for number in range(len(scales)):
-            mine = _members(projectors, number, len(scales))
-            columns = _members(everyones, number, len(scales))
+        members = _members(projectors, everyones, len(scales))
+        for number, (mine, columns) in enumerate(members):
             places = torch.searchsorted(columns, mine + ranks.rank * len(images))
-            groups = None if ids is None else torch.unique(ids[columns], return_inverse=True)[1]
+            groups = None if ids is None else _group_numbers(ids[columns])
             scale = scales[number].float().exp()
             block = _block(pair[0][mine], all_texts[columns], places, groups, not is_sigmoid)
             if all_images is None:
@@ -106,15 +105,33 @@ def contrastive_loss(
             rows = rows.index_add(0, mine, values)
         kept = rows.detach()
         sums = kept.new_zeros(len(scales)).index_add(0, projectors, kept)
-        counts = torch.bincount(projectors, minlength=len(scales))
+        counts = _counts(projectors, len(scales))
         return LossParts(rows.mean(), kept, sums, counts)
 
 
-def _members(projectors: Tensor, number: int, n_projectors: int) -> Tensor:
-    """Rows of a projector, in order; no waiting for the device where there is only one."""
-    if n_projectors == 1:
-        return torch.arange(len(projectors), device=projectors.device)
-    return (projectors == number).nonzero().squeeze(1)
+def _members(mine: Tensor, everyones: Tensor, n: int) -> list[tuple[Tensor, Tensor]]:
+    """For each of n projectors its rows among those of this process and of all, in order.
+
+    The device is waited for once, to learn how many these are; never where there is one projector.
+    """
+    if n == 1:
+        return [tuple(torch.arange(len(part), device=part.device) for part in (mine, everyones))]
+    sizes = torch.stack([_counts(mine, n), _counts(everyones, n)]).tolist()
+    orders = (part.argsort(stable=True) for part in (mine, everyones))
+    pieces = (order.split(size) for order, size in zip(orders, sizes, strict=True))
+    return list(zip(*pieces, strict=True))
+
+
+def _counts(projectors: Tensor, n: int) -> Tensor:
+    """(n,); torch.bincount would wait for the device."""
+    return (projectors == torch.arange(n, device=projectors.device)[:, None]).sum(dim=1)
+
+
+def _group_numbers(ids: Tensor) -> Tensor:
+    """Numbers from 0 that are equal where ids are; torch.unique would wait for the device."""
+    ordered, order = ids.sort()
+    starts = functional.pad(ordered[1:] != ordered[:-1], (1, 0))
+    return torch.empty_like(order).scatter_(0, order, starts.cumsum(0))
 
 
 def _block(
@@ -126,9 +143,11 @@ def _block(
     if groups is None:
         return _Block(rows, columns, columns[places], torch.ones_like(places))
     sums = torch.zeros_like(columns).index_add(0, groups, columns)
-    sizes = torch.bincount(groups, minlength=len(columns))[groups[places]]
-    positives = sums[groups[places]]
-    return _Block(rows, columns, positives / sizes[:, None] if is_mean else positives, sizes)
+    sizes = torch.zeros_like(groups).index_add(0, groups, torch.ones_like(groups))
+    own = groups[places]
+    positives, n_positives = sums[own], sizes[own]
+    mean = positives / n_positives[:, None]
+    return _Block(rows, columns, mean if is_mean else positives, n_positives)
 
 
 _RowLoss = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]

@@ -8,6 +8,7 @@ https://arxiv.org/abs/2510.20095  https://arxiv.org/abs/2505.23883
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +23,9 @@ from torch.utils.checkpoint import checkpoint
 
 from fieldmark.build.train.attention import simplify_attention
 from fieldmark.build.train.recipe import ModelRecipe
-from fieldmark.errors import ModelError
+from fieldmark.errors import ModelError, first_line
 from fieldmark.models._name import ModelRequest, need_package, parse_name
+from fieldmark.models._weights import INSTEAD
 from fieldmark.models.open_clip import PROJECTORS, read_network, read_tokeniser
 
 ARCHITECTURES = Path(__file__).parent / "architectures"
@@ -59,15 +61,24 @@ def network_request(model: ModelRecipe) -> ModelRequest:
 def add_architectures(architecture: str = "") -> None:
     """Makes open_clip know those that are shipped here, and one in a JSON file."""
     library = need_package(ModelRequest(parse_name("open-clip/any")), "open_clip")
-    path = Path(architecture)
-    is_file = path.suffix == ".json"
-    if is_file and not path.is_file():
-        raise ModelError(f"{path}  does not exist, expected a network's configuration as JSON.")
     known = library.list_models()
     if any(file.stem not in known for file in ARCHITECTURES.glob("*.json")):
         library.add_model_config(ARCHITECTURES)
-    if is_file:
-        library.add_model_config(path)
+    if architecture.endswith(".json"):
+        library.add_model_config(_checked(Path(architecture)))
+
+
+def _checked(path: Path) -> Path:
+    try:
+        keys = set(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelError(f"{path}  cannot be read as JSON: {first_line(error)}.") from error
+    if lacking := {"embed_dim", "vision_cfg", "text_cfg"} - keys:
+        raise ModelError(
+            f"{path}  lacks {min(lacking)}: expected a configuration as in open_clip's "
+            "model_configs, with embed_dim, vision_cfg and text_cfg."
+        )
+    return path
 
 
 @dataclass
@@ -181,7 +192,11 @@ def make_trainee(model: ModelRecipe, loss_kind: str, seed: int) -> Trainee:
     """The network of a recipe with its first weights, on the CPU."""
     add_architectures(model.architecture)
     request = network_request(model)
-    network, second, config = read_network(request, str(seed))
+    try:
+        network, second, config = read_network(request, str(seed))
+    except ModelError as error:
+        instead = 'give a file or "local-dir:FOLDER" in model.init, or "random"'
+        raise type(error)(str(error).replace(INSTEAD, instead)) from error
     if hasattr(network, "text_decoder"):
         raise ModelError(f"model {request.name.text!r}: CoCa writes texts and is not trained here.")
     tokenise = TextTokeniser(model, *_pooling(network))

@@ -203,21 +203,26 @@ def clip_gradients(module: nn.Module, largest: float) -> Tensor:
 # it leaves `module.` in names under DDP, shards under FSDP, and processes waiting for each other.
 
 
-def full_state(trainee: Trainee, optimiser: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def full_state(
+    trainee: Trainee, optimiser: Any, is_kept: bool = True
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Whole states of network and optimiser on the CPU, by the names in `Trainee`: the same however
-    many processes there are and whether DDP or FSDP. Every process calls it and gets it.
+    many processes there are and whether DDP or FSDP. Every process calls it; one that does not keep
+    them (`is_kept`) only helps, and needs no memory for them.
     """
     if hasattr(trainee, "reshard"):
         trainee.reshard()
     raw, names = optimiser.state_dict(), _names(trainee, optimiser)
     moments = {
-        "state": {names[place]: full_tensors(values) for place, values in raw["state"].items()},
+        "state": {
+            names[place]: full_tensors(values, is_kept) for place, values in raw["state"].items()
+        },
         "param_groups": [
             {**group, "params": [names[place] for place in group["params"]]}
             for group in raw["param_groups"]
         ],
     }
-    return full_tensors(trainee.state_dict()), moments
+    return full_tensors(trainee.state_dict(), is_kept), moments
 
 
 def set_full_state(
@@ -252,16 +257,14 @@ def _names(trainee: Trainee, optimiser: Any) -> list[str]:
     return [names[id(weight)] for group in optimiser.param_groups for weight in group["params"]]
 
 
-def full_tensors(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole copies on the CPU. Every process calls it."""
-    return {name: _full(value) for name, value in tensors.items()}
-
-
-def _full(value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    whole = value.full_tensor() if hasattr(value, "full_tensor") else value
-    return whole.detach().to("cpu", copy=True)
+def full_tensors(tensors: Mapping[str, Any], is_kept: bool = True) -> dict[str, Any]:
+    """Whole copies on the CPU; none where they are not kept. Every process calls it."""
+    whole = {}
+    for name, value in tensors.items():
+        full = value.full_tensor() if hasattr(value, "full_tensor") else value
+        if is_kept:
+            whole[name] = full.detach().to("cpu", copy=True) if isinstance(full, Tensor) else full
+    return whole
 
 
 def set_full_tensors(tensors: Mapping[str, Tensor], whole: Mapping[str, Tensor]) -> None:

@@ -1,0 +1,331 @@
+"""Networks in training: what they start from, what they compute, what learns."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import pytest
+import torch
+
+from fieldmark.build.train.export import export_model
+from fieldmark.build.train.network import (
+    LARGEST_SCALE,
+    Trainee,
+    WeightAverage,
+    make_trainee,
+    network_request,
+    recompute_blocks,
+    towers,
+)
+from fieldmark.build.train.recipe import ModelRecipe
+from fieldmark.errors import ModelError, UnknownName
+from kit.tiny_clip import tiny_clip
+
+THREE = ("taxonomic", "caption", "replay")
+TEXTS = ["Puma concolor", "a puma on a rock, by a lake", "stop!", "!"]
+
+
+def made(folder: Path, kind: str = "softmax", seed: int = 0, **model: Any) -> Trainee:
+    torch.set_num_threads(1)
+    model.setdefault("architecture", tiny_clip(folder))
+    return make_trainee(ModelRecipe(**model), kind, seed)
+
+
+def pictures(n: int, size: int = 16) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(1)
+    return torch.randint(0, 256, (n, 3, size, size), generator=draw, dtype=torch.uint8)
+
+
+def stock_file(folder: Path, **changes: Any) -> tuple[str, Any, Path]:
+    """A network of open_clip's own, and its weights in a file."""
+    path = tiny_clip(folder, **changes)
+    open_clip.add_model_config(path)
+    torch.manual_seed(9)
+    model = open_clip.create_model(Path(path).stem).eval()
+    file = folder / "weights.pt"
+    torch.save(model.state_dict(), file)
+    return path, model, file
+
+
+# --- what they start from
+
+
+def test_names_of_what_is_loaded() -> None:
+    def name(**model: Any) -> str:
+        return network_request(ModelRecipe(**model)).name.text
+
+    assert name(architecture="RN50", init="openai") == "open-clip/RN50/openai"
+    assert name(init="local-dir:a/b") == "open-clip/local-dir:a/b"
+    assert name(init="hf-hub:imageomics/biocap") == "open-clip/hf-hub:imageomics/biocap"
+    assert name(init="a.pt", image_size=64) == "open-clip/ViT-B-16/a.pt?size=64"
+    assert name(architecture="x/tiny.json") == "open-clip/tiny?pretrained=false"
+
+
+def test_random_weights_follow_the_seed(tmp_path: Path) -> None:
+    one, same, other = (made(tmp_path, seed=seed).state_dict() for seed in (1, 1, 2))
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["projections"], other["projections"])
+
+
+def test_a_file_of_weights_gives_open_clips_own_features(tmp_path: Path) -> None:
+    path, model, file = stock_file(tmp_path)
+    trainee = made(tmp_path, architecture=path, init=str(file), projectors=THREE)
+    images, numbers = pictures(3), torch.tensor([0, 1, 2])
+    about = model.visual.preprocess_cfg
+    mean, std = (torch.tensor(about[key]).view(3, 1, 1) for key in ("mean", "std"))
+    with torch.no_grad():
+        seen, read = trainee(images, trainee.tokenise(TEXTS[:3]), numbers)
+        theirs = model.encode_image((images / 255 - mean) / std, normalize=True)
+        texts = model.encode_text(trainee.tokenise(TEXTS[:3]), normalize=True)
+    torch.testing.assert_close(seen, theirs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(read, texts, atol=1e-5, rtol=0)
+    assert seen.dtype == torch.float32
+    torch.testing.assert_close(trainee.scales.detach(), model.logit_scale.detach().repeat(3))
+
+
+def test_the_shipped_tiny_network(tmp_path: Path) -> None:
+    trainee = made(tmp_path, architecture="fieldmark-tiny", projectors=THREE[:2])
+    assert trainee.image_size == 64
+    with torch.no_grad():
+        features = trainee(pictures(2, 64), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 1]))
+    assert [tuple(part.norm(dim=1).round(decimals=4).tolist()) for part in features] == [(1, 1)] * 2
+
+
+def test_unknown_names_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownName, match="ViT-B-16"):
+        made(tmp_path, architecture="ViT-B-61")
+    with pytest.raises(UnknownName, match="openai"):
+        made(tmp_path, architecture="ViT-B-16", init="openay")
+    with pytest.raises(ModelError, match=r"none\.json  cannot be read"):
+        made(tmp_path, architecture=str(tmp_path / "none.json"))
+    (tmp_path / "half.json").write_text('{"embed_dim": 8, "text_cfg": {}}', encoding="utf-8")
+    with pytest.raises(ModelError, match=r"half\.json  lacks vision_cfg"):
+        made(tmp_path, architecture=str(tmp_path / "half.json"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match=r"fetching is switched off.*\bmodel\.init"):
+        made(tmp_path, architecture="ViT-B-16", init="openai")
+
+
+def test_another_image_size(tmp_path: Path) -> None:
+    path, _, file = stock_file(tmp_path)
+    trainee = made(tmp_path, architecture=path, init=str(file), image_size=32)
+    assert trainee.image_size == 32
+    trainee(pictures(1, 32), trainee.tokenise(TEXTS[:1]), torch.tensor([0]))
+
+
+# --- projectors and scales
+
+
+def test_projectors_start_equal_and_part(tmp_path: Path) -> None:
+    trainee = made(tmp_path, projectors=THREE)
+    assert trainee.projector_names == THREE
+    images, tokens = pictures(1).repeat(3, 1, 1, 1), trainee.tokenise(["a"] * 3)
+    numbers = torch.tensor([2, 0, 1])
+    same = trainee(images, tokens, numbers)[0].detach()
+    torch.testing.assert_close(same[0], same[1])
+    with torch.no_grad():
+        trainee.projections[2] += 1
+    parted = trainee(images, tokens, numbers)[0].detach()
+    assert not torch.allclose(parted[0], same[0])
+    torch.testing.assert_close(parted[1:], same[1:])
+
+
+def test_all_parameters_learn_from_every_batch(tmp_path: Path) -> None:
+    trainee = made(tmp_path, "siglip", projectors=THREE)
+    images, texts = trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
+    (images.sum() + texts.sum() + trainee.scales.sum() + trainee.biases.sum()).backward()
+    assert [name for name, weight in trainee.named_parameters() if weight.grad is None] == []
+
+
+def test_sigmoid_starts_where_its_paper_starts(tmp_path: Path) -> None:
+    path, _, file = stock_file(tmp_path)
+    for init in ("random", str(file)):  # the scale of a softmax means nothing without a bias
+        trainee = made(tmp_path, "siglip", architecture=path, init=init)
+        assert trainee.scales.tolist() == pytest.approx([math.log(10)])
+        assert trainee.biases.tolist() == [-10]
+
+
+def test_a_trained_bias_is_kept(tmp_path: Path) -> None:
+    path, _, file = stock_file(tmp_path, name="test-tiny-bias", init_logit_bias=-7.5)
+    trainee = made(tmp_path, "siglip", architecture=path, init=str(file), projectors=THREE[:2])
+    assert trainee.biases.tolist() == [-7.5, -7.5]
+    plain = made(tmp_path, "softmax", architecture=path, init=str(file))
+    assert not plain.biases.requires_grad
+
+
+def test_scales_are_clamped(tmp_path: Path) -> None:
+    trainee = made(tmp_path, projectors=THREE)
+    trainee.scales.data = torch.tensor([-1.0, 3.0, 9.0])
+    trainee.clamp_scales()
+    assert trainee.scales.tolist() == pytest.approx([0, 3, LARGEST_SCALE])
+
+
+def test_weights_that_start_above_the_bound_may_stay_there(tmp_path: Path) -> None:
+    path, _, file = stock_file(tmp_path, name="test-tiny-hot", init_logit_scale=4.8)
+    trainee = made(tmp_path, architecture=path, init=str(file))
+    trainee.scales.data += 1
+    trainee.clamp_scales()
+    assert trainee.scales.tolist() == pytest.approx([4.8])
+
+
+@pytest.mark.parametrize(
+    ("vision", "size"),
+    [
+        ({"timm_model_name": "test_vit", "image_size": 32, "timm_pool": ""}, 32),
+        ({"layers": [1, 1, 1, 1], "width": 8, "image_size": 32}, 32),
+    ],
+    ids=["timm", "resnet"],
+)
+def test_towers_without_a_projector_take_one_name(
+    tmp_path: Path, vision: dict[str, Any], size: int
+) -> None:
+    path = tiny_clip(tmp_path, f"test-tiny-{len(vision)}-{vision['image_size']}", vision=vision)
+    with pytest.raises(ModelError, match=r"cannot have 2: model\.projectors takes one name"):
+        made(tmp_path, architecture=path, projectors=THREE[:2])
+    trainee = made(tmp_path, architecture=path, lock_image=True).eval()
+    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    model = open_clip.create_model(f"local-dir:{tmp_path / 'model'}").eval()
+    images, tokens = pictures(2, size), trainee.tokenise(TEXTS[:2])
+    with torch.no_grad():
+        seen, _ = trainee(images, tokens, torch.zeros(2, dtype=torch.int64))
+        pixels = images.float() * trainee.pixel_gain + trainee.pixel_shift
+        torch.testing.assert_close(seen, model.encode_image(pixels, normalize=True))
+
+
+def test_a_network_that_writes_texts_is_refused(tmp_path: Path) -> None:
+    path = tiny_clip(
+        tmp_path,
+        "test-tiny-coca",
+        vision={"attentional_pool": True, "attn_pooler_heads": 2, "output_tokens": True},
+        text={"embed_cls": True, "output_tokens": True},
+        multimodal_cfg={"context_length": 16, "width": 16, "heads": 2, "layers": 1},
+        custom_text=True,
+    )
+    with pytest.raises(ModelError, match="CoCa"):
+        made(tmp_path, architecture=path)
+
+
+# --- texts
+
+
+@pytest.mark.parametrize(
+    ("text", "top"),
+    [
+        ({}, {}),
+        ({}, {"custom_text": True}),
+        ({"pool_type": "eos", "eos_id": 49407}, {"custom_text": True}),
+    ],
+    ids=["clip", "custom", "eos"],
+)
+def test_trimmed_texts_give_the_same_features(
+    tmp_path: Path, text: dict[str, Any], top: dict[str, Any]
+) -> None:
+    trainee = made(tmp_path, architecture=tiny_clip(tmp_path, "test-tiny-trim", text=text, **top))
+    tokens = trainee.tokenise(TEXTS)
+    short = trainee.tokenise.trim(tokens[2:])
+    assert tokens.shape == (4, 16)
+    assert short.shape == (2, 8)
+    numbers = torch.zeros(4, dtype=torch.int64)
+    with torch.no_grad():
+        whole = trainee(pictures(4), tokens, numbers)[1]
+        cut = trainee(pictures(4)[2:], short, numbers[2:])[1]
+        theirs = trainee.network.encode_text(tokens, normalize=True)
+    torch.testing.assert_close(cut, whole[2:], atol=1e-6, rtol=0)
+    torch.testing.assert_close(whole, theirs, atol=1e-6, rtol=0)
+
+
+def test_trimming_looks_for_the_end_not_for_padding(tmp_path: Path) -> None:
+    """0 is CLIP's padding and its exclamation mark."""
+    tokenise = made(tmp_path).tokenise
+    tokens = tokenise(["!" * 3 + " ! ! ! ! !"])
+    assert (tokens == 0).any()
+    assert tokenise.trim(tokens).max() == 49407
+    assert tokenise.trim(tokens[:0]).shape == (0, 16)
+    long = tokenise(["word " * 40])
+    assert tokenise.trim(long).shape == (1, 16)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [{"pool_type": "last"}, {"no_causal_mask": True}, {"embed_cls": True}],
+    ids=["last", "both-ways", "cls"],
+)
+def test_texts_of_other_towers_keep_their_length(tmp_path: Path, text: dict[str, Any]) -> None:
+    path = tiny_clip(tmp_path, "test-tiny-full", text=text, custom_text=True)
+    trainee = made(tmp_path, architecture=path)
+    tokens = trainee.tokenise(TEXTS)
+    assert not trainee.tokenise.can_trim
+    assert trainee.tokenise.trim(tokens) is tokens
+    with torch.no_grad():
+        read = trainee(pictures(4), tokens, torch.zeros(4, dtype=torch.int64))[1]
+        theirs = trainee.network.encode_text(tokens, normalize=True)
+    torch.testing.assert_close(read, theirs, atol=1e-6, rtol=0)
+
+
+def test_the_tokeniser_goes_to_other_processes(tmp_path: Path) -> None:
+    tokenise = made(tmp_path).tokenise
+    tokens = tokenise(TEXTS)
+    again = pickle.loads(pickle.dumps(tokenise))
+    assert len(pickle.dumps(tokenise)) < 2000
+    assert torch.equal(again(TEXTS), tokens)
+    assert torch.equal(tokens, open_clip.SimpleTokenizer(context_length=16)(TEXTS))
+
+
+# --- what learns, and how
+
+
+def test_locked_towers(tmp_path: Path) -> None:
+    def learning(**model: bool) -> set[str]:
+        trainee = made(tmp_path, projectors=THREE[:2], **model)
+        named = trainee.named_parameters()
+        return {name for name, weight in named if weight.requires_grad}
+
+    everything = learning()
+    image = {name for name in everything if name.startswith("network.visual.")}
+    assert learning(lock_image=True) == everything - image
+    assert learning(lock_text=True) == {"projections", "scales"} | image
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.0, 0), (0.5, 2), (0.6, 4), (1.0, 4)])
+def test_recomputed_blocks_have_the_same_gradient(tmp_path: Path, share: float, n: int) -> None:
+    plain, spare = made(tmp_path), made(tmp_path)
+    names = list(spare.state_dict())
+    assert [len(blocks) for blocks in towers(spare)] == [2, 2]
+    assert recompute_blocks(spare, share) == n
+    assert list(spare.state_dict()) == names
+    for trainee in (plain, spare):
+        features = trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
+        (features[0] @ features[1].T).sin().sum().backward()
+    for one, two in zip(plain.network.parameters(), spare.network.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, two.grad)
+
+
+def test_recomputed_blocks_keep_nothing(tmp_path: Path) -> None:
+    def kept(share: float) -> int:
+        trainee, sizes = made(tmp_path), []
+        recompute_blocks(trainee, share)
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda value: sizes.append(value.numel()) or value, lambda value: value
+        ):
+            trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
+        return sum(sizes)
+
+    assert kept(1.0) < kept(0.5) < kept(0.0)
+
+
+def test_average_of_weights(tmp_path: Path) -> None:
+    trainee = made(tmp_path, lock_text=True)
+    average = WeightAverage(trainee, 0.75)
+    learning = [name for name, weight in trainee.named_parameters() if weight.requires_grad]
+    assert list(average.weights) == learning
+    start = trainee.scales.item()
+    for value in (1.0, 2.0):
+        trainee.scales.data.fill_(value)
+        average.update()
+    expected = (start * 0.75 + 1 * 0.25) * 0.75 + 2 * 0.25
+    assert average.weights["scales"].item() == pytest.approx(expected)
+    assert average.weights["scales"].dtype == torch.float32
