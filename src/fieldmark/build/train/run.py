@@ -84,7 +84,6 @@ class TrainTotals:
     scores: dict[str, float] = field(default_factory=dict)
     best_step: int | None = None
     exit_code: int = 0
-    seconds: float = 0.0
 
 
 def train(plan: TrainPlan, progress: Progress | None = None) -> TrainTotals:
@@ -122,9 +121,7 @@ class TrainRun:
         self._make_network(n_steps)
         self.checkpoints = CheckpointFolder(self.plan.out / "checkpoints", self.recipe, data.digest)
         first = self.totals.first_step = self.totals.step = self._resume()
-        if self.ranks.is_first:
-            write_data_facts(self.plan.out, data)
-        self._open_log(first)
+        self._open_log(first, data)
         try:
             if self._is_evaluated(first):  # a run that ended before it knew the scores
                 self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
@@ -174,7 +171,7 @@ class TrainRun:
             self.progress.say(f"going on after step {step:,}")
         return step
 
-    def _open_log(self, step: int) -> None:
+    def _open_log(self, step: int, data: TrainData) -> None:
         self._state = RunState(
             name=self.plan.out.name, n_steps=self.totals.n_steps, recipe=recipe_toml(self.recipe)
         )
@@ -182,6 +179,7 @@ class TrainRun:
         self._pending: list[StepReport] = []
         self._since = time.perf_counter()
         if self.ranks.is_first:
+            write_data_facts(self.plan.out, data)
             write_file(self.plan.out / "recipe.toml", self._state.recipe.encode())
             self.log = RunLog(self.plan.out, step, self.progress.say)
             losses = [row["loss"] for row in self.log.rows if row["loss"] is not None]
@@ -262,12 +260,10 @@ class TrainRun:
         rows = self._rows(reports, numbers, max(now - since, 1e-9))
         self.log.write(rows)
         self.totals.loss = rows[-1]["loss"]
-        problem, step = "", 0
-        for number in numbers:
-            if not problem and (problem := self.guard.problem(number)):
-                step = number.step
+        problems = ((one.step, self.guard.problem(one)) for one in numbers)
+        bad = next((f"step {step:,}: the {problem}" for step, problem in problems if problem), "")
         self._show(rows[-1])
-        self._stop_if_bad(f"step {step:,}: the {problem}" if problem else "")
+        self._stop_if_bad(bad)
         self._draw("running", is_due=False)
 
     def _rows(
