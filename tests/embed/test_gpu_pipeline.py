@@ -4,8 +4,6 @@ in the place of nvJPEG, and the network runs on the CPU.
 
 from __future__ import annotations
 
-import ctypes
-import io
 import os
 import signal
 import subprocess
@@ -14,7 +12,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import PIL.Image
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -25,28 +22,9 @@ from fieldmark.embed.gpu import pipeline  # noqa: E402
 from fieldmark.errors import DataError, FieldmarkError, ModelError, OutOfMemory  # noqa: E402
 from fieldmark.models import Recipe, TorchBackbone  # noqa: E402
 from kit.mixed_photos import NOT_FOR_THE_CARD, scene, write_mixed  # noqa: E402
+from kit.pillow_decoder import PillowDecoder  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="needs memfd (Linux)")
-
-
-class PillowDecoder:
-    """What nvJPEG does, done by Pillow."""
-
-    refused = b"refuse me"
-
-    def decode(self, pointers: np.ndarray, lengths: np.ndarray, canvas: object) -> bool:
-        for place, (pointer, length) in enumerate(zip(pointers, lengths, strict=True)):
-            data = ctypes.string_at(int(pointer), int(length))
-            if self.refused in data:
-                return False
-            with PIL.Image.open(io.BytesIO(data)) as image:
-                pixels = np.asarray(image.convert("RGB"))
-            stored = torch.from_numpy(pixels.copy()).permute(0, 2, 1)
-            canvas[place, : pixels.shape[0], :, : pixels.shape[1]] = stored  # type: ignore[index]
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 class Tiny(TorchBackbone):

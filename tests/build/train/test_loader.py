@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import io
 import logging
 import os
 import signal
@@ -30,6 +28,7 @@ from fieldmark.data import open_image  # noqa: E402
 from fieldmark.errors import DataError, FieldmarkError  # noqa: E402
 from kit.captions import write_shard  # noqa: E402
 from kit.mixed_photos import encoded, mixed_set, scene  # noqa: E402
+from kit.pillow_decoder import PillowDecoder  # noqa: E402
 
 SIZE, BATCH, N_STEPS = 32, 12, 6
 HERE = LoaderOptions(n_readers=0, decode="reference")
@@ -51,28 +50,6 @@ class Words:
             words = [2 + zlib.crc32(word.encode()) % 1000 for word in text.split()]
             row[: len(words) + 1] = torch.tensor([*words, 1][: self.context])
         return rows
-
-
-class PillowDecoder:
-    """What nvJPEG does, done by Pillow."""
-
-    refused = b"refuse me"
-    n_decoded = 0
-
-    def decode(self, pointers: np.ndarray, lengths: np.ndarray, canvas: Any) -> bool:
-        for place, (pointer, length) in enumerate(zip(pointers, lengths, strict=True)):
-            data = ctypes.string_at(int(pointer), int(length))
-            if self.refused in data:
-                return False
-            with PIL.Image.open(io.BytesIO(data)) as image:
-                pixels = np.asarray(image.convert("RGB"))
-            stored = torch.from_numpy(pixels.copy()).permute(0, 2, 1)
-            canvas[place, : pixels.shape[0], :, : pixels.shape[1]] = stored
-            type(self).n_decoded += 1
-        return True
-
-    def close(self) -> None:
-        pass
 
 
 CARD = LoaderOptions(n_readers=0, decode="gpu", new_decoder=PillowDecoder)
@@ -226,6 +203,7 @@ def test_another_seed_or_step_gives_other_crops(data: TrainData) -> None:
     assert draw_crop(300, 400, (0.5, 1.0), 7, 0, 5) != draw_crop(300, 400, (0.5, 1.0), 7, 1, 5)
 
 
+@pytest.mark.slow
 def test_decoding_with_torch_is_within_a_grey_level(data: TrainData) -> None:
     fast = batches(data, LoaderOptions(n_readers=0, decode="cpu"))
     for one, other in zip(batches(data), fast, strict=True):
@@ -233,6 +211,40 @@ def test_decoding_with_torch_is_within_a_grey_level(data: TrainData) -> None:
         assert int(far.max()) <= 2
         assert float((far > 1).float().mean()) < 1e-4
         assert torch.equal(one.tokens, other.tokens)
+    assert same(fast[:2], batches(data, LoaderOptions(n_readers=1, decode="cpu"), last_step=2))
+
+
+def test_the_recipe_says_how_many_readers(data: TrainData) -> None:
+    before = set(children(os.getpid()))
+    with open_loader(
+        data,
+        recipe(readers=3),
+        Words(),
+        "cpu",
+        image_size=SIZE,
+        last_step=9,
+        options=LoaderOptions(decode="reference"),
+    ):
+        assert len(set(children(os.getpid())) - before) == 3
+
+
+def test_no_steps_are_no_batches(data: TrainData) -> None:
+    assert batches(data, first_step=4, last_step=4) == []
+
+
+def test_samples_drawn_with_replacement_and_replay(tmp_path: Path) -> None:
+    images = [encoded(scene(80, 70, number)) for number in range(30)]
+    make_data(tmp_path / "main", images[:20])
+    general = [(f"g{k}", {"jpg": image, "txt": b"a chair"}) for k, image in enumerate(images[20:])]
+    write_shard(tmp_path / "replay" / "g.tar", general)
+    how = recipe(mode="resampled", replay_shards=[str(tmp_path / "replay")], replay_share=0.25)
+    data = open_data([tmp_path / "main"], None, tmp_path / "index", how)
+    whole = batches(data, recipe=how)
+    for batch in whole:
+        is_replay = batch.type_ids == how.text_types.index("replay")
+        assert int(is_replay.sum()) == 3
+        assert len(set(batch.text_ids[is_replay].tolist())) == 1
+    assert same(whole[2:], batches(data, recipe=how, first_step=2))
 
 
 # --- the card, with Pillow in its place ---
@@ -253,6 +265,23 @@ def test_readers_and_ranks_change_nothing_on_the_card(data: TrainData) -> None:
     whole = batches(data, CARD)
     options = LoaderOptions(n_readers=2, decode="gpu", new_decoder=PillowDecoder)
     assert same(whole[2:], batches(data, options, first_step=2))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_real_card_is_as_near_as_for_embedding(data: TrainData) -> None:
+    options = LoaderOptions(n_readers=2, decode="gpu")
+    with open_loader(
+        data, recipe(), Words(), "cuda", image_size=SIZE, last_step=N_STEPS, options=options
+    ) as made:
+        card = list(made)
+    for one, other in zip(batches(data), card, strict=True):
+        assert other.images.is_cuda
+        assert not other.images.is_inference()
+        far = (one.images.int() - other.images.cpu().int()).abs()
+        assert float(far.float().mean()) < 0.5
+        assert int(far.max()) <= 8
+        for name in ("tokens", *PER_SAMPLE[1:]):
+            assert torch.equal(getattr(one, name), getattr(other, name).cpu())
 
 
 def test_slabs_that_are_too_small_are_filled_in_turns(
@@ -355,6 +384,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+@pytest.mark.slow
 def test_no_reader_outlives_a_killed_run(data: TrainData, tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(
