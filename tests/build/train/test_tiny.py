@@ -1,5 +1,7 @@
-"""Does a model that learnt names and looks know species it has never met, and do captions teach it
-what names do not? `tiny` in small: fewer species, photos and steps (docs/train.md has the whole).
+"""Are species that were never met placed above chance, and do captions teach what names do not?
+
+`tiny` in small: fewer species, photos and steps. docs/train.md has the whole, and what it does not
+show: it is the genus that carries over, not the species within it.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def trained(place: Path, name: str, *changes: str) -> dict[str, SuiteScore]:
     return {score.task: score for score in scores if score.is_primary}
 
 
-def test_unseen_species_are_known_and_captions_teach_looks(place: Path) -> None:
+def test_unseen_species_are_above_chance_and_captions_teach_looks(place: Path) -> None:
     both = trained(place, "both")
     names = trained(place, "names", *NAMES_ONLY)
     n_rows = [json.loads(line)["step"] for line in (place / "runs/both/log.jsonl").open()]
