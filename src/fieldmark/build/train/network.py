@@ -103,11 +103,19 @@ class TextTokeniser:
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """n texts → int64 (n, context); cut where too long."""
+        (tokens,) = self._tokeniser().encode(list(texts)).values()
+        return torch.as_tensor(tokens, dtype=torch.int64)
+
+    def save(self, folder: Path) -> None:
+        """Writes its files where it has any: those of the Hugging Face hub, unlike CLIP's own."""
+        if (write := self._tokeniser().save) is not None:
+            write(folder)
+
+    def _tokeniser(self) -> Any:
         if self._built is None:
             add_architectures(self.model.architecture)
-            self._built = read_tokeniser(network_request(self.model))
-        (tokens,) = self._built.encode(list(texts)).values()
-        return torch.as_tensor(tokens, dtype=torch.int64)
+            self._built = read_tokeniser(network_request(self.model, is_loaded=True))
+        return self._built
 
     def trim(self, tokens: Tensor) -> Tensor:
         """Without the columns that no text of the batch reaches, rounded up to a multiple of 8.
@@ -201,8 +209,10 @@ class Trainee(nn.Module):  # type: ignore[misc]
 
 
 def make_trainee(model: ModelRecipe, loss_kind: str, seed: int, is_loaded: bool = False) -> Trainee:
-    """The network of a recipe with its first weights, on the CPU. `is_loaded`: those of a checkpoint
-    follow, so that `model.init` is not read: its file may be gone, the hub out of reach.
+    """The network of a recipe with its first weights, on the CPU.
+
+    `is_loaded`: a checkpoint follows, so `model.init` is not read: its file may be gone, the hub
+    out of reach.
     """
     add_architectures(model.architecture)
     request = network_request(model, is_loaded)
