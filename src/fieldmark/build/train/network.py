@@ -35,8 +35,6 @@ LARGEST_SCALE = math.log(100)
 SIGLIP_START = (math.log(10), -10.0)
 """logit scale and bias of a sigmoid loss that starts without any: nearly all pairs are negatives,
 and with this bias the loss starts there (SigLIP, section 3.2, https://arxiv.org/abs/2303.15343)"""
-STEP = 8
-"""lengths of trimmed texts are multiples of this: few shapes for a compiler, whole tensor cores"""
 
 
 def network_request(model: ModelRecipe, is_loaded: bool = False) -> ModelRequest:
@@ -92,11 +90,11 @@ def _checked(path: Path) -> Path:
 
 @dataclass
 class TextTokeniser:
-    """Texts → token numbers. Goes to other processes by its name: built there at the first call."""
+    """Texts → token numbers. Its files are read at the first call."""
 
     model: ModelRecipe
     can_trim: bool
-    """shorter rows give the same features: see `trim`"""
+    """rows that are cut behind their end give the same features"""
     end: int | None = None
     """token at which the text tower pools; None: the one with the highest number"""
     _built: Any = field(default=None, repr=False, compare=False)
@@ -116,20 +114,6 @@ class TextTokeniser:
             add_architectures(self.model.architecture)
             self._built = read_tokeniser(network_request(self.model, is_loaded=True))
         return self._built
-
-    def trim(self, tokens: Tensor) -> Tensor:
-        """Without the columns that no text of the batch reaches, rounded up to a multiple of 8.
-
-        Not by the padding's number: 0 is also the exclamation mark of CLIP's vocabulary.
-        """
-        if not self.can_trim or not len(tokens):
-            return tokens
-        marks = tokens if self.end is None else (tokens == self.end).int()
-        longest = int(marks.argmax(dim=1).max()) + 1
-        return tokens[:, : min(tokens.shape[1], -(-longest // STEP) * STEP)]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": None}
 
 
 class Trainee(nn.Module):  # type: ignore[misc]
