@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class Tokeniser:
     """
     count: Callable[[list[str]], list[int]]
     """tokens that each text needs uncut, special ones included"""
+    save: Callable[[Path], object] | None = None
+    """writes its files into a folder; None: it has none of its own"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -456,7 +456,10 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
         str(folder), context_length=length, tokenizer_mode=mode, **settings
     )
     return Tokeniser(
-        length, lambda texts: {"text": theirs(texts)}, partial(_count, theirs, mode == "clips")
+        length,
+        lambda texts: {"text": theirs(texts)},
+        partial(_count, theirs, mode == "clips"),
+        theirs.save_pretrained,
     )
 
 

@@ -10,6 +10,7 @@ import open_clip
 import pytest
 import torch
 from PIL import Image
+from safetensors import SafetensorError
 
 from fieldmark.build.train.export import (
     CardScore,
@@ -20,7 +21,7 @@ from fieldmark.build.train.export import (
 )
 from fieldmark.build.train.network import Trainee, WeightAverage, make_trainee
 from fieldmark.build.train.recipe import ModelRecipe
-from fieldmark.errors import UnknownName, UsageError
+from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.models import load_model
 from kit.tiny_clip import tiny_clip
 
@@ -130,20 +131,75 @@ def test_training_goes_on_from_either_folder(tmp_path: Path) -> None:
     torch.testing.assert_close(single.projections[1], trainee.projections[0])
 
 
-def test_an_average_and_wrapped_names_are_exported_under_plain_names(tmp_path: Path) -> None:
+def test_an_average_stands_in_for_the_weights(tmp_path: Path) -> None:
     trainee = trained(tmp_path)
     average = WeightAverage(trainee, 0.9)
     with torch.no_grad():
         trainee.scales.add_(0.5)
     state = {**trainee.state_dict(), **average.weights}
-    wrapped = {
-        f"module._orig_mod.{name.replace('visual.', 'visual._orig_mod.')}": value
-        for name, value in state.items()
-    }
-    export_model(trainee, wrapped, tmp_path / "model")
+    export_model(trainee, state, tmp_path / "model")
     model = open_clip.create_model(f"local-dir:{tmp_path / 'model'}")
-    assert not any("module." in name or "_orig_mod" in name for name in model.state_dict())
     assert model.logit_scale.item() == pytest.approx(float(average.weights["scales"][0]))
+
+
+def word_tokeniser(folder: Path) -> None:
+    """A tokeniser of the Hugging Face kind, with a word of its own for everything in TEXTS."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<pad>", "<end>", "<other>", "Puma", "concolor", "a", "cat", "on", "rock", "!"]
+    numbers = {word: number for number, word in enumerate(words)}
+    tokeniser = Tokenizer(models.WordLevel(numbers, "<other>"))
+    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokeniser.post_processor = processors.TemplateProcessing(
+        single="$A <end>", special_tokens=[("<end>", 1)]
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokeniser, pad_token="<pad>", eos_token="<end>", unk_token="<other>"
+    ).save_pretrained(folder)
+
+
+def test_a_hugging_face_tokeniser_is_exported_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    start = tmp_path / "start"
+    text = {
+        "vocab_size": 16,
+        "hf_tokenizer_name": "nobody/words",
+        "pool_type": "eos",
+        "eos_id": 1,
+    }
+    config = json.loads(Path(tiny_clip(tmp_path, text=text, custom_text=True)).read_bytes())
+    config["text_cfg"].pop("hf_tokenizer_name")
+    about = {"model_cfg": config, "preprocess_cfg": {}}
+    word_tokeniser(start)
+    (start / "open_clip_config.json").write_text(json.dumps(about), encoding="utf-8")
+    torch.manual_seed(0)
+    model = open_clip.create_model(f"local-dir:{start}", load_weights=False)
+    torch.save(model.state_dict(), start / "open_clip_pytorch_model.bin")
+    config["text_cfg"]["hf_tokenizer_name"] = "nobody/words"
+    (start / "open_clip_config.json").write_text(json.dumps(about), encoding="utf-8")
+
+    trainee = make_trainee(ModelRecipe(init=f"local-dir:{start}", projectors=BOTH), "softmax", 0)
+    for export, name in ((export_model, "model"), (export_two, "two")):
+        export(trainee, trainee.state_dict(), tmp_path / name)
+        tokenise = open_clip.get_tokenizer(f"local-dir:{tmp_path / name}")
+        assert torch.equal(tokenise(TEXTS), trainee.tokenise(TEXTS))
+        assert tokenise(TEXTS)[0, :4].tolist() == [3, 4, 1, 0]
+
+
+def test_weights_that_cannot_be_written_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("No space left on device")
+
+    trainee = trained(tmp_path)
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(DataError, match="No space left"):
+        export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    assert list((tmp_path / "model").iterdir()) == []
 
 
 def test_a_locked_and_resized_network_keeps_its_names(tmp_path: Path) -> None:
@@ -192,4 +248,5 @@ def test_the_configuration_is_open_clips_own(tmp_path: Path) -> None:
     about = json.loads((tmp_path / "model" / "open_clip_config.json").read_text(encoding="utf-8"))
     assert sorted(about) == ["model_cfg", "preprocess_cfg"]
     assert "dual_projector" not in about["model_cfg"]["vision_cfg"]
+    assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1
     assert sorted(about["preprocess_cfg"]) == ["interpolation", "mean", "resize_mode", "std"]

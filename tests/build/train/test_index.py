@@ -280,10 +280,11 @@ def test_an_index_is_kept_until_something_changes(tmp_path: Path, n_bytes: int) 
     "change",
     [
         {"jpg": b"\xff\xd8" + b"\1" * 376},  # the length that it had
+        {"jpg": b"\xff\xd8" + b"\2" * 100 + b"\1" * 150 + b"\2" * 126},  # and the end
         {"taxon__txt": b"a photo of Corvus specieX."},
         {"com__txt": None},
     ],
-    ids=["image", "text", "no text"],
+    ids=["image", "padded image", "text", "no text"],
 )
 def test_other_content_has_another_digest(tmp_path: Path, change: dict[str, bytes | None]) -> None:
     settings = recipe({"taxon": 1, "com": 1})

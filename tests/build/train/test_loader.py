@@ -38,7 +38,7 @@ PER_SAMPLE = ("images", "type_ids", "projectors", "text_ids")
 class Words:
     """A tokeniser: a number for each word, 1 at the end."""
 
-    context = 20
+    context, end = 20, 1
 
     def __init__(self, can_trim: bool = True) -> None:
         self.can_trim, self.asked = can_trim, list[str]()
@@ -420,6 +420,37 @@ def test_no_reader_outlives_a_killed_run(data: TrainData, tmp_path: Path) -> Non
     while any(Path(f"/proc/{reader}").exists() for reader in readers):
         assert time.monotonic() < deadline, "a reader is still there"
         time.sleep(0.05)
+
+
+def test_decoders_are_closed_when_something_fails(data: TrainData) -> None:
+    made: list[PillowDecoder] = []
+    closed: list[PillowDecoder] = []
+
+    class Broken(PillowDecoder):
+        def __init__(self) -> None:
+            made.append(self)
+
+        def decode(self, *_: Any) -> bool:
+            raise RuntimeError("the card is gone")
+
+        def close(self) -> None:
+            closed.append(self)
+
+    with pytest.raises(RuntimeError, match="the card is gone"):
+        batches(data, LoaderOptions(n_readers=0, decode="gpu", new_decoder=Broken))
+    assert made and made == closed
+
+
+@pytest.mark.parametrize(("kind", "may_go_on"), [("cuda", True), ("mps", False), ("cpu", False)])
+def test_only_copies_that_are_waited_for_go_on_by_themselves(kind: str, may_go_on: bool) -> None:
+    class Slot:
+        def to(self, device: Any, non_blocking: bool) -> Any:
+            assert (device.type, non_blocking) == (kind, may_go_on)
+            return torch.zeros(1, 2, 2, 3)
+
+    made = loader._BatchLoader.__new__(loader._BatchLoader)
+    made.device, made.is_on_card = torch.device(kind), False
+    assert made._images(Slot()).shape == (1, 3, 2, 2)
 
 
 def test_waiting_is_measured(data: TrainData, monkeypatch: pytest.MonkeyPatch) -> None:

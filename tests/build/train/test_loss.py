@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from open_clip.loss import ClipLoss, SigLipLoss
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from fieldmark.build.train import loss as module
 from fieldmark.build.train.loss import LossParts, contrastive_loss
@@ -86,10 +87,6 @@ def test_double_loops_give_the_same_loss_and_gradient(
     assert parts.rows.shape == (n,)
     assert not parts.rows.requires_grad
     torch.testing.assert_close(parts.rows.mean(), parts.total.detach())
-    torch.testing.assert_close(parts.sums.sum() / n, parts.total.detach(), atol=1e-6, rtol=1e-5)
-    assert parts.counts.tolist() == [
-        int((batch["projectors"] == number).sum()) for number in range(n_projectors)
-    ]
 
 
 @pytest.mark.parametrize("kind", ["softmax", "siglip"])
@@ -159,7 +156,18 @@ def test_every_scale_and_bias_has_a_gradient_even_without_rows() -> None:
     for name in ("scales", "biases"):
         assert batch[name].grad is not None
         assert batch[name].grad[1:].tolist() == [0, 0]
-    assert parts.counts.tolist() == [4, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["softmax", "siglip"])
+@pytest.mark.parametrize("is_multi", [False, True])
+def test_with_one_projector_the_device_is_never_waited_for(kind: str, is_multi: bool) -> None:
+    """Tensors without numbers raise where a number is asked for."""
+    batch = drawn(8, 1, 6)
+    with FakeTensorMode() as mode:
+        empty = {name: mode.from_tensor(value) for name, value in batch.items()}
+        ours(empty, kind, is_multi).total.backward()
+        with pytest.raises(DataDependentOutputException):
+            ours({**empty, "scales": empty["scales"].repeat(2)}, kind, is_multi)
 
 
 @pytest.mark.parametrize("kind", ["softmax", "siglip"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,13 @@ from fieldmark.build.train.network import (
     WeightAverage,
     make_trainee,
     network_request,
+    random_modules,
     recompute_blocks,
     towers,
 )
 from fieldmark.build.train.recipe import ModelRecipe
-from fieldmark.errors import ModelError, UnknownName
+from fieldmark.build.train.texts import TextTokens
+from fieldmark.errors import MissingExtra, ModelError, UnknownName
 from kit.tiny_clip import tiny_clip
 
 THREE = ("taxonomic", "caption", "replay")
@@ -33,6 +34,12 @@ def made(folder: Path, kind: str = "softmax", seed: int = 0, **model: Any) -> Tr
     torch.set_num_threads(1)
     model.setdefault("architecture", tiny_clip(folder))
     return make_trainee(ModelRecipe(**model), kind, seed)
+
+
+def trimmed(trainee: Trainee, texts: list[str]) -> torch.Tensor:
+    """As the loader does it."""
+    tokenise = trainee.tokenise
+    return torch.from_numpy(TextTokens(tokenise, tokenise.can_trim, tokenise.end)(texts))
 
 
 def pictures(n: int, size: int = 16) -> torch.Tensor:
@@ -108,6 +115,35 @@ def test_unknown_names_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match=r"fetching is switched off.*\bmodel\.init"):
         made(tmp_path, architecture="ViT-B-16", init="openai")
+
+
+def test_a_package_that_is_missing_is_said_as_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise MissingExtra("open-clip", "models", "open_clip")
+
+    monkeypatch.setattr("fieldmark.build.train.network.read_network", missing)
+    with pytest.raises(MissingExtra, match=r"fieldmark\[models\]"):
+        made(tmp_path)
+
+
+def test_a_checkpoint_needs_no_first_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _, file = stock_file(tmp_path, name="test-tiny-gone", init_logit_scale=4.8)
+    model = ModelRecipe(architecture=path, init=str(file), projectors=THREE)
+    first = make_trainee(model, "softmax", 0)
+    file.unlink()
+    again = make_trainee(model, "softmax", 0, is_loaded=True)
+    again.load_state_dict(first.state_dict())
+    again.scales.data += 1
+    again.clamp_scales()
+    assert again.scales.tolist() == pytest.approx([4.8] * 3)
+    assert again.config == first.config
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    tagged = ModelRecipe(architecture="ViT-B-32", init="openai", image_size=32)
+    assert make_trainee(tagged, "softmax", 0, is_loaded=True).config["model_cfg"]["quick_gelu"]
 
 
 def test_another_image_size(tmp_path: Path) -> None:
@@ -226,7 +262,7 @@ def test_trimmed_texts_give_the_same_features(
 ) -> None:
     trainee = made(tmp_path, architecture=tiny_clip(tmp_path, "test-tiny-trim", text=text, **top))
     tokens = trainee.tokenise(TEXTS)
-    short = trainee.tokenise.trim(tokens[2:])
+    short = trimmed(trainee, TEXTS[2:])
     assert tokens.shape == (4, 16)
     assert short.shape == (2, 8)
     numbers = torch.zeros(4, dtype=torch.int64)
@@ -240,13 +276,10 @@ def test_trimmed_texts_give_the_same_features(
 
 def test_trimming_looks_for_the_end_not_for_padding(tmp_path: Path) -> None:
     """0 is CLIP's padding and its exclamation mark."""
-    tokenise = made(tmp_path).tokenise
-    tokens = tokenise(["!" * 3 + " ! ! ! ! !"])
-    assert (tokens == 0).any()
-    assert tokenise.trim(tokens).max() == 49407
-    assert tokenise.trim(tokens[:0]).shape == (0, 16)
-    long = tokenise(["word " * 40])
-    assert tokenise.trim(long).shape == (1, 16)
+    trainee = made(tmp_path)
+    tokens = trimmed(trainee, ["!" * 3 + " ! ! ! ! !"])
+    assert tokens[0, -1] == 49407
+    assert trimmed(trainee, ["word " * 40]).shape == (1, 16)
 
 
 @pytest.mark.parametrize(
@@ -259,19 +292,15 @@ def test_texts_of_other_towers_keep_their_length(tmp_path: Path, text: dict[str,
     trainee = made(tmp_path, architecture=path)
     tokens = trainee.tokenise(TEXTS)
     assert not trainee.tokenise.can_trim
-    assert trainee.tokenise.trim(tokens) is tokens
+    assert torch.equal(trimmed(trainee, TEXTS), tokens)
     with torch.no_grad():
         read = trainee(pictures(4), tokens, torch.zeros(4, dtype=torch.int64))[1]
         theirs = trainee.network.encode_text(tokens, normalize=True)
     torch.testing.assert_close(read, theirs, atol=1e-6, rtol=0)
 
 
-def test_the_tokeniser_goes_to_other_processes(tmp_path: Path) -> None:
-    tokenise = made(tmp_path).tokenise
-    tokens = tokenise(TEXTS)
-    again = pickle.loads(pickle.dumps(tokenise))
-    assert len(pickle.dumps(tokenise)) < 2000
-    assert torch.equal(again(TEXTS), tokens)
+def test_texts_are_tokenised_as_open_clip_does_it(tmp_path: Path) -> None:
+    tokens = made(tmp_path).tokenise(TEXTS)
     assert torch.equal(tokens, open_clip.SimpleTokenizer(context_length=16)(TEXTS))
 
 
@@ -290,12 +319,47 @@ def test_locked_towers(tmp_path: Path) -> None:
     assert learning(lock_text=True) == {"projections", "scales"} | image
 
 
-@pytest.mark.parametrize(("share", "n"), [(0.0, 0), (0.5, 2), (0.6, 4), (1.0, 4)])
-def test_recomputed_blocks_have_the_same_gradient(tmp_path: Path, share: float, n: int) -> None:
+def test_two_locked_towers_without_a_projector_are_refused(tmp_path: Path) -> None:
+    vision = {"layers": [1, 1, 1, 1], "width": 8, "image_size": 32}
+    path = tiny_clip(tmp_path, "test-tiny-locked", vision=vision)
+    with pytest.raises(ModelError, match="nothing would learn: lock one"):
+        made(tmp_path, architecture=path, lock_image=True, lock_text=True)
+    made(tmp_path, architecture=path, lock_image=True)
+    made(tmp_path, lock_image=True, lock_text=True)
+
+
+@pytest.mark.parametrize(
+    ("vision", "names"),
+    [
+        ({}, []),
+        ({"patch_dropout": 0.5}, ["network.visual.patch_dropout"]),
+        ({"layers": [1, 1, 1, 1], "width": 8, "image_size": 32}, ["network.visual.bn1"]),
+        (
+            {"timm_model_name": "test_vit", "image_size": 32, "timm_drop": 0.1},
+            ["network.visual.head.drop"],
+        ),
+        (
+            {"timm_model_name": "test_vit", "image_size": 32, "timm_drop_path": 0.1},
+            ["network.visual.trunk.blocks.1.drop_path1"],
+        ),
+    ],
+    ids=["none", "patches", "batch", "dropout", "path"],
+)
+def test_modules_that_compute_something_else_each_time(
+    tmp_path: Path, vision: dict[str, Any], names: list[str]
+) -> None:
+    path = tiny_clip(tmp_path, f"test-tiny-random-{len(str(vision))}", vision=vision)
+    named = random_modules(made(tmp_path, architecture=path))
+    assert set(names) <= set(named)
+    assert bool(names) == bool(named)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.6, 1.0])
+def test_recomputed_blocks_have_the_same_gradient(tmp_path: Path, share: float) -> None:
     plain, spare = made(tmp_path), made(tmp_path)
     names = list(spare.state_dict())
     assert [len(blocks) for blocks in towers(spare)] == [2, 2]
-    assert recompute_blocks(spare, share) == n
+    recompute_blocks(spare, share)
     assert list(spare.state_dict()) == names
     for trainee in (plain, spare):
         features = trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
@@ -329,3 +393,16 @@ def test_average_of_weights(tmp_path: Path) -> None:
     expected = (start * 0.75 + 1 * 0.25) * 0.75 + 2 * 0.25
     assert average.weights["scales"].item() == pytest.approx(expected)
     assert average.weights["scales"].dtype == torch.float32
+
+
+def test_an_average_forgets_the_first_weights_soon(tmp_path: Path) -> None:
+    trainee = made(tmp_path)
+    average = WeightAverage(trainee, 0.9999)
+    trainee.scales.data.fill_(50.0)
+    for step in range(200):
+        average.update(step)
+    assert average.weights["scales"].item() == pytest.approx(50, rel=1e-3)
+    late = WeightAverage(trainee, 0.75)
+    trainee.scales.data.fill_(10.0)
+    late.update(1000)
+    assert late.weights["scales"].item() == pytest.approx(40)

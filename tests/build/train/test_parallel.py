@@ -14,7 +14,13 @@ import pytest
 import torch
 
 from fieldmark.build.train.network import make_trainee
-from fieldmark.build.train.parallel import Ranks, open_ranks, set_full_state, unsynced
+from fieldmark.build.train.parallel import (
+    Ranks,
+    clip_gradients,
+    open_ranks,
+    set_full_state,
+    unsynced,
+)
 from fieldmark.build.train.recipe import ModelRecipe
 from fieldmark.errors import ModelError, UsageError
 from kit.tiny_clip import tiny_clip
@@ -31,6 +37,7 @@ CASES += [
     "softmax-1-fsdp-2-float32-text",
 ]
 HALF = "softmax-2-fsdp-1-bf16"
+HALF_DDP = HALF.replace("fsdp", "ddp")
 
 
 def free_port() -> int:
@@ -48,7 +55,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> str:
 def pair(tmp_path_factory: pytest.TempPathFactory, config: str) -> list[dict[str, Any]]:
     """What two processes make of all cases."""
     out = tmp_path_factory.mktemp("out") / "result"
-    command = [sys.executable, "-m", "kit.train_worker", str(out), config, *CASES, HALF]
+    command = [sys.executable, "-m", "kit.train_worker", str(out), config, *CASES, HALF, HALF_DDP]
     port, workers = str(free_port()), []
     for rank in range(2):
         told = {
@@ -131,6 +138,13 @@ def test_blocks_in_bf16_train_nearly_the_same(pair: list[dict[str, Any]]) -> Non
 
 
 @pytest.mark.slow
+def test_sharded_blocks_in_bf16_compute_what_whole_ones_do(pair: list[dict[str, Any]]) -> None:
+    """Only products are in bf16, not what is added up between them."""
+    assert pair[0][HALF]["losses"][0] == pytest.approx(pair[0][HALF_DDP]["losses"][0], rel=1e-6)
+    assert pair[0][HALF]["norms"][0] == pytest.approx(pair[0][HALF_DDP]["norms"][0], rel=1e-3)
+
+
+@pytest.mark.slow
 def test_what_processes_tell_each_other(pair: list[dict[str, Any]]) -> None:
     for result in pair:
         assert result["largest"] == 1.0
@@ -141,7 +155,7 @@ def test_what_processes_tell_each_other(pair: list[dict[str, Any]]) -> None:
 def test_alone_without_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     with open_ranks("cpu") as ranks:
-        assert ranks == Ranks(0, 1, 0, torch.device("cpu"))
+        assert ranks == Ranks(0, 1, torch.device("cpu"))
         rows = torch.ones(2, 3, requires_grad=True)
         assert ranks.gather(rows) is rows
         assert ranks.max(3.5) == 3.5
@@ -163,5 +177,20 @@ def test_a_state_of_another_network_is_refused(config: str) -> None:
     optimiser = torch.optim.AdamW(trainee.parameters())
     state = dict(trainee.state_dict())
     state["network.more"] = torch.zeros(1)
-    with pytest.raises(ModelError, match=r"network\.more is in only one"):
+    with pytest.raises(ModelError, match=r"network\.more has the shape \(1,\), expected no such"):
         set_full_state(trainee, optimiser, (state, {}))
+    state = {**trainee.state_dict(), "scales": torch.zeros(2)}
+    with pytest.raises(ModelError, match=r"scales has the shape \(2,\), expected the shape \(1,\)"):
+        set_full_state(trainee, optimiser, (state, {}))
+
+
+def test_gradients_that_are_not_clipped_stay_as_they_are() -> None:
+    module = torch.nn.Linear(2, 1)
+    module.weight.grad, module.bias.grad = torch.tensor([[3.0, 0.0]]), torch.tensor([4.0])
+    assert float(clip_gradients(module, 0)) == 5
+    assert float(clip_gradients(module, 2.5)) == 5
+    assert module.bias.grad.item() == pytest.approx(2)
+    module.bias.grad.fill_(torch.inf)
+    assert float(clip_gradients(module, 0)) == torch.inf
+    assert module.bias.grad.item() == torch.inf
+    assert module.weight.grad.flatten().tolist() == pytest.approx([1.5, 0])

@@ -139,8 +139,11 @@ def test_replay_without_a_projector_is_taxonomic() -> None:
 # --- tokens ---
 
 
+END = 127
+
+
 class CountingTokeniser:
-    """A token per letter, 12 at most; notes what it is given."""
+    """A token per letter and END, 12 at most; notes what it is given."""
 
     def __init__(self, padding: int = 0) -> None:
         self.given: list[str] = []
@@ -150,7 +153,8 @@ class CountingTokeniser:
         self.given += texts
         rows = np.full((len(texts), 12), self.padding)
         for row, text in zip(rows, texts, strict=True):
-            row[: len(text)] = [ord(letter) for letter in text[:12]]
+            letters = [ord(letter) for letter in text[:11]]
+            row[: len(letters) + 1] = [*letters, END]
         return rows
 
 
@@ -164,16 +168,19 @@ def test_only_drawn_texts_are_tokenised_and_equal_ones_once() -> None:
     assert sorted(tokenise.given) == sorted(set(texts))
 
 
-@pytest.mark.parametrize("padding", [0, 1])
-def test_rows_stand_for_their_texts(padding: int) -> None:
-    tokens = TextTokens(CountingTokeniser(padding))
+@pytest.mark.parametrize("end", [None, END])
+@pytest.mark.parametrize("padding", [0, 1, ord("c"), END])
+def test_rows_stand_for_their_texts(padding: int, end: int | None) -> None:
+    """Whatever the padding is: a letter of the text, or the end itself."""
+    tokens = TextTokens(CountingTokeniser(padding), can_trim=True, end=end)
     rows = tokens(["abc", "de", "abc"])
     assert (rows.dtype, rows.shape) == (np.int64, (3, 8))
-    assert rows[0, :4].tolist() == [97, 98, 99, padding]
+    assert rows[0, :5].tolist() == [97, 98, 99, END, padding]
+    assert tokens(["abcdefgc"])[0, -4:].tolist() == [END, *[padding] * 3], "not cut before its end"
     assert np.array_equal(rows[0], rows[2])
     assert tokens(["abcdefghi", "a"]).shape == (2, 12), "a multiple of 8, at most the context"
     assert tokens([""]).shape == (1, 8)
-    assert TextTokens(CountingTokeniser(), trims=False)(["a"]).shape == (1, 12)
+    assert TextTokens(CountingTokeniser())(["a"]).shape == (1, 12)
 
 
 def test_texts_that_fill_the_context_are_counted_at_first() -> None:
@@ -189,7 +196,7 @@ def test_tokens_of_open_clip() -> None:
     open_clip = pytest.importorskip("open_clip")
     theirs = open_clip.tokenizer.SimpleTokenizer()
     texts = ["a photo of Corvus corax.", "raven", "word " * 100]
-    tokens = TextTokens(theirs)
+    tokens = TextTokens(theirs, can_trim=True)
     assert np.array_equal(tokens(texts), theirs(texts).numpy())
     assert np.array_equal(tokens(texts[:2]), theirs(texts[:2]).numpy()[:, :16])
     assert (tokens.n_full, tokens.context) == (1, 77)

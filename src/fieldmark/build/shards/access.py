@@ -32,14 +32,16 @@ from fieldmark.files import whole_file
 CAPTION = "caption"
 """the text type of captions, from a file beside the shard or from members `caption.txt`"""
 MOST_NAMES = 5
-_VERSION = 1
+_VERSION = 2
 """raised when an index would hold something else"""
 _ABSENT = 0xFFFF_FFFF
 """the size of a member that a sample lacks"""
 _END = b"end of the index\n"
 """a file that a crash of the machine cut lacks it"""
-_TAIL = 64
-"""last bytes of an image that stand for its content: they differ in any two compressed images"""
+_SOME = 64
+"""bytes from the middle and from the end of an image; with its size they stand for its content: two
+compressed images differ there, even if a camera pads them with zeros; BMP and TIFF may not
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class IndexedShard:
     """text type → samples that have it"""
     extensions: list[str] = field(default_factory=list)
     digest: str = ""
-    """of keys, texts, captions, sizes and the ends of images, in their order"""
+    """of keys, texts, captions, sizes, middles and ends of images, in their order"""
     damage: str = ""
     """why it cannot be used at all"""
     n_wrong: dict[str, int] = field(default_factory=dict)
@@ -206,9 +208,9 @@ class _IndexRows:
         self._keys.add(sample.key)
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])
-        tail = b"" if image is None else self._tail(image)
+        part = b"" if image is None else self._some(image)
         key = sample.key.encode("utf-8", "surrogateescape")
-        self.digest.update(draws.digest(key, caption, len(tail)) + tail)
+        self.digest.update(draws.digest(key, caption, len(part)) + part)
 
     def _text(self, sample: Sample, extension: str) -> SampleMember | None:
         """The member, unless it is blank."""
@@ -219,21 +221,25 @@ class _IndexRows:
         self.digest.update(draws.digest(extension, len(data)) + data)
         return member if data.strip() else None
 
-    def _tail(self, image: SampleMember) -> bytes:
-        start = max(image.offset, image.offset + image.size - _TAIL)
-        end = SampleMember(image.name, "", start, image.offset + image.size - start)
-        return image.size.to_bytes(8, "little") + self.reader.read(end)
+    def _some(self, image: SampleMember) -> bytes:
+        """Of the image's bytes, and how many there are."""
+        data = image.size.to_bytes(8, "little")
+        for first in (image.size // 2, max(0, image.size - _SOME)):
+            n = min(_SOME, image.size - first)
+            data += self.reader.read(SampleMember(image.name, "", image.offset + first, n))
+        return data
 
     def _place(self, members: Sequence[SampleMember | None]) -> None:
         """Where image and texts lie in the bytes that are read for the sample."""
-        places = [(one.offset, one.offset + one.size) for one in members if one is not None]
+        places = [(member.offset, member.offset + member.size) for member in members if member]
         start = min((first for first, _ in places), default=0)
         end = max((last for _, last in places), default=0)
         if end - start >= _ABSENT:
             raise DataError(f"{self.job.shard}  at byte {start:,}: a sample of 4 GB or more.")
         self._spans.extend((start, end))
-        for one in members:
-            self._members.extend((0, _ABSENT) if one is None else (one.offset - start, one.size))
+        for member in members:
+            place = (0, _ABSENT) if member is None else (member.offset - start, member.size)
+            self._members.extend(place)
 
     def write(self) -> None:
         n, width = len(self._spans) // 2, 1 + len(self.job.members)

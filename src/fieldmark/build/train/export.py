@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fieldmark.build.train.network import Trainee
-from fieldmark.errors import UnknownName, UsageError
-from fieldmark.files import write_file
+from fieldmark.errors import DataError, UnknownName, UsageError, first_line
+from fieldmark.files import whole_file, write_file
 from fieldmark.models.open_clip import CONFIG, PROJECTORS, SECOND, TWO_PROJECTORS, WEIGHTS
 
 CARD = "README.md"
@@ -76,9 +77,9 @@ def export_model(
     `weights`: the whole state of the trainee, as `full_state` gives it; where an average is kept,
     `{**state, **average}`. Of `trainee` itself only its shape is used: it may be sharded.
     """
-    place = _place(trainee, projector or trainee.projector_names[0])
+    place = _projector_number(trainee, projector or trainee.projector_names[0])
     state = _open_clip_state(trainee, weights, place)
-    _write(folder, state, _config(trainee, False))
+    _write(folder, state, trainee, False)
     if card is not None:
         name = trainee.projector_names[place]
         write_card(folder, card, _loading(folder.name, [name], trainee.projector_names))
@@ -88,14 +89,14 @@ def export_two(
     trainee: Trainee, weights: Mapping[str, Any], folder: Path, card: ModelCard | None = None
 ) -> None:
     """Writes the folder with both projectors, `taxonomic` and `caption`, for fieldmark."""
-    main, second = (_place(trainee, name) for name in PROJECTORS)
+    main, second = (_projector_number(trainee, name) for name in PROJECTORS)
     state = _open_clip_state(trainee, weights, main)
     beside = _open_clip_state(trainee, weights, second)
     own = ("visual.proj", "logit_scale", "logit_bias")
     for name, key in zip(SECOND, own, strict=True):
         if key in state:
             state[name] = beside[key]
-    _write(folder, state, _config(trainee, True))
+    _write(folder, state, trainee, True)
     if card is not None:
         write_card(folder, card, _loading(folder.name, PROJECTORS, trainee.projector_names))
 
@@ -104,7 +105,7 @@ def can_export_two(trainee: Trainee) -> bool:
     return set(PROJECTORS) <= set(trainee.projector_names) and trainee.projections is not None
 
 
-def _place(trainee: Trainee, projector: str) -> int:
+def _projector_number(trainee: Trainee, projector: str) -> int:
     if projector not in trainee.projector_names:
         raise UnknownName("projector", projector, trainee.projector_names)
     return trainee.projector_names.index(projector)
@@ -112,31 +113,22 @@ def _place(trainee: Trainee, projector: str) -> int:
 
 def _open_clip_state(trainee: Trainee, weights: Mapping[str, Any], place: int) -> dict[str, Any]:
     """Names and shapes as open_clip has them, float32 on the CPU."""
-    plain = {_plain_name(name): value for name, value in weights.items()}
-    state = {
-        name.removeprefix(NETWORK): value
-        for name, value in plain.items()
-        if name.startswith(NETWORK)
-    }
-    if trainee.projections is not None:
-        state["visual.proj"] = plain["projections"][place]
-    state["logit_scale"] = plain["scales"][place].reshape(trainee.logit_shape)
-    if trainee.biases is not None:
-        state["logit_bias"] = plain["biases"][place].reshape(trainee.logit_shape)
-    lacking = [name for name in trainee.state_dict() if _plain_name(name) not in plain]
-    if lacking:
+    if lacking := [name for name in trainee.state_dict() if name not in weights]:
         raise UsageError(
             f"the weights to export lack {lacking[0]} (and {len(lacking) - 1} more): expected the "
             "whole state of this network."
         )
+    state = {
+        name.removeprefix(NETWORK): value
+        for name, value in weights.items()
+        if name.startswith(NETWORK)
+    }
+    if trainee.projections is not None:
+        state["visual.proj"] = weights["projections"][place]
+    state["logit_scale"] = weights["scales"][place].reshape(trainee.logit_shape)
+    if trainee.biases is not None:
+        state["logit_bias"] = weights["biases"][place].reshape(trainee.logit_shape)
     return {name: _stored(value) for name, value in state.items()}
-
-
-def _plain_name(name: str) -> str:
-    """Without what DDP and torch.compile put before and between."""
-    while name.startswith("module."):
-        name = name.removeprefix("module.")
-    return name.replace("_orig_mod.", "")
 
 
 def _stored(value: Any) -> Any:
@@ -157,11 +149,27 @@ def _config(trainee: Trainee, is_two: bool) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, state: dict[str, Any], config: dict[str, Any]) -> None:
-    """Weights first: a folder with a configuration is complete."""
-    from safetensors.torch import save
+def _write(folder: Path, state: dict[str, Any], trainee: Trainee, is_two: bool) -> None:
+    """The configuration last: a folder that has one is complete.
 
-    write_file(folder / WEIGHTS[0], save(state, {"format": "pt"}), is_durable=True)
+    With a Hugging Face tokeniser its files too: open_clip reads that of a folder from the folder
+    alone, whatever the configuration names.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    path, config = folder / WEIGHTS[0], _config(trainee, is_two)
+    with whole_file(path, is_durable=True) as file:
+        try:
+            save_file(state, file.name, {"format": "pt"})  # `save` would copy them in memory
+            # It puts another file there, which only this user may read.
+            Path(file.name).chmod(os.fstat(file.fileno()).st_mode & 0o777)
+            with Path(file.name).open("rb") as written:
+                os.fsync(written.fileno())
+        except SafetensorError as error:
+            raise DataError(f"{path}  cannot be written: {first_line(error)}.") from error
+    if config["model_cfg"]["text_cfg"].get("hf_tokenizer_name"):
+        trainee.tokenise.save(folder)
     write_file(folder / CONFIG, json.dumps(config, indent=2).encode(), is_durable=True)
 
 

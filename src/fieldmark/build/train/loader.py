@@ -19,7 +19,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -47,8 +47,8 @@ from fieldmark.embed.gpu.reader_process import aligned
 from fieldmark.embed.gpu.readers import AHEAD, ReaderPool, ReaderProcess, Slab
 
 CHUNK, CARD_CHUNK = 32, 256
-"""samples that a reader gets at a time: small parts are sooner whole batches, cards like large
-ones"""
+"""samples that a reader gets at a time: small parts are sooner whole batches, nvJPEG is faster with
+large ones"""
 CARD_READERS = 8
 N_SLABS, CARD_SLAB_BYTES = 3, 32 << 20
 N_WRITERS = 3
@@ -107,8 +107,8 @@ def open_loader(
 ) -> Iterator[Iterator[TrainBatch]]:
     """Batches of the steps from `first_step` up to, without it, `last_step`.
 
-    Rows of `tokenise` are cut to the longest text of a batch where it has a true `can_trim`.
-    Raises one line when a reader has ended, or when more than 1 % of an epoch cannot be decoded.
+    Rows of `tokenise` are cut to the longest text of a batch where it has a true `can_trim`; texts
+    end at its token `end`. DataError when more than 1 % of an epoch cannot be decoded.
     """
     options = options or LoaderOptions()
     device = torch.device(device)
@@ -117,7 +117,7 @@ def open_loader(
     n = len(order.rank_batch(first_step, rank, n_ranks))
     job = SampleJob(
         data,
-        data.order(recipe),
+        data.order(recipe),  # not `order`, which changes while other threads copy this one
         text_plan(recipe),
         seed=recipe.train.seed,
         scale=recipe.data.scale,
@@ -134,7 +134,8 @@ def open_loader(
     n_readers = options.n_readers
     if n_readers is None:
         n_readers = recipe.data.readers or _fitting_readers(decode)
-    tokens = TextTokens(CachedRows(tokenise), trims=bool(getattr(tokenise, "can_trim", False)))
+    can_trim = bool(getattr(tokenise, "can_trim", False))
+    tokens = TextTokens(CachedRows(tokenise), can_trim, getattr(tokenise, "end", None))
     loader = _BatchLoader(job, tokens, device, n)
     try:
         loader.start(places, range(first_step, last_step), n_readers, options.new_decoder)
@@ -274,18 +275,17 @@ class _BatchLoader:
 
     def _write(self, new_writer: Callable[[], SlabWriter]) -> None:
         assert self._pool is not None
-        writer = new_writer()
-        while (slab := self._pool.get()) is not None:
-            if self.crew.stop.is_set():
-                raise PipelineStopped
-            samples = writer.write(slab, self._slot)
-            slab.give_back()
-            with self._grown:
-                for sample in samples:
-                    batch = self._open.setdefault(sample.place.step, _OpenBatch(self.n))
-                    batch.samples[sample.place.place] = sample
-                self._grown.notify_all()
-        writer.close()
+        with closing(new_writer()) as writer:
+            while (slab := self._pool.get()) is not None:
+                if self.crew.stop.is_set():
+                    raise PipelineStopped
+                samples = writer.write(slab, self._slot)
+                slab.give_back()
+                with self._grown:
+                    for sample in samples:
+                        batch = self._open.setdefault(sample.place.step, _OpenBatch(self.n))
+                        batch.samples[sample.place.place] = sample
+                    self._grown.notify_all()
 
     # --- whole batches: in a thread of its own
 
@@ -321,8 +321,9 @@ class _BatchLoader:
         """A copy: the slot is used again."""
         if self.is_on_card:
             return slot.clone()
-        there = slot.to(self.device, non_blocking=True)
-        return there.permute(0, 3, 1, 2).contiguous()
+        is_waited_for = self.device.type == "cuda"  # by the lane; other devices have none
+        images = slot.to(self.device, non_blocking=is_waited_for)
+        return images.permute(0, 3, 1, 2).contiguous()
 
     def _batch(self, step: int, images: Any, samples: Sequence[ReadSample]) -> TrainBatch:
         texts = [sample.text.text for sample in samples]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,18 +21,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from fieldmark.build.train.parallel import Ranks
+from fieldmark.build.train.recipe import LossRecipe
+from fieldmark.embed.gpu.lane import Lane
 
 CHUNK_BYTES = 2 << 30
 """largest matrix of float32 logits that is made at once"""
-
-
-class LossSettings(Protocol):
-    """`[loss]` of a recipe."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def multi_positive(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +36,6 @@ class LossParts:
     """with gradient; its average over processes is the mean over all rows of the batch"""
     rows: Tensor
     """(n,) of this process, without gradient: their mean over all processes is the loss"""
-    sums: Tensor
-    """(projectors,) of the rows of this process"""
-    counts: Tensor
-    """(projectors,) rows of this process"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +59,25 @@ def contrastive_loss(
     text_ids: Tensor,
     scales: Tensor,
     biases: Tensor | None,
-    settings: LossSettings,
+    settings: LossRecipe,
     ranks: Ranks,
 ) -> LossParts:
     """`images`, `texts`: n × dim, of length 1; `scales`: logarithms, one per projector.
 
-    Every process calls it with as many rows as the others.
+    Every process calls it with as many rows as the others. `projectors` must be there, not only
+    asked of the device: they are counted beside what it is busy with (`_members`).
     """
     with torch.autocast(images.device.type, enabled=False):
         pair = (images.float(), texts.float())
         is_sigmoid = settings.kind == "siglip"
+        members = _members(projectors, len(scales), ranks)  # before what waits for the features
         all_texts = ranks.gather(pair[1])
         all_images = None if is_sigmoid else ranks.gather(pair[0])
-        everyones = ranks.gather_plain(projectors)
         ids = ranks.gather_plain(text_ids) if settings.multi_positive else None
         # Zero, but every scale and bias is in the graph of every process, whatever it has drawn.
         rows = pair[0].new_zeros(len(images)) + 0 * scales.sum()
         if biases is not None and biases.requires_grad:
             rows = rows + 0 * biases.sum()
-        members = _members(projectors, everyones, len(scales))
         for number, (mine, columns) in enumerate(members):
             places = torch.searchsorted(columns, mine + ranks.rank * len(images))
             groups = None if ids is None else _group_numbers(ids[columns])
@@ -103,21 +91,25 @@ def contrastive_loss(
                 values = _in_chunks(_softmax_rows, block, scale, scale)
                 values = (values + _in_chunks(_softmax_rows, back, scale, scale)) / 2
             rows = rows.index_add(0, mine, values)
-        kept = rows.detach()
-        sums = kept.new_zeros(len(scales)).index_add(0, projectors, kept)
-        counts = _counts(projectors, len(scales))
-        return LossParts(rows.mean(), kept, sums, counts)
+        return LossParts(rows.mean(), rows.detach())
 
 
-def _members(mine: Tensor, everyones: Tensor, n: int) -> list[tuple[Tensor, Tensor]]:
+def _members(mine: Tensor, n: int, ranks: Ranks) -> list[tuple[Tensor, Tensor]]:
     """For each of n projectors its rows among those of this process and of all, in order.
 
-    The device is waited for once, to learn how many these are; never where there is one projector.
+    How many these are has to be known here. They are counted on a stream of its own, so that only
+    the count is waited for, not the features. (With FSDP the gathering queues up behind that of
+    weights. Not measured on a GPU yet.) With one projector nothing is waited for.
     """
     if n == 1:
-        return [tuple(torch.arange(len(part), device=part.device) for part in (mine, everyones))]
-    sizes = torch.stack([_counts(mine, n), _counts(everyones, n)]).tolist()
-    orders = (part.argsort(stable=True) for part in (mine, everyones))
+        n_rows = (len(mine), len(mine) * ranks.n_ranks)
+        return [tuple(torch.arange(size, device=mine.device) for size in n_rows)]
+    with Lane(mine.device, is_urgent=True).use():
+        gathered = ranks.gather_plain(mine)
+        sizes = torch.stack([_counts(mine, n), _counts(gathered, n)]).tolist()
+    if mine.is_cuda:  # its memory belongs to the other stream
+        gathered.record_stream(torch.cuda.current_stream(mine.device))
+    orders = (part.argsort(stable=True) for part in (mine, gathered))
     pieces = (order.split(size) for order, size in zip(orders, sizes, strict=True))
     return list(zip(*pieces, strict=True))
 

@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fieldmark.build.train.attention import simplify_attention
 from fieldmark.build.train.recipe import ModelRecipe
-from fieldmark.errors import ModelError, first_line
+from fieldmark.errors import MissingExtra, ModelError, first_line
 from fieldmark.models._name import ModelRequest, need_package, parse_name
 from fieldmark.models._weights import INSTEAD
 from fieldmark.models.open_clip import PROJECTORS, read_network, read_tokeniser
@@ -35,12 +35,11 @@ LARGEST_SCALE = math.log(100)
 SIGLIP_START = (math.log(10), -10.0)
 """logit scale and bias of a sigmoid loss that starts without any: nearly all pairs are negatives,
 and with this bias the loss starts there (SigLIP, section 3.2, https://arxiv.org/abs/2303.15343)"""
-STEP = 8
-"""lengths of trimmed texts are multiples of this: few shapes for a compiler, whole tensor cores"""
 
 
-def network_request(model: ModelRecipe) -> ModelRequest:
-    """The same network as a model name that the rest of the house reads.
+def network_request(model: ModelRecipe, is_loaded: bool = False) -> ModelRequest:
+    """The network by a model name as `fieldmark run --model` takes it. `is_loaded`: without its
+    weights, but with the activation and the colours that belong to them.
 
     >>> network_request(ModelRecipe(architecture="ViT-B-16", init="openai")).name.text
     'open-clip/ViT-B-16/openai'
@@ -48,14 +47,22 @@ def network_request(model: ModelRecipe) -> ModelRequest:
     architecture = model.architecture
     if architecture.endswith(".json"):
         architecture = Path(architecture).stem
-    options = ["pretrained=false"] if model.init == RANDOM else []
+    options = ["pretrained=false"] if is_loaded or model.init == RANDOM else []
     options += [f"size={model.image_size}"] if model.image_size else []
     if model.init.startswith(("local-dir:", "hf-hub:")):
         checkpoint_name = model.init
+    elif model.init == RANDOM or (is_loaded and not _is_tag(architecture, model.init)):
+        checkpoint_name = architecture
     else:
-        checkpoint_name = architecture if model.init == RANDOM else f"{architecture}/{model.init}"
+        checkpoint_name = f"{architecture}/{model.init}"
     text = f"open-clip/{checkpoint_name}" + ("?" + "&".join(options) if options else "")
     return ModelRequest(parse_name(text), device="cpu", precision="float32")
+
+
+def _is_tag(architecture: str, init: str) -> bool:
+    """Weights that open_clip knows by this name; otherwise it is a file, which may be gone."""
+    library = need_package(ModelRequest(parse_name("open-clip/any")), "open_clip")
+    return bool(library.get_pretrained_cfg(architecture, init))
 
 
 def add_architectures(architecture: str = "") -> None:
@@ -83,36 +90,30 @@ def _checked(path: Path) -> Path:
 
 @dataclass
 class TextTokeniser:
-    """Texts → token numbers. Goes to other processes by its name: built there at the first call."""
+    """Texts → token numbers. Its files are read at the first call."""
 
     model: ModelRecipe
     can_trim: bool
-    """shorter rows give the same features: see `trim`"""
+    """rows that are cut behind their end give the same features"""
     end: int | None = None
     """token at which the text tower pools; None: the one with the highest number"""
     _built: Any = field(default=None, repr=False, compare=False)
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """n texts → int64 (n, context); cut where too long."""
-        if self._built is None:
-            add_architectures(self.model.architecture)
-            self._built = read_tokeniser(network_request(self.model))
-        (tokens,) = self._built.encode(list(texts)).values()
+        (tokens,) = self._tokeniser().encode(list(texts)).values()
         return torch.as_tensor(tokens, dtype=torch.int64)
 
-    def trim(self, tokens: Tensor) -> Tensor:
-        """Without the columns that no text of the batch reaches, rounded up to a multiple of 8.
+    def save(self, folder: Path) -> None:
+        """Writes its files where it has any: those of the Hugging Face hub, unlike CLIP's own."""
+        if (write := self._tokeniser().save) is not None:
+            write(folder)
 
-        Not by the padding's number: 0 is also the exclamation mark of CLIP's vocabulary.
-        """
-        if not self.can_trim or not len(tokens):
-            return tokens
-        marks = tokens if self.end is None else (tokens == self.end).int()
-        longest = int(marks.argmax(dim=1).max()) + 1
-        return tokens[:, : min(tokens.shape[1], -(-longest // STEP) * STEP)]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_built": None}
+    def _tokeniser(self) -> Any:
+        if self._built is None:
+            add_architectures(self.model.architecture)
+            self._built = read_tokeniser(network_request(self.model, is_loaded=True))
+        return self._built
 
 
 class Trainee(nn.Module):  # type: ignore[misc]
@@ -143,7 +144,8 @@ class Trainee(nn.Module):  # type: ignore[misc]
         mean, std = (torch.tensor(config["preprocess_cfg"][key]) for key in ("mean", "std"))
         self.register_buffer("pixel_gain", (1 / (255 * std)).view(3, 1, 1), persistent=False)
         self.register_buffer("pixel_shift", (-mean / std).view(3, 1, 1), persistent=False)
-        self.largest_scale = LARGEST_SCALE
+        self.largest_scale: Tensor
+        self.register_buffer("largest_scale", torch.tensor(LARGEST_SCALE))
 
     @property
     def image_size(self) -> int:
@@ -184,21 +186,32 @@ class Trainee(nn.Module):  # type: ignore[misc]
 
     def clamp_scales(self) -> None:
         """After every update: a scale stays between 1 and 100, or what it started from."""
+        scales: Any = self.scales
         with torch.no_grad():
-            self.scales.clamp_(0, self.largest_scale)
+            own = scales.to_local() if hasattr(scales, "to_local") else scales  # FSDP: its shard
+            own.clamp_(torch.zeros_like(self.largest_scale), self.largest_scale)
 
 
-def make_trainee(model: ModelRecipe, loss_kind: str, seed: int) -> Trainee:
-    """The network of a recipe with its first weights, on the CPU."""
+def make_trainee(model: ModelRecipe, loss_kind: str, seed: int, is_loaded: bool = False) -> Trainee:
+    """The network of a recipe with its first weights, on the CPU.
+
+    `is_loaded`: a checkpoint follows, so `model.init` is not read: its file may be gone, the hub
+    out of reach.
+    """
     add_architectures(model.architecture)
-    request = network_request(model)
+    request = network_request(model, is_loaded)
     try:
         network, second, config = read_network(request, str(seed))
+    except MissingExtra:
+        raise
     except ModelError as error:
         instead = 'give a file or "local-dir:FOLDER" in model.init, or "random"'
-        raise type(error)(str(error).replace(INSTEAD, instead)) from error
+        raise ModelError(str(error).replace(INSTEAD, instead)) from error
     if hasattr(network, "text_decoder"):
-        raise ModelError(f"model {request.name.text!r}: CoCa writes texts and is not trained here.")
+        raise ModelError(
+            f"model {request.name.text!r}: CoCa also writes texts, expected a network that only "
+            "compares them with images, such as ViT-L-14: change model.architecture."
+        )
     tokenise = TextTokeniser(model, *_pooling(network))
     has_scales = model.init != RANDOM and (network.logit_bias is not None or loss_kind != "siglip")
     trainee = Trainee(network, model.projectors, config, tokenise)
@@ -248,13 +261,19 @@ def _start_scales(trainee: Trainee, loss_kind: str, is_kept: bool) -> None:
         trainee.biases = nn.Parameter(torch.full_like(trainee.scales, bias))
     elif loss_kind != "siglip" and trainee.biases is not None:
         trainee.biases.requires_grad_(False)  # a softmax is blind to it
-    trainee.largest_scale = max(LARGEST_SCALE, float(trainee.scales.detach().max()))
+    trainee.largest_scale.clamp_(min=float(trainee.scales.detach().max()))
 
 
 def _lock(trainee: Trainee, model: ModelRecipe) -> None:
     """Locked-image (or locked-text) tuning: https://arxiv.org/abs/2111.07991. Image projectors
-    learn on: without them there would be nothing of its own in a kind of text.
+    learn on, where they are parts of their own: without them there would be nothing of its own in a
+    kind of text.
     """
+    if model.lock_image and model.lock_text and trainee.projections is None:
+        raise ModelError(
+            "model.lock_image and model.lock_text are both true, but this image tower has no "
+            "projector of its own, so that nothing would learn: lock one of them."
+        )
     network = trainee.network
     if model.lock_image:
         network.lock_image_tower(freeze_bn_stats=True)
@@ -282,19 +301,31 @@ def _resblocks(tower: Any) -> Any:
     return getattr(getattr(tower, "transformer", None), "resblocks", None)
 
 
-def recompute_blocks(trainee: Trainee, share: float) -> int:
+def random_modules(trainee: Trainee) -> list[str]:
+    """Names of modules that give something else when the same rows are computed again, or in other
+    batches: dropout of any kind and batch normalisation. A gradient cache is wrong with them.
+    """
+    return [name for name, module in trainee.named_modules() if _is_random(module)]
+
+
+def _is_random(module: Any) -> bool:
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return True
+    # torch's dropout and attention; DropPath of timm; PatchDropout of open_clip and timm
+    keys = ["p"] if isinstance(module, nn.modules.dropout._DropoutNd) else []
+    shares = (getattr(module, key, 0) for key in [*keys, "dropout", "drop_prob", "prob"])
+    return any(isinstance(share, int | float) and share > 0 for share in shares)
+
+
+def recompute_blocks(trainee: Trainee, share: float) -> None:
     """Activation checkpointing: a share of the blocks of each tower, the first ones, keeps no
-    activations and computes them again for the gradient. Returns how many blocks.
+    activations and computes them again for the gradient.
 
     The names of weights stay as they are. Before compilation and before the blocks are sharded.
     """
-    n_all = 0
     for blocks in towers(trainee):
-        n = math.ceil(share * len(blocks))
-        for block in blocks[:n]:
+        for block in blocks[: math.ceil(share * len(blocks))]:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
-        n_all += n
-    return n_all
 
 
 class WeightAverage:
@@ -310,7 +341,12 @@ class WeightAverage:
     def _learning(self) -> Iterator[tuple[str, Tensor]]:
         return ((n, w) for n, w in self._trainee.named_parameters() if w.requires_grad)
 
-    def update(self) -> None:
-        """Once per step, after the update and the clamping."""
+    def update(self, step: int | None = None) -> None:
+        """Once per step (from 0), after the update and the clamping.
+
+        Early steps decay faster, so that the first weights are forgotten soon: as TensorFlow's
+        ExponentialMovingAverage with num_updates. None: no such warm-up.
+        """
+        decay = self.decay if step is None else min(self.decay, (1 + step) / (10 + step))
         now = [weight.detach().float() for _, weight in self._learning()]
-        torch._foreach_lerp_(list(self.weights.values()), now, 1 - self.decay)
+        torch._foreach_lerp_(list(self.weights.values()), now, 1 - decay)

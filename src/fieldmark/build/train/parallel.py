@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,8 +34,6 @@ class Ranks:
 
     rank: int = 0
     n_ranks: int = 1
-    local_rank: int = 0
-    """on this machine"""
     device: Any = "cpu"
     """torch.device"""
 
@@ -53,9 +52,9 @@ class Ranks:
         """Without gradient."""
         if self.n_ranks == 1:
             return rows
-        everyones = rows.new_empty((self.n_ranks * len(rows), *rows.shape[1:]))
-        distributed.all_gather_into_tensor(everyones, rows.detach().contiguous())
-        return everyones
+        gathered = rows.new_empty((self.n_ranks * len(rows), *rows.shape[1:]))
+        distributed.all_gather_into_tensor(gathered, rows.detach().contiguous())
+        return gathered
 
     def sum(self, values: Tensor) -> Tensor:
         """Over processes, without gradient; the tensor that was given stays as it is."""
@@ -127,7 +126,7 @@ def open_ranks(device: str = "auto") -> Iterator[Ranks]:
         backend, rank=rank, world_size=n_ranks, timeout=PATIENCE, **bound
     )
     try:
-        yield Ranks(rank, n_ranks, local, place)
+        yield Ranks(rank, n_ranks, place)
     finally:
         distributed.destroy_process_group()
 
@@ -145,14 +144,14 @@ def spread(trainee: Trainee, ranks: Ranks, parallel: str, dtype: torch.dtype | N
     """Puts the network on the device and makes it one with those of the other processes. Returns
     what is to be called in place of `trainee`, whose attributes stay in use.
 
-    `dtype`: FSDP gathers and computes the blocks of both towers in it; everything else, and the
-    sum of gradients, stays in float32.
+    `dtype`: that of autocast. FSDP gathers the blocks of both towers in it on a GPU; what flows
+    between layers, everything else and the sum of gradients stay in float32, as with DDP.
     """
     trainee.to(ranks.device)
     if ranks.n_ranks == 1:
         return trainee
     if parallel == "fsdp":
-        return _shard(trainee, dtype)
+        return _shard(trainee, dtype if ranks.device.type == "cuda" else None)
     ids = [ranks.device.index] if ranks.device.type == "cuda" else None
     return nn.parallel.DistributedDataParallel(
         trainee, device_ids=ids, gradient_as_bucket_view=True
@@ -166,7 +165,12 @@ def _shard(trainee: Trainee, dtype: torch.dtype | None) -> Any:
         raise ModelError('train.parallel = "fsdp" needs torch 2.6 or newer.') from error
     for value in (*trainee.parameters(), *trainee.buffers()):
         distributed.broadcast(value.data, src=0)  # as DDP does
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    # The input of a block stays as it is: autocast casts it where a product wants it, so that the
+    # residual stream is not rounded in every block. On a CPU autocast does not cast what a layer
+    # norm takes, so there weights stay in float32. (The way of a GPU is not measured yet.)
+    policy = MixedPrecisionPolicy(
+        param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False
+    )
     for block in (block for blocks in towers(trainee) for block in blocks):
         fully_shard(block, mp_policy=policy)
     # Not resharded after the forward pass: the loss reads the scales, which the root holds.
@@ -195,7 +199,11 @@ def unsynced(module: Any, is_unsynced: bool = True) -> Iterator[None]:
 
 def clip_gradients(module: nn.Module, largest: float) -> Tensor:
     """The norm of all gradients, before they are scaled down to `largest` (0: never)."""
-    norm = nn.utils.clip_grad_norm_(module.parameters(), largest or float("inf"))
+    if largest:
+        norm = nn.utils.clip_grad_norm_(module.parameters(), largest)
+    else:
+        gradients = [weight.grad for weight in module.parameters() if weight.grad is not None]
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
@@ -233,9 +241,12 @@ def set_full_state(
     """
     network, moments = states
     own = trainee.state_dict()
-    if differing := own.keys() ^ network.keys():
+    sizes, saved = _sizes(own), _sizes(network)
+    if differing := [name for name in sorted({**own, **network}) if sizes[name] != saved[name]]:
         raise ModelError(
-            f"the checkpoint is of another network: {min(differing)} is in only one of them."
+            f"the checkpoint is of another network: {differing[0]} has {saved[differing[0]]}, "
+            f"expected {sizes[differing[0]]} ({len(differing):,} differ in all): give the recipe "
+            "that it was trained with, recipe.toml beside it, or another --out."
         )
     set_full_tensors(own, network)
     places = {name: place for place, name in enumerate(_names(trainee, optimiser))}
@@ -249,6 +260,11 @@ def set_full_state(
         for group in moments["param_groups"]
     ]
     optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _sizes(tensors: Mapping[str, Tensor]) -> defaultdict[str, str]:
+    sizes = {name: f"the shape {tuple(value.shape)}" for name, value in tensors.items()}
+    return defaultdict(lambda: "no such weight", sizes)
 
 
 def _names(trainee: Trainee, optimiser: Any) -> list[str]:

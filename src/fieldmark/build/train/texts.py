@@ -26,7 +26,7 @@ from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.errors import DataError
 
 _STEPS_OF_WIDTH = 8
-"""tokens are cut to a multiple of this: tensor cores like it, and compiled code has few widths"""
+"""tokens are cut to a multiple of this: whole tensor-core tiles, and few widths to compile for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,19 @@ class TextTokens:
     """Texts → token numbers; counts the texts that fill all that the network reads."""
 
     def __init__(
-        self, tokenise: Callable[[Sequence[str]], Any], trims: bool = True, n_counted: int = 10_000
+        self,
+        tokenise: Callable[[Sequence[str]], Any],
+        can_trim: bool = False,
+        end: int | None = None,
+        n_counted: int = 10_000,
     ) -> None:
         """`tokenise` gives a row of the whole context for each text, as open_clip's tokenisers do.
 
-        `trims`: the columns that no text of a batch reaches may be left out, as networks with a
-        causal mask allow. `n_counted`: texts that are looked at for `n_full`, the first ones.
+        `can_trim`: the network pools at the token `end` (None: the one with the highest number) and
+        never looks at what follows. `n_counted`: texts that are looked at for `n_full`, the first.
         """
-        self._tokenise, self._trims, self._n_counted = tokenise, trims, n_counted
+        self._tokenise, self._can_trim, self._end = tokenise, can_trim, end
+        self._n_counted = n_counted
         empty = self._rows([""])
         self.context = empty.shape[1]
         self._padding = int(empty[0, -1])
@@ -136,14 +141,23 @@ class TextTokens:
         """n × length; every distinct text is tokenised once."""
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         rows = self._rows(list(numbers))
-        is_used = rows != self._padding
         if self.n_seen < self._n_counted:
             self.n_seen += len(rows)
-            self.n_full += int(is_used[:, -1].sum())
-        if self._trims:
-            longest = int(is_used.any(axis=0).nonzero()[0].max(initial=0)) + 1
-            rows = rows[:, : min(-(-longest // _STEPS_OF_WIDTH) * _STEPS_OF_WIDTH, self.context)]
+            self.n_full += int((rows[:, -1] != self._padding).sum())
+        rows = self._trimmed(rows)
         return np.ascontiguousarray(rows[[numbers[text] for text in texts]])
+
+    def _trimmed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Without the columns behind the last end of a text.
+
+        Not by the number that pads: 0 is also the exclamation mark of CLIP's vocabulary, and some
+        tokenisers pad with the end.
+        """
+        if not self._can_trim or not len(rows):
+            return rows
+        marks = rows if self._end is None else rows == self._end
+        longest = int(marks.argmax(axis=1).max()) + 1
+        return rows[:, : -(-longest // _STEPS_OF_WIDTH) * _STEPS_OF_WIDTH]
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
         return np.asarray(self._tokenise(texts), dtype=np.int64)

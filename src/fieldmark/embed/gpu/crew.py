@@ -1,4 +1,6 @@
-"""Worker threads of a pipeline: bounded queues between them, and an end for all when one fails."""
+"""Thread pool with error propagation, for the parts of a pipeline: bounded queues between them, and
+an end for all when one fails.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,29 @@ class PipelineStopped(Exception):
     """Another part of the pipeline has ended; nothing is wrong here."""
 
 
+class _SwitchInterval:
+    """The interpreter's, of which there is one: short as long as any crew works."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_users, self._usual_s = threading.Lock(), 0, 0.0
+
+    def shorten(self) -> None:
+        with self._lock:
+            if not self._n_users:
+                self._usual_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(SWITCH_S, self._usual_s))
+            self._n_users += 1
+
+    def restore(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if not self._n_users:
+                sys.setswitchinterval(self._usual_s)
+
+
+_SWITCH = _SwitchInterval()
+
+
 class Crew:
     """Threads that wait for each other only as long as all are well."""
 
@@ -26,10 +51,10 @@ class Crew:
         self.stop = threading.Event()
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
-        self._usual_switch_s = sys.getswitchinterval()
 
     def start(self, work: Callable[[], None]) -> threading.Thread:
-        sys.setswitchinterval(min(SWITCH_S, self._usual_switch_s))
+        if not self._threads:
+            _SWITCH.shorten()
         thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -38,7 +63,9 @@ class Crew:
     def join(self) -> None:
         for thread in self._threads:
             thread.join()
-        sys.setswitchinterval(self._usual_switch_s)
+        if self._threads:
+            self._threads.clear()
+            _SWITCH.restore()
 
     def raise_error(self) -> None:
         """The first thing that went wrong in any thread."""

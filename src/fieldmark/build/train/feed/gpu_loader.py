@@ -1,4 +1,4 @@
-"""Decoding on the card for training: JPEGs of a slab become their places in a batch.
+"""GPU JPEG decoding for training: JPEGs of a slab become their places in a batch.
 
 The decoder of the embedding engine (nvJPEG, then the resampling kernel) does it: a random resized
 crop is, in its words, a part of a file. What the card refuses Pillow decodes; what Pillow refuses
@@ -83,7 +83,7 @@ class CardWriter:
     def _put(self, slot: Callable[[int], Any], samples: Sequence[ReadSample], images: Any) -> None:
         steps = {sample.place.step for sample in samples}
         for step in steps:  # nearly always one
-            own = [number for number, one in enumerate(samples) if one.place.step == step]
+            own = [number for number, sample in enumerate(samples) if sample.place.step == step]
             places = torch.tensor([[samples[number].place.place for number in own], own])
             where, which = places.to(self._device)
             chosen = images if len(steps) == 1 else images[which]

@@ -100,7 +100,8 @@ class SampleReader:
             name = raw.key
             return data, ReadSample(place, text, name, crop, facts, len(data), tuple(replaced))
         raise DataError(
-            f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}."
+            f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}. "
+            "Check the shards with `fieldmark shards check SHARDS --images`."
         )
 
     def _another(self, place: BatchPlace, turn: int) -> int:

@@ -1,5 +1,6 @@
-"""Parts of the loader that know neither images nor devices: which samples are read next, tokens
-that are kept, a reader without a process, and when bad images are too many.
+"""Bounded prefetch (backpressure) and other parts of the loader that know neither images nor
+devices: which samples are read next, tokens that are kept, a reader without a process, and when bad
+images are too many.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class BadImages:
         if self._n_bad[epoch] > MOST_BAD_SHARE * self._n_images:
             raise DataError(
                 f"{self._n_bad[epoch]:,} of the {self._n_images:,} images of an epoch cannot be "
-                f"decoded, more than {MOST_BAD_SHARE:.0%}: the first is {self._first}. Check the "
-                "shards, and make those anew that are damaged."
+                f"decoded, more than {MOST_BAD_SHARE:.0%}: the first is {self._first}. Find "
+                "damaged shards with `fieldmark shards check SHARDS --images` and replace them."
             )
         return replaced
