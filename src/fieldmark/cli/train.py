@@ -193,7 +193,7 @@ def _export(args: TrainArgs, folder: Path) -> int:
     _need_torch()
     from fieldmark.build.train.record.scores import export_run
 
-    export_run(Path(args.recipe), folder, args.projector)
+    step = export_run(Path(args.recipe), folder, args.projector, talk)
     if not args.common.quiet:
-        talk(f"model: {folder}")
+        talk(f"model: {folder} (step {step:,})")
     return 0

@@ -19,7 +19,7 @@ from fieldmark.build.train.record.checkpoint import (  # noqa: E402
     restore_state,
     training_state,
 )
-from fieldmark.errors import Diverged, UsageError  # noqa: E402
+from fieldmark.errors import DataError, Diverged, UsageError  # noqa: E402
 
 ALONE = Ranks(device=torch.device("cpu"))
 
@@ -70,6 +70,23 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before(damage: str, tmp_path:
         else "is damaged: its bytes are not those that were written"
     )
     assert lines == [f"{path}  {problem}. The checkpoint before it is taken."]
+    assert not folder.has(20)  # so its step is saved anew
+    folder.save(20, 0, {"model": {"w": torch.full((500,), 21.0)}})
+    assert steps_of(folder) == [20, 10] and float(folder.read(20)["model"]["w"][0]) == 21
+
+
+def test_damaged_weights_are_never_read(tmp_path: Path) -> None:
+    folder, lines = open_folder(tmp_path), list[str]()
+    for step in (10, 20):
+        folder.save(step, 0, {"model": {"w": torch.full((500,), float(step))}})
+    content = bytearray(folder.path(20).read_bytes())
+    content[len(content) // 2] ^= 1
+    folder.path(20).write_bytes(content)
+    with pytest.raises(DataError, match="is damaged"):
+        folder.read(20)
+    note = folder.newest_whole(lines.append)
+    assert note is not None and note.step == 10 and len(lines) == 1
+    assert steps_of(folder) == [20, 10]  # an export changes nothing in a run
 
 
 def test_what_was_not_finished_is_no_checkpoint(tmp_path: Path) -> None:

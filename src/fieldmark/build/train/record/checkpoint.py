@@ -2,8 +2,8 @@
 
 `step-00001000.pt` holds all that the next step depends on; `step-00001000.json` is written after
 it, with its checksum and what the run was made from. A checkpoint without both, or whose bytes
-changed, is not one: the one before it is taken, and that is said. No number that is not finite is
-ever written.
+changed, is not one: the one before it is taken, that is said, and its step is saved anew when the
+run comes there. No number that is not finite is ever written.
 """
 
 from __future__ import annotations
@@ -94,10 +94,21 @@ class CheckpointFolder:
     def newest(self, say: Callable[[str], None]) -> CheckpointNote | None:
         """The newest whole checkpoint; None where there is none yet.
 
-        UsageError where the run was made from another recipe or other data.
+        UsageError where the run was made from another recipe or other data. The notes of those that
+        were passed over go: they are no checkpoints any more.
         """
-        for note in self.notes():
+        notes = self.notes()
+        for note in notes:
             self._check_same(note)
+        newest = self.newest_whole(say)
+        for note in notes:
+            if newest is None or note.step > newest.step:
+                self.path(note.step).with_suffix(".json").unlink(missing_ok=True)
+        return newest
+
+    def newest_whole(self, say: Callable[[str], None]) -> CheckpointNote | None:
+        """The same for whoever only reads: any recipe and data, and nothing is changed."""
+        for note in self.notes():
             try:
                 self._check_whole(note)
             except DataError as error:
@@ -155,8 +166,11 @@ class CheckpointFolder:
             raise DataError(f"{path}  is damaged: its bytes are not those that were written.")
 
     def read(self, step: int) -> dict[str, Any]:
-        """All that was saved, on the CPU."""
+        """All that was saved, on the CPU. DataError where its bytes have changed since."""
         path = self.path(step)
+        for note in self.notes():
+            if note.step == step:
+                self._check_whole(note)
         try:
             state: dict[str, Any] = torch.load(path, "cpu", weights_only=True, mmap=True)
         except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:

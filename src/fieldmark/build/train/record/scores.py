@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,19 +188,26 @@ def write_data_facts(run: Path, data: TrainData) -> None:
     write_file(run / DATA, _json(facts))
 
 
-def export_run(run: Path, folder: Path, projector: str = "") -> None:
-    """The model of a run's newest checkpoint, with one projector in the place of the network's."""
+def export_run(
+    run: Path, folder: Path, projector: str = "", say: Callable[[str], None] = lambda _: None
+) -> int:
+    """The model of a run's newest whole checkpoint, with one projector in the place of the
+    network's; returns its step.
+    """
     if not (run / "recipe.toml").is_file():
         raise UsageError(f"{run}  is no folder of a training run: expected recipe.toml in it.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
     checkpoints = CheckpointFolder(run / "checkpoints", recipe, "")
-    notes = checkpoints.notes()
-    if not notes:
-        raise DataError(f"{run}  holds no checkpoint yet.")
+    note = checkpoints.newest_whole(say)
+    if note is None:
+        raise DataError(
+            f"{run}  holds no whole checkpoint: train it first (`fieldmark train RECIPE --out {run}`)."
+        )
     trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
-    RunExport(run, checkpoints, trainee).write(notes[0].step, folder, projector)
+    RunExport(run, checkpoints, trainee).write(note.step, folder, projector)
+    return note.step
 
 
 def _json(values: object) -> bytes:
