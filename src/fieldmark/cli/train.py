@@ -87,6 +87,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
     from fieldmark.build.train.recipe import load_recipe
 
     recipe = _with_flags(load_recipe(args.recipe, args.set), args)
+    recipe.evaluate.check_best()
     if args.out is None:
         raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
     if not recipe.data.shards:

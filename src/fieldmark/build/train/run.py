@@ -28,6 +28,7 @@ from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
     checkpoint_name,
+    machine_facts,
     restore_state,
     training_state,
 )
@@ -119,7 +120,10 @@ class TrainRun:
         data = self._open_data()
         n_steps = self.totals.n_steps = count_steps(self.recipe, data)
         self._make_network(n_steps)
-        self.checkpoints = CheckpointFolder(self.plan.out / "checkpoints", self.recipe, data.digest)
+        facts = machine_facts(self.recipe, self.trainee, self.ranks.device)
+        self.checkpoints = CheckpointFolder(
+            self.plan.out / "checkpoints", self.recipe, data.digest, facts
+        )
         first = self.totals.first_step = self.totals.step = self._resume()
         self._open_log(first, data)
         try:
@@ -326,7 +330,7 @@ class TrainRun:
         if self.ranks.is_first and not self.checkpoints.has(step):
             self.log.sync()
             try:
-                self.checkpoints.save(step, step * self.recipe.train.batch, state)
+                self.checkpoints.save(step, state)
             except Diverged as error:
                 problem = str(error).rstrip(".")
         self._stop_if_bad(problem)

@@ -26,10 +26,14 @@ from fieldmark.build.train.parallel import (
     set_full_tensors,
 )
 from fieldmark.build.train.recipe import TrainRecipe
+from fieldmark.build.train.updates import autocast_type
+from fieldmark.devices import choose_decode
+from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 
 FORMAT = 1
+DECODE = "data.decode"
 _PARTS = 1 << 22
 
 
@@ -38,13 +42,11 @@ class CheckpointNote:
     """What stands beside a checkpoint."""
 
     step: int
-    samples: int
-    """pairs seen so far"""
     recipe: Mapping[str, Any]
+    """its facts, and those of the machine: precision, decoder, digest of the network"""
     data: str
     """digest of the shards and captions"""
     checksum: str
-    n_bytes: int
 
     @property
     def name(self) -> str:
@@ -58,8 +60,12 @@ def checkpoint_name(step: int) -> str:
 class CheckpointFolder:
     """The checkpoints of a run."""
 
-    def __init__(self, folder: Path, recipe: TrainRecipe, data: str) -> None:
+    def __init__(
+        self, folder: Path, recipe: TrainRecipe, data: str, machine: Mapping[str, str] | None = None
+    ) -> None:
+        """`machine`: what "auto" and files have come to here, see `machine_facts`."""
         self.folder, self.recipe, self.data = folder, recipe, data
+        self.facts = recipe.facts() | dict(machine or {})
         self.kept: set[int] = set()
         """steps whose checkpoints stay, beside the newest: the best one, and those in evaluation"""
 
@@ -69,7 +75,7 @@ class CheckpointFolder:
     def has(self, step: int) -> bool:
         return any(note.step == step for note in self.notes())
 
-    def save(self, step: int, samples: int, state: Mapping[str, Any]) -> Path:
+    def save(self, step: int, state: Mapping[str, Any]) -> Path:
         """The file appears whole or not at all, and the oldest goes. Diverged: a NaN in it."""
         bad = next(not_finite(state), "")
         if bad:
@@ -81,11 +87,9 @@ class CheckpointFolder:
         note = {
             "format": FORMAT,
             "step": step,
-            "samples": samples,
-            "recipe": self.recipe.facts(),
+            "recipe": self.facts,
             "data": self.data,
             "checksum": writer.checksum,
-            "n_bytes": writer.n_bytes,
         }
         write_file(path.with_suffix(".json"), _json(note), is_durable=True)
         self._prune()
@@ -99,7 +103,7 @@ class CheckpointFolder:
         """
         notes = self.notes()
         for note in notes:
-            self._check_same(note)
+            self._check_same(note, say)
         newest = self.newest_whole(say)
         for note in notes:
             if newest is None or note.step > newest.step:
@@ -137,10 +141,12 @@ class CheckpointFolder:
             if path.stem not in kept:
                 path.unlink(missing_ok=True)
 
-    def _check_same(self, note: CheckpointNote) -> None:
-        run = self.folder.parent
-        now, then = self.recipe.facts(), note.recipe
+    def _check_same(self, note: CheckpointNote, say: Callable[[str], None]) -> None:
+        run, now, then = self.folder.parent, self.facts, note.recipe
         keys = [key for key in {**then, **now} if now.get(key) != then.get(key)]
+        if DECODE in keys:  # the same photos to a level or two of brightness
+            keys.remove(DECODE)
+            say(f"{note.name}: {DECODE} was {then.get(DECODE)} and is {now.get(DECODE)} here")
         if keys:
             shown = ", ".join(f"{key} was {_short(then.get(key))}" for key in keys[:3])
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
@@ -179,14 +185,13 @@ class CheckpointFolder:
 
 
 class _HashingWriter:
-    """Counts and hashes what is written through it."""
+    """Hashes what is written through it."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._hasher, self.n_bytes = file, hashlib.blake2b(digest_size=16), 0
+        self._file, self._hasher = file, hashlib.blake2b(digest_size=16)
 
     def write(self, data: Any) -> int:
         self._hasher.update(data)
-        self.n_bytes += len(data)
         return self._file.write(data)
 
     def flush(self) -> None:
@@ -209,11 +214,24 @@ def _short(value: object) -> str:
 # --- what the next step depends on ---
 
 
+def machine_facts(recipe: TrainRecipe, trainee: Any, device: Any) -> dict[str, str]:
+    """What decides the curve of the losses, besides the recipe and the data."""
+    network = json.dumps(trainee.config, sort_keys=True, default=str)
+    is_bf16 = autocast_type(recipe.train.precision, device) is not None
+    return {
+        "train.precision": "bf16" if is_bf16 else "float32",
+        DECODE: choose_decode(recipe.data.decode, device),
+        "network": digest(network).hex()[:16],
+    }
+
+
 def training_state(trainee: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
     """Weights, moments, random states, on the CPU. Every process calls it; the first gets all."""
-    weights, moments = full_state(trainee, optimiser)
+    weights, moments = full_state(trainee, optimiser, ranks.is_first)
     state = {"model": weights, "optimiser": moments, "random": _random_states(ranks)}
-    return state | ({"average": full_tensors(average.weights)} if average is not None else {})
+    if average is not None:
+        state["average"] = full_tensors(average.weights, ranks.is_first)
+    return state
 
 
 def restore_state(
@@ -225,7 +243,10 @@ def restore_state(
         set_full_tensors(average.weights, state["average"])
     for kind, states in state["random"].items():
         if ranks.rank < len(states):  # more processes than before: the new ones keep their own
-            (torch.set_rng_state if kind == "cpu" else torch.cuda.set_rng_state)(states[ranks.rank])
+            own = states[ranks.rank]
+            torch.set_rng_state(own) if kind == "cpu" else torch.cuda.set_rng_state(
+                own, ranks.device
+            )
 
 
 def _random_states(ranks: Ranks) -> dict[str, Any]:

@@ -203,7 +203,8 @@ def export_run(
     note = checkpoints.newest_whole(say)
     if note is None:
         raise DataError(
-            f"{run}  holds no whole checkpoint: train it first (`fieldmark train RECIPE --out {run}`)."
+            f"{run}  holds no whole checkpoint: train it first, with "
+            f"`fieldmark train RECIPE --out {run}`."
         )
     trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
     RunExport(run, checkpoints, trainee).write(note.step, folder, projector)
