@@ -110,13 +110,18 @@ class CheckpointFolder:
                 self.path(note.step).with_suffix(".json").unlink(missing_ok=True)
         return newest
 
-    def newest_whole(self, say: Callable[[str], None]) -> CheckpointNote | None:
-        """The same for whoever only reads: any recipe and data, and nothing is changed."""
-        for note in self.notes():
+    def newest_whole(
+        self, say: Callable[[str], None], preferred: int | None = None
+    ) -> CheckpointNote | None:
+        """The same for whoever only reads: any recipe and data, and nothing is changed.
+        `preferred`: a step that comes before all others.
+        """
+        for note in sorted(self.notes(), key=lambda note: note.step != preferred):
             try:
                 self._check_whole(note)
             except DataError as error:
-                say(f"{error} The checkpoint before it is taken.")
+                instead = "The newest" if note.step == preferred else "The checkpoint before it"
+                say(f"{error} {instead} is taken.")
                 continue
             return note
         return None
@@ -216,13 +221,17 @@ def _short(value: object) -> str:
 
 def machine_facts(recipe: TrainRecipe, trainee: Any, device: Any) -> dict[str, str]:
     """What decides the curve of the losses, besides the recipe and the data."""
-    network = json.dumps(trainee.config, sort_keys=True, default=str)
     is_bf16 = autocast_type(recipe.train.precision, device) is not None
     return {
         "train.precision": "bf16" if is_bf16 else "float32",
         DECODE: choose_decode(recipe.data.decode, device),
-        "network": digest(network).hex()[:16],
+        "network": network_digest(trainee),
     }
+
+
+def network_digest(trainee: Any) -> str:
+    """Of its configuration: a JSON file may change and keep its name."""
+    return digest(json.dumps(trainee.config, sort_keys=True, default=str)).hex()[:16]
 
 
 def training_state(trainee: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
