@@ -147,6 +147,12 @@ def test_the_best_is_chosen_by_a_task_that_is_evaluated() -> None:
     )
 
 
+def test_a_guard_that_is_off_can_be_written(tmp_path: Path) -> None:
+    recipe = load_recipe("tiny", ["guard.spike=inf"])
+    (tmp_path / "off.toml").write_text(recipe_toml(recipe))
+    assert load_recipe(tmp_path / "off.toml") == recipe
+
+
 def test_the_order_of_the_text_types_is_part_of_the_digest() -> None:
     """It decides which text a drawn number stands for."""
     one = ["model.projectors=['taxonomic']", "texts.types={taxon=1, sci=1}"]

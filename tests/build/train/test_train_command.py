@@ -299,6 +299,12 @@ def test_check_says_what_there_is_to_do(
     assert (facts["samples"], facts["steps"], facts["pairs"]) == (40, N_STEPS, 160)
     assert facts["coverage"] == {"taxon": 40, "sci": 40, "caption": 40}
     assert not (tmp_path / "run" / "checkpoints").exists()
+    more = ("--check", "--set", "optimiser.warmup_steps=90")
+    assert main(words(inputs, tmp_path / "run", *more)) == 0
+    assert "optimiser.warmup_steps is 90 of 20 steps" in capsys.readouterr().err
+    wrong = ("train.batch=8", "train.accumulate=3")
+    assert main(words(inputs, tmp_path / "run", "--check", "--set", *wrong)) == 2
+    assert main(words(inputs, tmp_path / "run", "--check", "--evaluate", "world-unsen")) == 2
 
 
 @pytest.mark.parametrize(
@@ -372,7 +378,7 @@ def test_the_best_checkpoint_outlives_the_newest(
         lambda *_: FakeEvaluation(next(values)),
     )
     more = ("evaluate.every_steps=4", "evaluate.best=birds@accuracy", "state.keep=1")
-    more += ("train.steps=12", "state.every_steps=100", "data.licence=CC-BY-4.0")
+    more = (*more, "train.steps=12", "state.every_steps=100", "data.licence=CC-BY-4.0")
     command = words(inputs, out, "--quiet", "--evaluate", "birds", "--set", *more)
     assert main(command) == 5  # of the last evaluation some tasks are missing
     assert "birds | accuracy | 0.200" in (out / "model" / "README.md").read_text()

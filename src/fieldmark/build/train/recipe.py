@@ -7,6 +7,7 @@ A recipe is a frozen, typed object; `load_recipe` reads a shipped one by name or
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -337,4 +338,6 @@ def _toml(value: object) -> str:
         return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # "inf", as TOML writes it
     return json.dumps(value, ensure_ascii=False)
