@@ -52,7 +52,8 @@ class TrainArgs:
     check: bool = False
     """only check recipe and shards, and say how much there is to do"""
     export: _Folder = None
-    """write the model of a run's newest checkpoint here, and do nothing else"""
+    """write the model of a run here, and do nothing else: that of the best checkpoint where the
+    recipe chooses one (evaluate.best), else of the newest"""
     projector: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """image projector of the exported model [the recipe's first]"""
     json: bool = False
@@ -66,19 +67,18 @@ def run(args: TrainArgs) -> int:
     if args.export is not None:
         return _export(args, args.export)
     plan = _plan(args)
-    _need_torch()
     with for_people(args.common.quiet) as progress:
         if args.check:
-            summary = _check(plan, progress)
+            summary, lines = _check(plan, progress)
         else:
             from fieldmark.build.train.run import train
 
             totals = train(plan, progress)
-            summary = _summary(totals, plan.out)
+            summary, lines = _summary(totals, plan.out)
     if args.json:
         print_json(summary)
     elif not args.common.quiet:
-        for line in summary["lines"]:
+        for line in lines:
             talk(line)
     return 0 if args.check else totals.exit_code
 
@@ -87,6 +87,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
     from fieldmark.build.train.recipe import load_recipe
 
     recipe = _with_flags(load_recipe(args.recipe, args.set), args)
+    recipe.evaluate.check_best()
     if args.out is None:
         raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
     if not recipe.data.shards:
@@ -103,7 +104,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
         out=args.out,
         device=settings.device,
         store=settings.store,
-        flags=setting_flags(settings),
+        flags=setting_flags(settings, recipe.evaluate.device),
     )
 
 
@@ -130,12 +131,16 @@ def _need_torch() -> None:
             raise MissingExtra("fieldmark train", "vision", package) from error
 
 
-def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
+def _check(plan: TrainPlan, progress: Lines | Live) -> tuple[dict[str, Any], list[str]]:
     from fieldmark.build.train.index import open_data
-    from fieldmark.build.train.run import count_steps
+    from fieldmark.build.train.run import check_shares, count_steps
     from fieldmark.progress import duration
+    from fieldmark.tasks import load_task
 
     recipe = plan.recipe
+    check_shares(recipe, 1)
+    for name in recipe.evaluate.tasks:
+        load_task(name)
     data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)
     n_steps = count_steps(recipe, data)
     seen = n_steps * recipe.train.batch
@@ -144,9 +149,16 @@ def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
         f"{seen / max(1, data.n_samples):.1f} times the {counted(data.n_samples, 'sample')}"
     ]
     lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in data.coverage.items()]
+    if recipe.optimiser.warmup_steps >= n_steps:
+        lines.append(
+            f"optimiser.warmup_steps is {recipe.optimiser.warmup_steps:,} of {n_steps:,} steps: "
+            f"the learning rate never gets to {recipe.optimiser.lr:g}"
+        )
     left_s = _time_left(plan.out, n_steps, recipe.train.batch)
     if left_s is not None:
-        lines.append(f"{duration(left_s)} left, at the speed of {plan.out / 'log.jsonl'}")
+        lines.append(
+            f"{duration(left_s)} left without checkpoints, at the speed of {plan.out / 'log.jsonl'}"
+        )
     return {
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
@@ -155,8 +167,7 @@ def _check(plan: TrainPlan, progress: Lines | Live) -> dict[str, Any]:
         "recipe": recipe.digest,
         "data": data.digest,
         "seconds_left": left_s,
-        "lines": lines,
-    }
+    }, lines
 
 
 def _time_left(out: Path, n_steps: int, batch: int) -> float | None:
@@ -169,10 +180,10 @@ def _time_left(out: Path, n_steps: int, batch: int) -> float | None:
     return float((n_steps - rows[-1]["step"]) * batch / rows[-1]["pairs_per_s"])
 
 
-def _summary(totals: TrainTotals, out: Path) -> dict[str, Any]:
+def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]:
     loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
     lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
-    if totals.exit_code:
+    if totals.exit_code > 128:
         lines.append("stopped on request: the same command goes on from here")
     else:
         lines.append(f"model: {out / 'model'}")
@@ -185,15 +196,14 @@ def _summary(totals: TrainTotals, out: Path) -> dict[str, Any]:
         "scores": totals.scores,
         "best_step": totals.best_step,
         "out": str(out),
-        "lines": lines,
-    }
+    }, lines
 
 
 def _export(args: TrainArgs, folder: Path) -> int:
     _need_torch()
     from fieldmark.build.train.record.scores import export_run
 
-    export_run(Path(args.recipe), folder, args.projector)
+    step = export_run(Path(args.recipe), folder, args.projector, talk)
     if not args.common.quiet:
-        talk(f"model: {folder}")
+        talk(f"model: {folder} (step {step:,})")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from fieldmark.build.train.parallel import Ranks  # noqa: E402
 from fieldmark.build.train.recipe import load_recipe  # noqa: E402
 from fieldmark.build.train.record.checkpoint import (  # noqa: E402
     CheckpointFolder,
+    machine_facts,
     restore_state,
     training_state,
 )
-from fieldmark.errors import Diverged, UsageError  # noqa: E402
+from fieldmark.errors import DataError, Diverged, UsageError  # noqa: E402
 
 ALONE = Ranks(device=torch.device("cpu"))
 
@@ -37,12 +39,8 @@ def test_the_newest_few_and_those_that_are_wanted_stay(tmp_path: Path) -> None:
     folder = open_folder(tmp_path, "state.keep=2")
     folder.kept = {20}
     for step in (10, 20, 30, 40):
-        folder.save(step, step * 8, {"model": {"w": torch.ones(3)}})
-    assert [(note.step, note.samples) for note in folder.notes()] == [
-        (40, 320),
-        (30, 240),
-        (20, 160),
-    ]
+        folder.save(step, {"model": {"w": torch.ones(3)}})
+    assert steps_of(folder) == [40, 30, 20]
     assert sorted(path.name for path in folder.folder.iterdir()) == sorted(
         f"step-{step:08d}.{ending}" for step in (20, 30, 40) for ending in ("json", "pt")
     )
@@ -52,7 +50,7 @@ def test_the_newest_few_and_those_that_are_wanted_stay(tmp_path: Path) -> None:
 def test_a_damaged_newest_one_gives_way_to_the_one_before(damage: str, tmp_path: Path) -> None:
     folder, lines = open_folder(tmp_path), list[str]()
     for step in (10, 20):
-        folder.save(step, 0, {"model": {"w": torch.full((500,), float(step))}})
+        folder.save(step, {"model": {"w": torch.full((500,), float(step))}})
     path = folder.path(20)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -70,17 +68,34 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before(damage: str, tmp_path:
         else "is damaged: its bytes are not those that were written"
     )
     assert lines == [f"{path}  {problem}. The checkpoint before it is taken."]
+    assert not folder.has(20)  # so its step is saved anew
+    folder.save(20, {"model": {"w": torch.full((500,), 21.0)}})
+    assert steps_of(folder) == [20, 10] and float(folder.read(20)["model"]["w"][0]) == 21
+
+
+def test_damaged_weights_are_never_read(tmp_path: Path) -> None:
+    folder, lines = open_folder(tmp_path), list[str]()
+    for step in (10, 20):
+        folder.save(step, {"model": {"w": torch.full((500,), float(step))}})
+    content = bytearray(folder.path(20).read_bytes())
+    content[len(content) // 2] ^= 1
+    folder.path(20).write_bytes(content)
+    with pytest.raises(DataError, match="is damaged"):
+        folder.read(20)
+    note = folder.newest_whole(lines.append)
+    assert note is not None and note.step == 10 and len(lines) == 1
+    assert steps_of(folder) == [20, 10]  # an export changes nothing in a run
 
 
 def test_what_was_not_finished_is_no_checkpoint(tmp_path: Path) -> None:
     """A process killed between the two files, and one killed while it wrote the first."""
     folder = open_folder(tmp_path)
-    folder.save(10, 0, {"model": {}})
+    folder.save(10, {"model": {}})
     folder.path(20).write_bytes(b"half")
     folder.path(30).with_suffix(".json").write_bytes(b'{"step": 3')
     note = folder.newest(print)
     assert note is not None and note.step == 10
-    folder.save(40, 0, {"model": {}})
+    folder.save(40, {"model": {}})
     assert steps_of(folder) == [40, 10] and not folder.path(20).exists()
 
 
@@ -89,7 +104,7 @@ def test_a_number_that_is_none_is_never_written(bad: float, tmp_path: Path) -> N
     folder = open_folder(tmp_path)
     state = {"optimiser": {"state": {"w": {"exp_avg": torch.tensor([0.0, bad])}}}}
     with pytest.raises(Diverged) as error:
-        folder.save(10, 0, state)
+        folder.save(10, state)
     assert str(error.value) == (
         "step 10: optimiser.state.w.exp_avg is not finite, so no checkpoint was written."
     )
@@ -97,7 +112,7 @@ def test_a_number_that_is_none_is_never_written(bad: float, tmp_path: Path) -> N
 
 
 def test_another_recipe_and_other_data_are_refused(tmp_path: Path) -> None:
-    open_folder(tmp_path).save(10, 0, {"model": {}})
+    open_folder(tmp_path).save(10, {"model": {}})
     assert open_folder(tmp_path, "state.keep=1", "evaluate.tasks=['x']").newest(print)
     words = ("train.seed=3", "optimiser.lr=5e-4")
     with pytest.raises(UsageError) as error:
@@ -112,6 +127,34 @@ def test_another_recipe_and_other_data_are_refused(tmp_path: Path) -> None:
         f"{tmp_path}  was trained on other data: its shards or captions have changed since. "
         "Give the same ones, or another --out."
     )
+
+
+def test_what_auto_and_a_file_have_come_to_is_part_of_a_run(tmp_path: Path) -> None:
+    """A run begun in bf16 does not go on in float32, nor with another network of the same name;
+    another decoder is said.
+    """
+    recipe, cpu = load_recipe("tiny"), torch.device("cpu")
+    network = SimpleNamespace(config={"model_cfg": {"heads": 4}})
+    facts, lines = machine_facts(recipe, network, cpu), list[str]()
+    assert facts["train.precision"] == "float32" and facts["data.decode"] != "auto"
+    folder = CheckpointFolder(tmp_path / "checkpoints", recipe, "d0", facts)
+    folder.save(10, {"model": {}})
+    assert folder.newest(lines.append) and not lines
+    other = SimpleNamespace(config={"model_cfg": {"heads": 8}})
+    for changed in (facts | {"train.precision": "bf16"}, machine_facts(recipe, other, cpu)):
+        with pytest.raises(UsageError, match=r"another recipe: (train.precision|network) was"):
+            CheckpointFolder(tmp_path / "checkpoints", recipe, "d0", changed).newest(print)
+    changed = facts | {"data.decode": "gpu"}
+    assert CheckpointFolder(tmp_path / "checkpoints", recipe, "d0", changed).newest(lines.append)
+    assert lines == [f"step-00000010: data.decode was {facts['data.decode']} and is gpu here"]
+
+
+def test_only_the_process_that_writes_keeps_the_state() -> None:
+    parts = make_parts(0)
+    take_steps(*parts, 1)
+    second = Ranks(rank=1, device=torch.device("cpu"))
+    state = training_state(*parts, second)
+    assert not state["model"] and not state["average"]
 
 
 def make_parts(seed: int) -> tuple[Any, Any, WeightAverage]:
@@ -137,7 +180,7 @@ def test_a_run_goes_on_to_the_bit(tmp_path: Path) -> None:
     """Weights, moments, average and what dropout draws next."""
     folder, parts = open_folder(tmp_path), make_parts(0)
     take_steps(*parts, 5)
-    folder.save(5, 0, training_state(*parts, ALONE))
+    folder.save(5, training_state(*parts, ALONE))
     after = take_steps(*parts, 5)
     others = make_parts(1)
     restore_state(folder.read(5), *others, ALONE)
@@ -147,7 +190,7 @@ def test_a_run_goes_on_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_the_note_can_be_read_by_others(tmp_path: Path) -> None:
-    path = open_folder(tmp_path).save(10, 80, {"model": {}})
+    path = open_folder(tmp_path).save(10, {"model": {}})
     note = json.loads(path.with_suffix(".json").read_text())
-    assert (note["step"], note["samples"], note["data"]) == (10, 80, "d0")
-    assert note["recipe"]["optimiser.lr"] == 1e-3 and note["n_bytes"] == path.stat().st_size
+    assert (note["step"], note["data"]) == (10, "d0")
+    assert note["recipe"]["optimiser.lr"] == 1e-3

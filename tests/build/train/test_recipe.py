@@ -83,6 +83,8 @@ def test_a_weight_of_nothing_takes_a_type_out() -> None:
             "--set  data.scale = [0.9, 0.1]: expected [smallest, largest] with 0 < smallest ≤ "
             "largest ≤ 1.",
         ),
+        (["optimiser.betas=[0.9, 1.0]"], "--set  optimiser.betas[1] = 1.0: expected less than 1."),
+        (["optimiser.lr=inf"], "--set  optimiser.lr = inf: expected a finite number."),
         (["evaluate.best=accuracy"], "--set  evaluate.best = 'accuracy': expected TASK@METRIC."),
     ],
 )
@@ -126,9 +128,45 @@ def test_unknown_recipe_names_the_closest() -> None:
 
 
 def test_what_decides_nothing_is_not_part_of_the_digest() -> None:
-    same = load_recipe("tiny", ["state.keep=9", "train.log_steps=3", "data.readers=2"])
+    """Among it all that an error message advises: a run goes on with it."""
+    words = ["state.keep=9", "train.log_steps=3", "data.readers=2", "data.licence=CC0-1.0"]
+    words += ["train.accumulate=4", "train.recompute=1.0", "train.compile=off"]
+    same = load_recipe("tiny", [*words, "train.parallel=fsdp"])
     other = load_recipe("tiny", ["train.seed=1"])
     assert same.digest == load_recipe("tiny").digest != other.digest
+
+
+def test_the_best_is_chosen_by_a_task_that_is_evaluated() -> None:
+    good = load_recipe("tiny", ["evaluate.best=a@b@accuracy", "evaluate.tasks=['a@b']"])
+    good.evaluate.check_best()
+    bad = load_recipe("tiny", ["evaluate.best=a@accuracy", "evaluate.tasks=['b']"])
+    with pytest.raises(UsageError) as error:
+        bad.evaluate.check_best()
+    assert str(error.value) == (
+        "evaluate.best names 'a', which is not evaluated: add it to evaluate.tasks (now b)."
+    )
+
+
+def test_a_guard_that_is_off_can_be_written(tmp_path: Path) -> None:
+    recipe = load_recipe("tiny", ["guard.spike=inf"])
+    (tmp_path / "off.toml").write_text(recipe_toml(recipe))
+    assert load_recipe(tmp_path / "off.toml") == recipe
+
+
+def test_the_order_of_the_text_types_is_part_of_the_digest() -> None:
+    """It decides which text a drawn number stands for."""
+    one = ["model.projectors=['taxonomic']", "texts.types={taxon=1, sci=1}"]
+    other = ["model.projectors=['taxonomic']", "texts.types={sci=1, taxon=1}"]
+    assert load_recipe("tiny", one).digest != load_recipe("tiny", other).digest
+
+
+def test_a_network_file_is_known_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.json").write_text("{}")
+    (tmp_path / "mine.toml").write_text('[model]\narchitecture = "net.json"\n')
+    assert load_recipe("mine.toml").model.architecture == str(tmp_path.resolve() / "net.json")
 
 
 def test_recipes_need_no_torch() -> None:

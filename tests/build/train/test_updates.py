@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
+from fieldmark.build.train.flops import PairFlops, named_peak  # noqa: E402
 from fieldmark.build.train.network import make_trainee  # noqa: E402
 from fieldmark.build.train.parallel import Ranks  # noqa: E402
 from fieldmark.build.train.recipe import GuardRecipe, TrainRecipe, load_recipe  # noqa: E402
@@ -22,8 +23,8 @@ from fieldmark.build.train.updates import (  # noqa: E402
     Updater,
     learning_rate,
     make_optimiser,
-    pair_flops,
 )
+from fieldmark.errors import ModelError  # noqa: E402
 
 SMALL = {
     "embed_dim": 16,
@@ -115,7 +116,7 @@ def test_the_report_adds_up(tmp_path: Path) -> None:
     by_type = [numbers.loss_by_type.get(name, 0.0) for name in recipe.text_types]
     total = sum(n * loss for n, loss in zip(counts, by_type, strict=True)) / N
     assert numbers.loss == pytest.approx(total, rel=1e-6)
-    assert (numbers.step, numbers.n_bad_images, numbers.wait_s) == (1, 1, 0.25)
+    assert (numbers.step, numbers.n_bad_images) == (1, 1)
     assert numbers.scales == pytest.approx([1 / 0.07] * 2, rel=1e-2)
 
 
@@ -148,42 +149,90 @@ def test_gains_biases_and_scales_do_not_decay(tmp_path: Path) -> None:
     assert not [name for name in kept if "scale" in name or "bias" in name or "ln" in name]
 
 
+@pytest.mark.parametrize("n_ranks", [1, 2])
 def test_where_the_compiler_fails_training_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    n_ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The failure comes with the first backward pass, when gradients are half made."""
+    """In the backward pass, at the second length of texts; no update is made twice. Several
+    processes cannot go on: their exchange of gradients has begun.
+    """
+
+    def compile_badly(module: Any) -> None:
+        def call(images: Any, tokens: Any, projectors: Any) -> Any:
+            outputs = module.forward(images, tokens, projectors)
+            if tokens.shape[1] < 16:
+                outputs[0].register_hook(breaks)
+            return outputs
+
+        module._compiled_call_impl = call
 
     def breaks(*_: object) -> Any:
         raise RuntimeError("no such kernel\nmore")
 
-    def compile_badly(module: Any) -> None:
-        module._compiled_call_impl = breaks
-
     monkeypatch.setattr(torch.nn.Module, "compile", compile_badly)
     lines: list[str] = []
-    recipe = small_recipe(tmp_path, "train.compile=on")
-    updater = make_updater(recipe, say=lines.append)
-    (numbers,) = updater.read_reports([updater.step(make_batch(recipe))])
-    assert lines == ["torch.compile failed, going on without it: RuntimeError: no such kernel."]
-    assert numbers.loss == gradients(small_recipe(tmp_path))[1].loss
-    updater.step(make_batch(recipe, 1))
+    curves = []
+    for words in (("train.compile=on",), ()):
+        recipe = small_recipe(tmp_path, *words)
+        updater = make_updater(recipe, say=lines.append)
+        batches = [make_batch(recipe, step) for step in range(3)]
+        batches[1].tokens = batches[1].tokens[:, :11]
+        reports = [updater.step(batches[0])]
+        if n_ranks > 1:
+            updater.ranks = Ranks(n_ranks=2, device=torch.device("cpu"))
+            monkeypatch.setattr(Ranks, "gather", lambda _, rows: rows)
+            monkeypatch.setattr(Ranks, "gather_plain", lambda _, rows: rows)
+            with pytest.raises(ModelError, match="--set train.compile=off"):
+                updater.step(batches[1])
+            return
+        reports += [updater.step(batch) for batch in batches[1:]]
+        curves.append([numbers.loss for numbers in updater.read_reports(reports)])
+    assert lines == [
+        "torch.compile failed, going on without it (train.compile=off): RuntimeError: no such "
+        "kernel."
+    ]
+    assert curves[0] == curves[1]
 
 
-def test_flops_are_counted_from_shapes(tmp_path: Path) -> None:
-    """By hand: linear layers of both towers, two products of attention, patches, projections."""
-    recipe = small_recipe(tmp_path)
-    updater = make_updater(recipe)
+@pytest.mark.parametrize("locked", ["", "model.lock_image=true", "model.lock_text=true"])
+def test_flops_are_counted_from_shapes(locked: str, tmp_path: Path) -> None:
+    """By hand: linear layers of both towers, two products of attention, patches, projections; by
+    the length of the texts, and three times as many where a tower learns.
+    """
+    words = [locked] if locked else []
+    flops = PairFlops(make_trainee(small_recipe(tmp_path, *words).model, "softmax", 0))
     width, dim = 32, 16
-    towers = 0
-    for n_tokens in (5, 16):
-        towers += 2 * (24 * n_tokens * width**2 + 4 * n_tokens**2 * width)
-    patches = 2 * 4 * width * 3 * 64
-    projections = 2 * 3 * width * dim
-    assert pair_flops(updater.trainee, make_batch(recipe)) == towers + patches + projections
+
+    def tower(n_tokens: int) -> int:
+        return 2 * (24 * n_tokens * width**2 + 4 * n_tokens**2 * width)
+
+    image = tower(5) + 2 * 4 * width * 3 * 64
+    for n_tokens in (8, 16):
+        text = tower(n_tokens) + 2 * 3 * width * dim
+        assert flops.forward(n_tokens) == (image, text)
+        factors = (1 if "image" in locked else 3, 1 if "text" in locked else 3)
+        assert flops.of(n_tokens) == factors[0] * image + factors[1] * text
+
+
+def test_cards_are_known_by_whole_words() -> None:
+    known = {
+        "NVIDIA A100-SXM4-80GB": 312e12,
+        "NVIDIA A100 80GB PCIe": 312e12,
+        "NVIDIA H200": 989e12,
+        "NVIDIA GH200 480GB": 989e12,
+    }
+    assert {name: named_peak(name) for name in known} == known
+    others = (
+        "NVIDIA RTX A1000",
+        "NVIDIA L40",
+        "NVIDIA H100 PCIe",
+        "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+    )
+    assert not any(named_peak(name) for name in others)
 
 
 def numbers_of(loss: float, norm: float = 1.0, step: int = 1) -> StepNumbers:
-    return StepNumbers(step, 1e-3, loss, norm, (1.0,), {}, 0.0, 0)
+    return StepNumbers(step, 1e-3, loss, norm, (1.0,), {}, 0)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -200,6 +249,11 @@ def test_the_guard_waits_out_a_spike_and_stops_a_lasting_one() -> None:
     assert guard.problem(numbers_of(5.0)) == (
         "loss is 5, more than 2 times its median of 1, for 3 steps"
     )
+
+
+def test_a_spike_goes_on_with_a_run_that_goes_on() -> None:
+    guard = LossGuard(GuardRecipe(spike=2.0, patience=3), [1.0] * 50 + [5.0, 5.0])
+    assert guard.problem(numbers_of(5.0)).endswith("for 3 steps")
 
 
 def test_the_guard_has_no_median_at_the_beginning() -> None:

@@ -7,6 +7,7 @@ A recipe is a frozen, typed object; `load_recipe` reads a shipped one by name or
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,9 @@ TAXONOMIC = "taxonomic"
 Count = Annotated[StrictInt, Field(ge=0)]
 Positive = Annotated[StrictInt, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-NotNegative = Annotated[float, Field(ge=0)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Above = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -38,7 +41,8 @@ class ModelRecipe(Strict):
     architecture: StrictStr = "ViT-B-16"
     """open_clip's name of the network, or a JSON file in the form of its configurations"""
     init: StrictStr = "random"
-    """weights to start from: a tag of open_clip ("openai"), a file, "local-dir:FOLDER" or random"""
+    """weights to start from: a tag of open_clip ("openai"), a file or random; "local-dir:FOLDER"
+    and "hf-hub:NAME" say the network too, and `architecture` is not read"""
     projectors: Annotated[tuple[StrictStr, ...], Field(min_length=1)] = (TAXONOMIC,)
     """image projections, each with a logit scale; a text type goes through the one of its own name,
     where there is one, else through the first"""
@@ -57,6 +61,8 @@ class DataRecipe(Strict):
     """tar files, folders or patterns; --shards replaces them"""
     captions: StrictStr = ""
     """folder that `fieldmark caption` wrote; --captions replaces it"""
+    licence: StrictStr = ""
+    """of photos and texts, for the model card"""
     mode: Literal["epoch", "resampled"] = "epoch"
     """epoch = each sample once per epoch; resampled = windows of shards drawn with replacement"""
     window_shards: Positive = 32
@@ -113,10 +119,10 @@ class LossRecipe(Strict):
 class OptimiserRecipe(Strict):
     """`[optimiser]`: AdamW, as in open_clip."""
 
-    lr: Annotated[float, Field(gt=0)] = 1e-4
+    lr: Above = 1e-4
     """learning rate after the warm-up"""
-    betas: tuple[Share, Share] = (0.9, 0.98)
-    eps: Annotated[float, Field(gt=0)] = 1e-6
+    betas: tuple[BelowOne, BelowOne] = (0.9, 0.98)
+    eps: Above = 1e-6
     weight_decay: NotNegative = 0.2
     """not for gains, biases and scales"""
     warmup_steps: Count = 500
@@ -140,8 +146,9 @@ class ComputeRecipe(Strict):
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile of both towers; auto = on CUDA"""
     recompute: Share = 0.0
-    """share of the blocks whose activations are computed again instead of kept"""
-    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """activation checkpointing: share of the blocks whose activations are computed again instead of
+    kept"""
+    ema: BelowOne = 0.0
     """decay of the moving average of the weights, which is then what is exported; 0 = none"""
     parallel: Literal["ddp", "fsdp"] = "ddp"
     seed: Count = 0
@@ -165,6 +172,8 @@ class EvaluateRecipe(Strict):
     """0 = at the end only"""
     best: StrictStr = ""
     """TASK@METRIC whose highest score chooses the best checkpoint"""
+    device: StrictStr = ""
+    """where models are evaluated: "cpu" where training fills the GPU; "" = as training"""
 
     @field_validator("best")
     @classmethod
@@ -173,6 +182,17 @@ class EvaluateRecipe(Strict):
         if best and not (task and metric):
             raise ValueError("expected TASK@METRIC")
         return best
+
+    def check_best(self) -> None:
+        """UsageError where `best` is the score of no task; not of a recipe alone, because tasks may
+        come from --evaluate.
+        """
+        task = self.best.rpartition("@")[0]
+        if self.best and task not in self.tasks:
+            raise UsageError(
+                f"evaluate.best names {task!r}, which is not evaluated: add it to evaluate.tasks "
+                f"(now {', '.join(self.tasks) or 'none'})."
+            )
 
 
 class GuardRecipe(Strict):
@@ -222,17 +242,21 @@ class TrainRecipe(Strict):
         return names.index(text_type) if text_type in names else 0
 
     def facts(self) -> dict[str, Any]:
-        """All that decides the curve of the losses, besides the data: `table.key` → value."""
-        skipped = {"data": {"shards", "captions", "replay_shards", "readers"}}
+        """All that decides the curve of the losses, besides the data and the machine: `table.key` →
+        value, as JSON gives it back. What precision "auto" is and what a network's file holds is
+        noted in checkpoints.
+        """
         parts = self.model_dump(mode="json", exclude={"state", "evaluate", "guard"})
         flat = {
             f"{table}.{key}": value
             for table, values in parts.items()
             for key, value in values.items()
-            if key not in skipped.get(table, ()) and f"{table}.{key}" not in _NO_EFFECT
+            if f"{table}.{key}" not in _NO_EFFECT
         }
-        for key in ("model.architecture", "model.init"):  # where a file lies decides nothing
-            flat[key] = Path(flat[key]).name if flat[key].endswith(".json") else flat[key]
+        network = self.model.architecture  # where a file lies decides nothing
+        flat["model.architecture"] = Path(network).name if network.endswith(".json") else network
+        # The order decides which type a number draws.
+        flat["texts.types"] = [[name, weight] for name, weight in self.texts.types.items()]
         return flat
 
     @property
@@ -241,7 +265,11 @@ class TrainRecipe(Strict):
         return digest(json.dumps(self.facts(), sort_keys=True)).hex()
 
 
-_NO_EFFECT = ("train.log_steps", "train.recompute")
+_NO_EFFECT = (
+    "data.shards", "data.captions", "data.replay_shards", "data.licence", "data.readers",
+    "data.decode", "train.precision", "train.log_steps", "train.recompute", "train.accumulate",
+    "train.parallel", "train.compile",
+)  # fmt: skip
 
 
 def recipe_names() -> list[str]:
@@ -269,7 +297,7 @@ def _with_network_file(recipe: TrainRecipe, folder: Path) -> TrainRecipe:
     beside = folder / recipe.model.architecture
     if not recipe.model.architecture.endswith(".json") or not beside.is_file():
         return recipe
-    model = recipe.model.model_copy(update={"architecture": str(beside)})
+    model = recipe.model.model_copy(update={"architecture": str(beside.resolve())})
     return recipe.model_copy(update={"model": model})
 
 
@@ -310,4 +338,6 @@ def _toml(value: object) -> str:
         return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # "inf", as TOML writes it
     return json.dumps(value, ensure_ascii=False)

@@ -1,8 +1,8 @@
 """Training run: from a recipe and shards to a folder with a model, whatever interrupts it.
 
-The loop takes batches, updates, logs, saves and evaluates; what each of these means stands in its
-own file. Under torchrun every process runs this; the first one writes. The same call goes on where
-the last whole checkpoint ends, with the same batches and, on a CPU, the same losses to the bit.
+The loop takes batches, updates, logs, saves and evaluates. Under torchrun every process runs this;
+the first one writes. The same call goes on where the last whole checkpoint ends, with the same
+batches and, on a CPU, the same losses to the bit.
 
     SIGUSR1   a checkpoint, then on
     SIGTERM   a checkpoint, then the end with exit code 143: Slurm runs the job again (--requeue)
@@ -12,14 +12,12 @@ the last whole checkpoint ends, with the same batches and, on a CPU, the same lo
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
+from fieldmark.build.train.flops import PairFlops, card_peak
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
 from fieldmark.build.train.network import make_trainee, recompute_blocks
@@ -28,6 +26,7 @@ from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
     checkpoint_name,
+    machine_facts,
     restore_state,
     training_state,
 )
@@ -39,22 +38,20 @@ from fieldmark.build.train.record.scores import (
     RunScores,
     write_data_facts,
 )
+from fieldmark.build.train.signals import StopSignals
 from fieldmark.build.train.updates import (
     LossGuard,
     StepNumbers,
     StepReport,
     Updater,
     autocast_type,
-    card_peak,
-    pair_flops,
 )
-from fieldmark.errors import Diverged, UsageError
+from fieldmark.errors import Diverged, RunsFailed, UsageError
 from fieldmark.files import write_file
 from fieldmark.progress import Progress, Silent, rate
 
 MOST_NAMED = 20
 """unreadable samples that are named; the log counts all"""
-_ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,7 @@ def train(plan: TrainPlan, progress: Progress | None = None) -> TrainTotals:
     """Trains to the end, or goes on with it; `plan.out` then holds the model."""
     with open_ranks(plan.device) as ranks, _only_one(plan.out, ranks):
         line = progress if progress is not None and ranks.is_first else Silent()
-        return TrainRun(plan, ranks, line).carry_out()
+        return TrainRun(plan, ranks, line).run()
 
 
 def count_steps(recipe: TrainRecipe, data: TrainData) -> int:
@@ -114,25 +111,28 @@ class TrainRun:
         self.plan, self.recipe, self.ranks, self.progress = plan, plan.recipe, ranks, progress
         self.totals = TrainTotals()
 
-    def carry_out(self) -> TrainTotals:
+    def run(self) -> TrainTotals:
         check_shares(self.recipe, self.ranks.n_ranks)
         data = self._open_data()
         n_steps = self.totals.n_steps = count_steps(self.recipe, data)
         self._make_network(n_steps)
-        self.checkpoints = CheckpointFolder(self.plan.out / "checkpoints", self.recipe, data.digest)
+        facts = machine_facts(self.recipe, self.trainee, self.ranks.device)
+        self.checkpoints = CheckpointFolder(
+            self.plan.out / "checkpoints", self.recipe, data.digest, facts
+        )
         first = self.totals.first_step = self.totals.step = self._resume()
         self._open_log(first, data)
         try:
-            if self._is_evaluated(first):  # a run that ended before it knew the scores
-                self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
-            if first < n_steps:
-                with _Signals() as signals:
+            with StopSignals(self.ranks) as signals:
+                if self._is_evaluated(first):  # a run that ended before it knew the scores
+                    self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
+                if first < n_steps:
                     self._steps(data, signals)
-                self.totals.exit_code = signals.exit_code if self.totals.step < n_steps else 0
-            if self.totals.step == n_steps:
-                self._finish()
-            else:
-                self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+                if self.totals.step == n_steps:
+                    self._finish(signals)
+                else:
+                    self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+                self.totals.exit_code = self.totals.exit_code or signals.exit_code
         finally:
             if self.ranks.is_first:
                 self.scores.stop()
@@ -153,6 +153,7 @@ class TrainRun:
     def _make_network(self, n_steps: int) -> None:
         recipe = self.recipe
         self.trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
+        self._flops = PairFlops(self.trainee)
         recompute_blocks(self.trainee, recipe.train.recompute)
         dtype = autocast_type(recipe.train.precision, self.ranks.device)
         self.network = spread(self.trainee, self.ranks, recipe.train.parallel, dtype)
@@ -176,20 +177,20 @@ class TrainRun:
             name=self.plan.out.name, n_steps=self.totals.n_steps, recipe=recipe_toml(self.recipe)
         )
         self._n_flops = self._n_named = 0
+        """since the last rows of the log; unreadable samples that were named"""
         self._pending: list[StepReport] = []
         self._since = time.perf_counter()
         if self.ranks.is_first:
             write_data_facts(self.plan.out, data)
             write_file(self.plan.out / "recipe.toml", self._state.recipe.encode())
             self.log = RunLog(self.plan.out, step, self.progress.say)
-            losses = [row["loss"] for row in self.log.rows if row["loss"] is not None]
-            self.guard = LossGuard(self.recipe.guard, losses)
+            self.guard = LossGuard(self.recipe.guard, list(self.log.curves.losses))
             export = RunExport(self.plan.out, self.checkpoints, self.trainee)
-            self.scores = RunScores(export, self.plan.store, self.plan.flags, self.progress)
+            self.scores = RunScores(export, step, self.plan.store, self.plan.flags, self.progress)
 
     # --- the loop ---
 
-    def _steps(self, data: TrainData, signals: _Signals) -> None:
+    def _steps(self, data: TrainData, signals: StopSignals) -> None:
         recipe, n_steps, first = self.recipe, self.totals.n_steps, self.totals.step
         self.progress.start("training", n_steps - first)
         loading = open_loader(
@@ -206,14 +207,13 @@ class TrainRun:
         with loading as batches:
             for batch in batches:
                 self._one_step(batch)
-                if self._is_asked(signals):
+                if signals.is_asked():
                     self._save()
                     if signals.exit_code:
                         return
 
     def _one_step(self, batch: TrainBatch) -> None:
-        if not self._n_flops:
-            self._n_flops = pair_flops(self.trainee, batch)
+        self._n_flops += len(batch.images) * self._flops.of(batch.tokens.shape[1])
         for name in batch.replaced[: MOST_NAMED - self._n_named]:
             self._n_named += 1
             self.progress.say(f"replaced by another sample: {name}")
@@ -234,18 +234,6 @@ class TrainRun:
         every = self.recipe.evaluate.every_steps
         return bool(every) and 0 < step < self.totals.n_steps and step % every == 0
 
-    def _is_asked(self, signals: _Signals) -> bool:
-        """Several processes must save at the same step: they agree where they wait anyway."""
-        if self.ranks.n_ranks == 1:
-            is_asked, signals.is_asked = signals.is_asked, False
-            return is_asked
-        if self.totals.step % self.recipe.train.log_steps:
-            return False
-        is_asked = bool(self.ranks.max(float(signals.is_asked)))
-        signals.exit_code = int(self.ranks.max(float(signals.exit_code)))
-        signals.is_asked = False
-        return is_asked
-
     def _write_log(self) -> None:
         """Waits for the device; then the numbers of the steps since the last time are known."""
         reports, self._pending = self._pending, []
@@ -260,7 +248,7 @@ class TrainRun:
         rows = self._rows(reports, numbers, max(now - since, 1e-9))
         self.log.write(rows)
         self.totals.loss = rows[-1]["loss"]
-        problems = ((one.step, self.guard.problem(one)) for one in numbers)
+        problems = ((number.step, self.guard.problem(number)) for number in numbers)
         bad = next((f"step {step:,}: the {problem}" for step, problem in problems if problem), "")
         self._show(rows[-1])
         self._stop_if_bad(bad)
@@ -270,8 +258,8 @@ class TrainRun:
         self, reports: list[StepReport], numbers: list[StepNumbers], seconds: float
     ) -> list[Row]:
         speed = sum(report.n_pairs for report in reports) / seconds
-        peak = card_peak(self.ranks.device)
-        mfu = 3 * self._n_flops * speed / (peak * self.ranks.n_ranks) if peak else None
+        n_flops, self._n_flops, peak = self._n_flops, 0, card_peak(self.ranks.device)
+        mfu = n_flops / seconds / peak if peak else None  # the other processes do as much
         shared = {
             "pairs_per_s": speed,
             "data_wait": min(1.0, sum(report.wait_s for report in reports) / seconds),
@@ -281,17 +269,17 @@ class TrainRun:
         names = self.recipe.model.projectors
         return [
             {
-                "step": one.step,
-                "loss": one.loss,
-                "loss_by_type": one.loss_by_type,
-                "scales": dict(zip(names, one.scales, strict=True)),
-                "lr": one.lr,
-                "grad_norm": one.grad_norm,
+                "step": number.step,
+                "loss": number.loss,
+                "loss_by_type": number.loss_by_type,
+                "scales": dict(zip(names, number.scales, strict=True)),
+                "lr": number.lr,
+                "grad_norm": number.grad_norm,
                 "n_pairs": report.n_pairs,
-                "n_bad_images": one.n_bad_images,
+                "n_bad_images": number.n_bad_images,
                 **shared,
             }
-            for one, report in zip(numbers, reports, strict=True)
+            for number, report in zip(numbers, reports, strict=True)
         ]
 
     def _show(self, row: Row) -> None:
@@ -326,7 +314,7 @@ class TrainRun:
         if self.ranks.is_first and not self.checkpoints.has(step):
             self.log.sync()
             try:
-                self.checkpoints.save(step, step * self.recipe.train.batch, state)
+                self.checkpoints.save(step, state)
             except Diverged as error:
                 problem = str(error).rstrip(".")
         self._stop_if_bad(problem)
@@ -338,42 +326,22 @@ class TrainRun:
         self.ranks.wait()
         self._since = time.perf_counter()
 
-    def _finish(self) -> None:
+    def _finish(self, signals: StopSignals) -> None:
         self._evaluate(self.plan.out / MODEL)
-        if self.ranks.is_first:
-            self.scores.collect(is_waiting=True)
-            self.totals.scores = self.scores.by_step.get(self.totals.step, {})
-            self.totals.best_step = self.scores.best_step
-        self._draw("finished")
+        if not self.ranks.is_first:
+            return
+        self.scores.wait(lambda: bool(signals.exit_code))
+        last = self.scores.by_step.get(self.totals.step)
+        self.totals.scores = last.named if last else {}
+        self.totals.best_step = self.scores.best_step
+        if self.totals.step in self.scores.failed:
+            self.totals.exit_code = RunsFailed.exit_code
+        ending = "; not evaluated yet, the same command does" if signals.exit_code else ""
+        self._draw(f"finished{ending}")
 
     def _draw(self, state: str, is_due: bool = True) -> None:
         if self.ranks.is_first:
             self.log.draw(replace(self._state, state=state, scores=self.scores.rows), is_due)
-
-
-class _Signals:
-    """Notes which signals came, for the loop to act on between two steps."""
-
-    def __init__(self) -> None:
-        self.is_asked, self.exit_code = False, 0
-        self._before: dict[int, Any] = {}
-
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self.is_asked = True
-        if number in _ENDS:
-            self.exit_code = _ENDS[signal.Signals(number)]
-            signal.signal(number, self._before[number])  # a second one ends at once
-
-    def __enter__(self) -> _Signals:
-        wanted = [*_ENDS, getattr(signal, "SIGUSR1", None)]
-        with contextlib.suppress(ValueError):  # not in the main thread: whoever runs it decides
-            for number in (one for one in wanted if one is not None):
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -396,5 +364,8 @@ def _only_one(out: Path, ranks: Ranks) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"{out}  is being trained by another process.") from None
+            raise UsageError(
+                f"{out}  is being trained by another process: wait for it, end it, or give another "
+                "--out."
+            ) from None
         yield

@@ -27,6 +27,8 @@ _OF_TORCHRUN = (
     "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
     "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
 )  # fmt: skip
+_PATIENCE_S = 10
+"""for a process that was asked to end"""
 _PREFERRED = ("zero_shot", "retrieve", "rerank")
 """where a task is asked in several ways, its score is that of the first of these"""
 
@@ -63,7 +65,11 @@ class SuiteRun:
         self.scores: tuple[SuiteScore, ...] = ()
         """all scores of the whole tasks; known after `result`"""
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {key: text for key, text in os.environ.items() if key not in _OF_TORCHRUN}
+        gone = (
+            *_OF_TORCHRUN,
+            *(("OMP_NUM_THREADS",) if "TORCHELASTIC_RUN_ID" in os.environ else ()),
+        )
+        environment = {key: text for key, text in os.environ.items() if key not in gone}
         with log.open("wb") as file:
             self._process = _start(command, file, environment)
         if isinstance(self._process, str):
@@ -89,7 +95,10 @@ class SuiteRun:
         except FieldmarkError as error:
             self.problem = f"{self._title}: {first_line(error)}"
         if not self.scores and not self.problem:  # the store knows weights, not folders
-            self.problem = f"{self._title} found these weights evaluated before, in another folder"
+            self.problem = (
+                f"{self._title} found these weights evaluated before, in another folder: their "
+                f"scores are in {self._where[1]} under that model's name"
+            )
         named: dict[str, float] = {}
         for score in self.scores:
             if score.is_primary:
@@ -100,7 +109,11 @@ class SuiteRun:
         """Ends it, when training has ended before it: the same command runs it again."""
         if not isinstance(self._process, str) and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait()
+            try:
+                self._process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
 
 def evaluate_in_background(
@@ -119,12 +132,12 @@ def evaluate_in_background(
     return SuiteRun(command, f"the evaluation of step {step:,}", (model, store), log)
 
 
-def setting_flags(settings: Settings) -> tuple[str, ...]:
-    """Where files are, for a process that does not get the flags of this one."""
+def setting_flags(settings: Settings, device: str = "") -> tuple[str, ...]:
+    """Where files are, for a process that does not get the flags of this one. `device`: another."""
     flags = ["--data-root", str(settings.data_root), "--cache", str(settings.cache)]
     for name, folder in settings.data.items():
         flags += ["--data", f"{name}={folder}"]
-    return (*flags, "--device", settings.device)
+    return (*flags, "--device", device or settings.device)
 
 
 def read_scores(model: str, store: Path) -> tuple[SuiteScore, ...]:
@@ -153,10 +166,17 @@ def _place(question: tuple[str, str]) -> tuple[str, int, str]:
 def _start(
     command: Sequence[str], log: IO[bytes], environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes] | str:
-    """The process, or why there is none."""
+    """The process, or why there is none. In a session of its own: signals that a job's processes
+    all get (SIGUSR1: save) are for training, and would end it.
+    """
     try:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
         )
     except OSError as error:
         return f"could not be started: {error.strerror or error}"

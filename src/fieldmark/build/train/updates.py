@@ -1,7 +1,7 @@
 """Optimiser step (AdamW, cosine schedule, gradient cache): how does a batch change the weights?
 
-Nothing here waits for the device: what a step reports stays there until `read_reports` fetches the
-reports of many steps at once. Gradient cache: Gao et al. 2021, arXiv 2101.06983.
+What a step reports stays on the device until `read_reports` fetches the reports of many steps at
+once. Gradient cache: Gao et al. 2021, arXiv 2101.06983.
 """
 
 from __future__ import annotations
@@ -21,33 +21,13 @@ from fieldmark.build.train.network import Trainee, WeightAverage
 from fieldmark.build.train.parallel import Ranks, clip_gradients, unsynced
 from fieldmark.build.train.recipe import GuardRecipe, OptimiserRecipe, TrainRecipe
 from fieldmark.devices import is_out_of_memory
-from fieldmark.errors import OutOfMemory, first_line
+from fieldmark.errors import ModelError, OutOfMemory, first_line
 
 if TYPE_CHECKING:
     from fieldmark.build.train.loader import TrainBatch
 
 _MEDIAN_OF, _LEAST = 200, 20
 """steps that a running median is over; with fewer than the second there is none yet"""
-
-
-PEAKS = {
-    "B200": 2250e12,
-    "GH200": 989e12,
-    "H200": 989e12,
-    "H100 PCIe": 756e12,
-    "H100 NVL": 835e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "L40S": 362e12,
-    "L40": 181e12,
-    "RTX 6000 Ada": 364e12,
-    "RTX 4090": 165e12,
-    "RTX A6000": 155e12,
-    "A10G": 70e12,
-    "A10": 125e12,
-    "L4": 121e12,
-}
-"""dense bf16 FLOP/s by the name of a card (the makers' data sheets); the first that fits counts"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +52,9 @@ class StepNumbers:
     loss: float
     grad_norm: float
     scales: tuple[float, ...]
-    """temperatures, one per projector: exp of the log scales"""
+    """logit scales, one per projector"""
     loss_by_type: dict[str, float]
     """mean loss of the pairs of a text type; types that the batch had none of are left out"""
-    wait_s: float
     n_bad_images: int
 
 
@@ -96,12 +75,17 @@ class Updater:
         self.optimiser = make_optimiser(trainee, recipe.optimiser, ranks.device)
         self.average = WeightAverage(trainee, recipe.train.ema) if recipe.train.ema else None
         self._precision = autocast_type(recipe.train.precision, ranks.device)
-        self._is_unproven = self._wants_compiler()
+        self._is_compiled = self._wants_compiler()
+        self._proven: set[int] = set()
+        """lengths of texts that compiled code has done a step with"""
+        if self._is_compiled:
+            trainee.compile()
 
     def step(self, batch: TrainBatch) -> StepReport:
         """One update of the weights."""
         try:
-            return self._first_compiled(batch) if self._is_unproven else self._update(batch)
+            loss, rows = self._gradients(batch)
+            return self._update(batch, loss, rows)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -111,12 +95,10 @@ class Updater:
                 "or train.recompute, or lower train.batch."
             ) from error
 
-    def _update(self, batch: TrainBatch) -> StepReport:
+    def _update(self, batch: TrainBatch, loss: Any, rows: Any) -> StepReport:
         lr = learning_rate(batch.step, self.n_steps, self.recipe.optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = lr
-        pieces = _pieces(len(batch.images), self.recipe.train.accumulate)
-        loss, rows = self._whole(batch) if len(pieces) == 1 else self._cached(batch, pieces)
         norm = clip_gradients(self.trainee, self.recipe.optimiser.clip_norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
@@ -124,13 +106,40 @@ class Updater:
         if self.average is not None:
             self.average.update()
         numbers = torch.cat(
-            [loss.detach()[None], norm[None], self._temperatures(), self._by_type(rows, batch)]
+            [loss.detach()[None], norm[None], self._logit_scales(), self._by_type(rows, batch)]
         )
         n_pairs = len(batch.images) * self.ranks.n_ranks
         n_bad = len(batch.replaced)
         return StepReport(batch.step + 1, lr, n_pairs, batch.wait_s, n_bad, numbers)
 
     # --- gradients ---
+
+    def _gradients(self, batch: TrainBatch) -> tuple[Any, Any]:
+        """Loss of the batch and of its rows. The compiler works at the first batch of each length,
+        forwards and backwards: where it fails then, the gradients are made again without it.
+        """
+        pieces = _pieces(len(batch.images), self.recipe.train.accumulate)
+        n_tokens = batch.tokens.shape[1]
+        try:
+            made = self._whole(batch) if len(pieces) == 1 else self._cached(batch, pieces)
+        except Exception as error:  # whatever the compiler stumbles over
+            if not self._is_compiled or n_tokens in self._proven or is_out_of_memory(error):
+                raise
+            self._give_up_compiler(error)
+            return self._gradients(batch)
+        self._proven.add(n_tokens)
+        return made
+
+    def _give_up_compiler(self, error: Exception) -> None:
+        reason = first_line(error)
+        if self.ranks.n_ranks > 1:  # the others are in the middle of exchanging gradients
+            raise ModelError(
+                f"torch.compile failed: {reason}. Run the same command with --set "
+                "train.compile=off: it goes on from the last checkpoint."
+            ) from error
+        self._say(f"torch.compile failed, going on without it (train.compile=off): {reason}.")
+        self._is_compiled, self.trainee._compiled_call_impl = False, None
+        self.optimiser.zero_grad(set_to_none=True)
 
     def _whole(self, batch: TrainBatch) -> tuple[Any, Any]:
         with self._autocast():
@@ -147,7 +156,7 @@ class Updater:
         goes with the last piece, in which every process exchanges the sum of all pieces.
         """
         images, texts = self._features(batch, pieces)
-        leaves = [value.detach().requires_grad_() for value in self._own()]
+        leaves = [value.detach().requires_grad_() for value in self._loss_parameters()]
         parts = self._loss(images, texts, batch, leaves[0], leaves[1] if leaves[1:] else None)
         parts.total.backward()
         for number, piece in enumerate(pieces):
@@ -156,16 +165,17 @@ class Updater:
                 with self._autocast():
                     inputs = batch.images[piece], batch.tokens[piece], batch.projectors[piece]
                     outputs = self.network(*inputs)
-                fed = [(outputs[0], images.grad[piece]), (outputs[1], texts.grad[piece])]
+                pairs = [(outputs[0], images.grad[piece]), (outputs[1], texts.grad[piece])]
                 if is_last:
-                    fed += [
-                        (value, leaf.grad) for value, leaf in zip(self._own(), leaves, strict=True)
+                    pairs += [
+                        (value, leaf.grad)
+                        for value, leaf in zip(self._loss_parameters(), leaves, strict=True)
                     ]
-                learning = [pair for pair in fed if pair[0].requires_grad and pair[1] is not None]
+                learning = [pair for pair in pairs if pair[0].requires_grad and pair[1] is not None]
                 sum((value * grad).sum() for value, grad in learning).backward()
         return parts.total, parts.rows
 
-    def _own(self) -> list[Any]:
+    def _loss_parameters(self) -> list[Any]:
         """Parameters that the loss reads itself."""
         biases = self.trainee.biases
         return [self.trainee.scales, *([] if biases is None else [biases])]
@@ -195,7 +205,7 @@ class Updater:
 
     # --- what is reported ---
 
-    def _temperatures(self) -> Any:
+    def _logit_scales(self) -> Any:
         scales: Any = self.trainee.scales.detach()
         return (scales.full_tensor() if hasattr(scales, "full_tensor") else scales).exp()
 
@@ -232,20 +242,6 @@ class Updater:
         wanted = self.recipe.train.compile
         return wanted == "on" or (wanted == "auto" and self.ranks.device.type == "cuda")
 
-    def _first_compiled(self, batch: TrainBatch) -> StepReport:
-        """The backward pass is compiled when it is first needed: so a whole step is tried."""
-        self._is_unproven = False
-        try:
-            self.trainee.compile()
-            return self._update(batch)
-        except Exception as error:  # whatever the compiler stumbles over
-            if is_out_of_memory(error):
-                raise
-            self._say(f"torch.compile failed, going on without it: {first_line(error)}.")
-            self.trainee._compiled_call_impl = None
-            self.optimiser.zero_grad(set_to_none=True)
-            return self._update(batch)
-
 
 class LossGuard:
     """Says when a run has gone wrong: a number that is not finite, or a loss far above its running
@@ -253,21 +249,18 @@ class LossGuard:
     """
 
     def __init__(self, settings: GuardRecipe, losses: Sequence[float] = ()) -> None:
-        """`losses`: of the steps before, where a run goes on."""
-        self.settings, self._recent = settings, deque(losses, maxlen=_MEDIAN_OF)
+        """`losses`: of the steps before, where a run goes on; a spike goes on with it."""
+        self.settings, self._recent = settings, deque[float](maxlen=_MEDIAN_OF)
         self._n_spikes = 0
+        for loss in losses[-2 * _MEDIAN_OF - settings.patience :]:
+            self._take(loss)
 
     def problem(self, numbers: StepNumbers) -> str:
         """What is wrong with a step, in a few words; "" = nothing."""
         for name in ("loss", "grad_norm"):
             if not math.isfinite(value := getattr(numbers, name)):
                 return f"{'loss' if name == 'loss' else 'norm of the gradient'} is {value}"
-        usual = median(self._recent) if len(self._recent) >= _LEAST else math.inf
-        if numbers.loss <= self.settings.spike * usual:
-            self._n_spikes = 0
-            self._recent.append(numbers.loss)
-            return ""
-        self._n_spikes += 1
+        usual = self._take(numbers.loss)
         if self._n_spikes < self.settings.patience:
             return ""
         return (
@@ -275,12 +268,22 @@ class LossGuard:
             f"{usual:.3g}, for {self._n_spikes} steps"
         )
 
+    def _take(self, loss: float) -> float:
+        """The median that a loss is compared to, of those before it that were no spikes."""
+        usual = median(self._recent) if len(self._recent) >= _LEAST else math.inf
+        if loss <= self.settings.spike * usual:
+            self._n_spikes = 0
+            self._recent.append(loss)
+        else:
+            self._n_spikes += 1
+        return usual
+
 
 def make_optimiser(trainee: nn.Module, settings: OptimiserRecipe, device: Any) -> Any:
     """AdamW; as in open_clip, gains, biases and scales do not decay."""
     named = [(name, param) for name, param in trainee.named_parameters() if param.requires_grad]
-    plain = [param for name, param in named if _is_plain(name, param)]
-    decayed = [param for name, param in named if not _is_plain(name, param)]
+    plain = [param for name, param in named if _is_undecayed(name, param)]
+    decayed = [param for name, param in named if not _is_undecayed(name, param)]
     groups = [
         {"params": plain, "weight_decay": 0.0},
         {"params": decayed, "weight_decay": settings.weight_decay},
@@ -294,7 +297,7 @@ def make_optimiser(trainee: nn.Module, settings: OptimiserRecipe, device: Any) -
     )
 
 
-def _is_plain(name: str, param: Any) -> bool:
+def _is_undecayed(name: str, param: Any) -> bool:
     return param.ndim < 2 or any(word in name for word in ("bn", "ln", "bias", "scale"))
 
 
@@ -335,31 +338,5 @@ def _numbers(
         grad_norm=row[1],
         scales=tuple(scales),
         loss_by_type=losses,
-        wait_s=report.wait_s,
         n_bad_images=round(row[-1]),
     )
-
-
-def pair_flops(trainee: Trainee, batch: TrainBatch) -> int:
-    """Of the forward pass of one pair, counted from the shapes of its operations.
-
-    Draws nothing and changes nothing, so that a run that goes on is like one that never stopped.
-    """
-    from torch.utils.flop_counter import FlopCounterMode
-
-    one, is_fast = slice(0, 1), torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which is not counted
-    trainee.eval()
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        trainee(batch.images[one], batch.tokens[one], batch.projectors[one])
-    trainee.train()
-    torch.backends.mha.set_fastpath_enabled(is_fast)
-    return int(counter.get_total_flops())
-
-
-def card_peak(device: Any) -> float | None:
-    """FLOP/s that a card could do in bf16; None where that is not known."""
-    if device.type != "cuda":
-        return None
-    card = torch.cuda.get_device_name(device)
-    return next((peak for name, peak in PEAKS.items() if name in card), None)

@@ -2,8 +2,8 @@
 
 `step-00001000.pt` holds all that the next step depends on; `step-00001000.json` is written after
 it, with its checksum and what the run was made from. A checkpoint without both, or whose bytes
-changed, is not one: the one before it is taken, and that is said. No number that is not finite is
-ever written.
+changed, is not one: the one before it is taken, that is said, and its step is saved anew when the
+run comes there. No number that is not finite is ever written.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ from fieldmark.build.train.parallel import (
     set_full_tensors,
 )
 from fieldmark.build.train.recipe import TrainRecipe
+from fieldmark.build.train.updates import autocast_type
+from fieldmark.devices import choose_decode
+from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 
 FORMAT = 1
+DECODE = "data.decode"
 _PARTS = 1 << 22
 
 
@@ -38,13 +42,11 @@ class CheckpointNote:
     """What stands beside a checkpoint."""
 
     step: int
-    samples: int
-    """pairs seen so far"""
     recipe: Mapping[str, Any]
+    """its facts, and those of the machine: precision, decoder, digest of the network"""
     data: str
     """digest of the shards and captions"""
     checksum: str
-    n_bytes: int
 
     @property
     def name(self) -> str:
@@ -58,8 +60,12 @@ def checkpoint_name(step: int) -> str:
 class CheckpointFolder:
     """The checkpoints of a run."""
 
-    def __init__(self, folder: Path, recipe: TrainRecipe, data: str) -> None:
+    def __init__(
+        self, folder: Path, recipe: TrainRecipe, data: str, machine: Mapping[str, str] | None = None
+    ) -> None:
+        """`machine`: what "auto" and files have come to here, see `machine_facts`."""
         self.folder, self.recipe, self.data = folder, recipe, data
+        self.facts = recipe.facts() | dict(machine or {})
         self.kept: set[int] = set()
         """steps whose checkpoints stay, beside the newest: the best one, and those in evaluation"""
 
@@ -69,7 +75,7 @@ class CheckpointFolder:
     def has(self, step: int) -> bool:
         return any(note.step == step for note in self.notes())
 
-    def save(self, step: int, samples: int, state: Mapping[str, Any]) -> Path:
+    def save(self, step: int, state: Mapping[str, Any]) -> Path:
         """The file appears whole or not at all, and the oldest goes. Diverged: a NaN in it."""
         bad = next(not_finite(state), "")
         if bad:
@@ -81,11 +87,9 @@ class CheckpointFolder:
         note = {
             "format": FORMAT,
             "step": step,
-            "samples": samples,
-            "recipe": self.recipe.facts(),
+            "recipe": self.facts,
             "data": self.data,
             "checksum": writer.checksum,
-            "n_bytes": writer.n_bytes,
         }
         write_file(path.with_suffix(".json"), _json(note), is_durable=True)
         self._prune()
@@ -94,14 +98,30 @@ class CheckpointFolder:
     def newest(self, say: Callable[[str], None]) -> CheckpointNote | None:
         """The newest whole checkpoint; None where there is none yet.
 
-        UsageError where the run was made from another recipe or other data.
+        UsageError where the run was made from another recipe or other data. The notes of those that
+        were passed over go: they are no checkpoints any more.
         """
-        for note in self.notes():
-            self._check_same(note)
+        notes = self.notes()
+        for note in notes:
+            self._check_same(note, say)
+        newest = self.newest_whole(say)
+        for note in notes:
+            if newest is None or note.step > newest.step:
+                self.path(note.step).with_suffix(".json").unlink(missing_ok=True)
+        return newest
+
+    def newest_whole(
+        self, say: Callable[[str], None], preferred: int | None = None
+    ) -> CheckpointNote | None:
+        """The same for whoever only reads: any recipe and data, and nothing is changed.
+        `preferred`: a step that comes before all others.
+        """
+        for note in sorted(self.notes(), key=lambda note: note.step != preferred):
             try:
                 self._check_whole(note)
             except DataError as error:
-                say(f"{error} The checkpoint before it is taken.")
+                instead = "The newest" if note.step == preferred else "The checkpoint before it"
+                say(f"{error} {instead} is taken.")
                 continue
             return note
         return None
@@ -126,10 +146,12 @@ class CheckpointFolder:
             if path.stem not in kept:
                 path.unlink(missing_ok=True)
 
-    def _check_same(self, note: CheckpointNote) -> None:
-        run = self.folder.parent
-        now, then = self.recipe.facts(), note.recipe
+    def _check_same(self, note: CheckpointNote, say: Callable[[str], None]) -> None:
+        run, now, then = self.folder.parent, self.facts, note.recipe
         keys = [key for key in {**then, **now} if now.get(key) != then.get(key)]
+        if DECODE in keys:  # the same photos to a level or two of brightness
+            keys.remove(DECODE)
+            say(f"{note.name}: {DECODE} was {then.get(DECODE)} and is {now.get(DECODE)} here")
         if keys:
             shown = ", ".join(f"{key} was {_short(then.get(key))}" for key in keys[:3])
             more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
@@ -155,8 +177,11 @@ class CheckpointFolder:
             raise DataError(f"{path}  is damaged: its bytes are not those that were written.")
 
     def read(self, step: int) -> dict[str, Any]:
-        """All that was saved, on the CPU."""
+        """All that was saved, on the CPU. DataError where its bytes have changed since."""
         path = self.path(step)
+        for note in self.notes():
+            if note.step == step:
+                self._check_whole(note)
         try:
             state: dict[str, Any] = torch.load(path, "cpu", weights_only=True, mmap=True)
         except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
@@ -165,14 +190,13 @@ class CheckpointFolder:
 
 
 class _HashingWriter:
-    """Counts and hashes what is written through it."""
+    """Hashes what is written through it."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._hasher, self.n_bytes = file, hashlib.blake2b(digest_size=16), 0
+        self._file, self._hasher = file, hashlib.blake2b(digest_size=16)
 
     def write(self, data: Any) -> int:
         self._hasher.update(data)
-        self.n_bytes += len(data)
         return self._file.write(data)
 
     def flush(self) -> None:
@@ -195,11 +219,28 @@ def _short(value: object) -> str:
 # --- what the next step depends on ---
 
 
+def machine_facts(recipe: TrainRecipe, trainee: Any, device: Any) -> dict[str, str]:
+    """What decides the curve of the losses, besides the recipe and the data."""
+    is_bf16 = autocast_type(recipe.train.precision, device) is not None
+    return {
+        "train.precision": "bf16" if is_bf16 else "float32",
+        DECODE: choose_decode(recipe.data.decode, device),
+        "network": network_digest(trainee),
+    }
+
+
+def network_digest(trainee: Any) -> str:
+    """Of its configuration: a JSON file may change and keep its name."""
+    return digest(json.dumps(trainee.config, sort_keys=True, default=str)).hex()[:16]
+
+
 def training_state(trainee: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
     """Weights, moments, random states, on the CPU. Every process calls it; the first gets all."""
-    weights, moments = full_state(trainee, optimiser)
+    weights, moments = full_state(trainee, optimiser, ranks.is_first)
     state = {"model": weights, "optimiser": moments, "random": _random_states(ranks)}
-    return state | ({"average": full_tensors(average.weights)} if average is not None else {})
+    if average is not None:
+        state["average"] = full_tensors(average.weights, ranks.is_first)
+    return state
 
 
 def restore_state(
@@ -211,7 +252,10 @@ def restore_state(
         set_full_tensors(average.weights, state["average"])
     for kind, states in state["random"].items():
         if ranks.rank < len(states):  # more processes than before: the new ones keep their own
-            (torch.set_rng_state if kind == "cpu" else torch.cuda.set_rng_state)(states[ranks.rank])
+            own = states[ranks.rank]
+            torch.set_rng_state(own) if kind == "cpu" else torch.cuda.set_rng_state(
+                own, ranks.device
+            )
 
 
 def _random_states(ranks: Ranks) -> dict[str, Any]:

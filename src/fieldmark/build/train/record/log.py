@@ -11,6 +11,7 @@ import json
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,9 @@ from fieldmark.registry import entry_points_of
 TRACKERS = "fieldmark.trackers"
 PAGE_EVERY_S = 5.0
 MOST_POINTS = 400
-"""of a curve on the page: the mean of neighbouring steps, from there on"""
+"""of a curve on the page: from there on, each is the mean of neighbouring steps"""
+MOST_LOSSES = 1000
+"""of the last steps, that are kept in memory"""
 Row = dict[str, Any]
 _TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -45,12 +48,12 @@ class RunState:
 
 
 class RunLog:
-    """The rows of a run, on disk and in memory; `log.jsonl` has every step once."""
+    """The rows of a run on disk, and their curves in memory; `log.jsonl` has every step once."""
 
     def __init__(self, folder: Path, step: int, say: Callable[[str], None]) -> None:
         """Rows after `step` are cut off: the run goes on from there."""
         self.folder, self.path, self._say = folder, folder / "log.jsonl", say
-        self.rows = cut_rows(self.path, step)
+        self.curves = RunCurves(cut_rows(self.path, step))
         self._trackers = _load_trackers(say)
         self._drawn_at = -math.inf
 
@@ -61,7 +64,7 @@ class RunLog:
                 file.write(lines)
         except OSError as error:
             raise DataError(f"{self.path}  cannot be written: {error.strerror or error}.") from None
-        self.rows.extend(rows)
+        self.curves.add(rows)
         for name, tracker in list(self._trackers.items()):
             try:
                 tracker([dict(row) for row in rows], self.folder)
@@ -80,7 +83,56 @@ class RunLog:
         now = time.monotonic()
         if is_due or now - self._drawn_at >= PAGE_EVERY_S:
             self._drawn_at = now
-            write_file(self.folder / "page.html", page(self.rows, state).encode())
+            write_file(self.folder / "page.html", page(self.curves, state).encode())
+
+
+class Curve:
+    """Means of neighbouring steps: at most MOST_POINTS of them, however long the run is."""
+
+    def __init__(self) -> None:
+        self._size, self._parts = 1, list[tuple[float, float, int]]()
+        """steps of a part; last step, sum and number of the values of each"""
+
+    def add(self, step: int, value: float) -> None:
+        _, total, n = self._parts[-1] if self._parts else (0, 0.0, self._size)
+        if n < self._size:
+            self._parts[-1] = (step, total + value, n + 1)
+            return
+        if len(self._parts) == MOST_POINTS:
+            pairs = zip(self._parts[::2], self._parts[1::2], strict=True)
+            self._parts = [(last, a + b, m + n) for (_, a, m), (last, b, n) in pairs]
+            self._size *= 2
+        self._parts.append((step, value, 1))
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        return [(step, total / n) for step, total, n in self._parts]
+
+
+class RunCurves:
+    """What the page shows of the rows so far; its size does not grow with them."""
+
+    def __init__(self, rows: Sequence[Row] = ()) -> None:
+        self.last: Row | None = None
+        self.losses = deque[float](maxlen=MOST_LOSSES)
+        self.n_bad_images = 0
+        self._curves: dict[tuple[str, str], Curve] = {}
+        self.add(rows)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.last = row
+            self.n_bad_images += row.get("n_bad_images") or 0
+            if row.get("loss") is not None:
+                self.losses.append(row["loss"])
+            for key in row.keys() & _DRAWN:
+                values = row[key] if isinstance(row[key], Mapping) else {"": row[key]}
+                for name, value in values.items():
+                    if value is not None and math.isfinite(value):
+                        self._curves.setdefault((key, name), Curve()).add(row["step"], value)
+
+    def named(self, key: str) -> dict[str, list[tuple[float, float]]]:
+        return {name: curve.points for (own, name), curve in self._curves.items() if own == key}
 
 
 def read_rows(path: Path, step: float = math.inf) -> list[Row]:
@@ -136,9 +188,20 @@ def _load_trackers(say: Callable[[str], None]) -> dict[str, Callable[[list[Row],
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7a5fb5")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 220, 56, 24
+_DRAWN = {
+    "loss": "loss",
+    "loss_by_type": "loss by text type",
+    "scales": "logit scale",
+    "grad_norm": "norm of the gradient",
+    "lr": "learning rate",
+    "pairs_per_s": "pairs per second, between checkpoints",
+    "data_wait": "share of time spent waiting for data",
+    "mfu": "model FLOPs utilisation (MFU)",
+}
+"""columns of the log that are drawn, with the titles of their charts"""
 
 
-def page(rows: Sequence[Row], state: RunState) -> str:
+def page(curves: RunCurves, state: RunState) -> str:
     """The whole page."""
     parts = {
         "name": escape(state.name),
@@ -146,9 +209,9 @@ def page(rows: Sequence[Row], state: RunState) -> str:
         "state": escape(state.state),
         "facts": "".join(
             f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>"
-            for key, value in _facts(rows, state).items()
+            for key, value in _facts(curves, state).items()
         ),
-        "charts": "".join(_charts(rows)) or "<p>no step yet</p>",
+        "charts": "".join(_charts(curves)) or "<p>no step yet</p>",
         "scores": _scores(state),
         "recipe": escape(state.recipe),
         "written": time.strftime("%Y-%m-%d %H:%M:%S"),
@@ -161,51 +224,32 @@ def _template() -> str:
     return _TEMPLATE.read_text(encoding="utf-8")
 
 
-def _facts(rows: Sequence[Row], state: RunState) -> dict[str, str]:
-    if not rows:
+def _facts(curves: RunCurves, state: RunState) -> dict[str, str]:
+    last = curves.last
+    if last is None:
         return {"step": f"0 of {state.n_steps:,}"}
-    last = rows[-1]
     facts = {"step": f"{last['step']:,} of {state.n_steps:,}"}
     if last.get("loss") is not None:
         facts["loss"] = f"{last['loss']:.4f}"
     if speed := last.get("pairs_per_s"):
         facts["pairs/s"] = f"{speed:,.0f}"
         left_s = (state.n_steps - last["step"]) * last["n_pairs"] / speed
-        facts |= {"time left": duration(left_s)} if state.state == "running" else {}
+        facts |= (
+            {"time left, without checkpoints": duration(left_s)} if state.state == "running" else {}
+        )
     for key, label in (("data_wait", "data wait"), ("mfu", "MFU")):
         if last.get(key) is not None:
             facts[label] = f"{100 * last[key]:.1f} %"
-    n_bad = sum(row.get("n_bad_images") or 0 for row in rows)
+    n_bad = curves.n_bad_images
     return facts | ({"unreadable photos": f"{n_bad:,}"} if n_bad else {})
 
 
-def _charts(rows: Sequence[Row]) -> list[str]:
-    by_type = dict.fromkeys(name for row in rows for name in row["loss_by_type"])
-    projectors = dict.fromkeys(name for row in rows for name in row["scales"])
+def _charts(curves: RunCurves) -> list[str]:
     charts = [
-        chart("loss", {"loss": _curve(rows, "loss")}),
-        chart("loss by text type", {name: _curve(rows, "loss_by_type", name) for name in by_type}),
-        chart("logit scale", {name: _curve(rows, "scales", name) for name in projectors}),
-        chart("norm of the gradient", {"norm": _curve(rows, "grad_norm")}, from_zero=True),
-        chart("learning rate", {"lr": _curve(rows, "lr")}, from_zero=True),
-        chart("pairs per second", {"pairs/s": _curve(rows, "pairs_per_s")}, from_zero=True),
-        chart("share of time spent waiting for data", {"": _curve(rows, "data_wait")}, True),
-        chart("model FLOPs utilisation (MFU)", {"": _curve(rows, "mfu")}, from_zero=True),
+        chart(title, curves.named(key), key not in ("loss", "loss_by_type", "scales"))
+        for key, title in _DRAWN.items()
     ]
     return [text for text in charts if text]
-
-
-def _curve(rows: Sequence[Row], *keys: str) -> list[tuple[float, float]]:
-    points: list[tuple[float, float]] = []
-    for row in rows:
-        value: Any = row
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None and math.isfinite(value):
-            points.append((row["step"], value))
-    size = -(-len(points) // MOST_POINTS) or 1
-    parts = (points[start : start + size] for start in range(0, len(points), size))
-    return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
 
 
 def chart(
@@ -235,9 +279,9 @@ def chart(
     legend = []
     for number, (name, points) in enumerate(curves.items()):
         colour = _COLOURS[number % len(_COLOURS)]
-        way = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
-        way += f" {way}" if len(points) == 1 else ""  # a line of no length is a dot
-        parts.append(f'<polyline points="{way}" stroke="{colour}"/>')
+        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        places += f" {places}" if len(points) == 1 else ""  # a line of no length is a dot
+        parts.append(f'<polyline points="{places}" stroke="{colour}"/>')
         legend.append(f'<span style="--c:{colour}">{escape(name)}</span>')
     shown = f"<p class=legend>{''.join(legend)}</p>" if len(curves) > 1 else ""
     label = escape(title)

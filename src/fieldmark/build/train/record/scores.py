@@ -1,15 +1,18 @@
 """Scores of a run (model selection): which of its exported models did best on the suite?
 
 Evaluations run beside the training; their scores come in when they come in and are kept in
-`scores.json`, so that a run that goes on knows them. A checkpoint whose evaluation is still running
-is not thrown away. `best.json` names the checkpoint and the model with the highest score.
+`scores.json`, so that a run that goes on knows those of its past. A checkpoint whose evaluation is
+still running is not thrown away. `best.json` names the checkpoint and the model with the highest
+score.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,11 @@ from fieldmark.build.train.export import (
 from fieldmark.build.train.index import TrainData
 from fieldmark.build.train.network import Trainee, make_trainee
 from fieldmark.build.train.recipe import load_recipe, recipe_toml
-from fieldmark.build.train.record.checkpoint import CheckpointFolder, checkpoint_name
+from fieldmark.build.train.record.checkpoint import (
+    CheckpointFolder,
+    checkpoint_name,
+    network_digest,
+)
 from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.files import write_file
@@ -31,6 +38,39 @@ from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
 EVALUATED, MODEL = "evaluated", "model"
+_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class StepScores:
+    """Of the model of one step."""
+
+    tasks: tuple[str, ...]
+    """that it was evaluated on to the end"""
+    scores: tuple[SuiteScore, ...]
+
+    @property
+    def named(self) -> dict[str, float]:
+        """TASK@METRIC → score, of every task's own metric."""
+        named: dict[str, float] = {}
+        for score in self.scores:
+            if score.is_primary:
+                named.setdefault(score.name, score.value)
+        return named
+
+
+def read_step_scores(run: Path) -> dict[int, StepScores]:
+    """What `scores.json` holds; nothing where it cannot be read."""
+    try:
+        values = json.loads((run / SCORES).read_text(encoding="utf-8"))
+        return {
+            int(step): StepScores(
+                tuple(facts["tasks"]), tuple(SuiteScore(**score) for score in facts["scores"])
+            )
+            for step, facts in values.items()
+        }
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return {}
 
 
 class RunScores:
@@ -39,23 +79,23 @@ class RunScores:
     def __init__(
         self,
         export: RunExport,
+        step: int,
         store: Path | None,
         flags: Sequence[str],
         progress: Progress,
     ) -> None:
+        """`step`: where the run goes on. Scores of later ones are of weights that are gone."""
         self.export, self.store, self.flags, self.progress = export, store, flags, progress
         self.run, self.checkpoints = export.run, export.checkpoints
         self.settings = self.checkpoints.recipe.evaluate
         self._running: dict[int, Any] = {}
-        self.by_step = self._read()
+        self.failed: set[int] = set()
+        """steps of which scores are missing"""
+        before = read_step_scores(self.run)
+        self.by_step = {past: scores for past, scores in before.items() if past <= step}
+        if self.best_step is None:
+            (self.run / BEST).unlink(missing_ok=True)
         self._keep()
-
-    def _read(self) -> dict[int, dict[str, float]]:
-        try:
-            values = json.loads((self.run / SCORES).read_text(encoding="utf-8"))
-            return {int(step): dict(scores) for step, scores in values.items()}
-        except (OSError, ValueError, AttributeError):
-            return {}
 
     @property
     def rows(self) -> tuple[tuple[int, str, float], ...]:
@@ -63,53 +103,65 @@ class RunScores:
         return tuple(
             (step, name, score)
             for step, scores in sorted(self.by_step.items())
-            for name, score in scores.items()
+            for name, score in scores.named.items()
         )
 
     @property
     def best_step(self) -> int | None:
         """The step with the highest score of `evaluate.best`; of equals the last one."""
         name = self.settings.best
-        scored = [(scores[name], step) for step, scores in self.by_step.items() if name in scores]
+        named = {step: scores.named for step, scores in self.by_step.items()}
+        scored = [(scores[name], step) for step, scores in named.items() if name in scores]
         return max(scored)[1] if scored else None
 
     def start(self, step: int, folder: Path) -> None:
         """Exports the checkpoint of a step and has it evaluated, unless that is known."""
-        if step in self.by_step and folder.exists():
+        before = self.by_step.get(step)
+        is_known = before is not None and set(self.settings.tasks) <= set(before.tasks)
+        if is_known and folder.exists():
             return
-        self.export.write(step, folder)
-        if not self.settings.tasks or step in self.by_step or step in self._running:
+        self.export.write(step, folder, scores=before.scores if before else ())
+        if not self.settings.tasks or is_known or step in self._running:
             return
         self._running[step] = evaluate_in_background(
             folder, self.settings.tasks, self.store, step, self.flags
         )
         self._keep()
 
-    def collect(self, is_waiting: bool = False) -> None:
-        """Takes in what has ended; `is_waiting`: and waits for the rest."""
-        for step, evaluation in list(self._running.items()):
-            if is_waiting or evaluation.is_done:
-                del self._running[step]
-                scores = evaluation.result()
-                if evaluation.problem:
-                    self.progress.say(f"{evaluation.problem}.")
-                    continue  # it is tried again by the next command
-                self._note(step, scores)
-                if (folder := self.folder(step)).name == MODEL:
-                    self.export.write(step, folder, scores=evaluation.scores)
+    def wait(self, is_asked: Callable[[], bool]) -> None:
+        """Until all evaluations have ended, or somebody asks for the end."""
+        while self._running and not is_asked():
+            self.collect()
+            time.sleep(_PAUSE_S)
 
-    def _note(self, step: int, scores: Mapping[str, float]) -> None:
-        for name, score in scores.items():
+    def collect(self) -> None:
+        """Takes in what has ended."""
+        for step, evaluation in list(self._running.items()):
+            if evaluation.is_done:
+                del self._running[step]
+                evaluation.result()
+                if evaluation.problem:
+                    self.failed.add(step)
+                    self.progress.say(f"{evaluation.problem}.")
+                if evaluation.scores:
+                    self._note(step, evaluation)
+
+    def _note(self, step: int, evaluation: Any) -> None:
+        # What has failed is tried again by the next command.
+        tasks = () if evaluation.problem else self.settings.tasks
+        scores = self.by_step[step] = StepScores(tasks, tuple(evaluation.scores))
+        for name, score in scores.named.items():
             self.progress.say(f"step {step:,}: {name} {score:.3f}")
-        self.by_step[step] = dict(scores)
-        write_file(self.run / SCORES, _json(self.by_step))
+        if (folder := self.folder(step)).name == MODEL:
+            self.export.write(step, folder, scores=scores.scores)
+        write_file(self.run / SCORES, _json({k: asdict(v) for k, v in self.by_step.items()}))
         self._keep()
         if (best := self.best_step) is not None:
             folder = self.folder(best)
             facts = {
                 "step": best,
                 "metric": self.settings.best,
-                "score": self.by_step[best][self.settings.best],
+                "score": self.by_step[best].named[self.settings.best],
                 "model": str(folder.relative_to(self.run)),
                 "checkpoint": str(self.checkpoints.path(best).relative_to(self.run)),
             }
@@ -159,9 +211,9 @@ class RunExport:
     def _card(self, step: int, scores: Sequence[SuiteScore]) -> ModelCard:
         facts = json.loads((self.run / DATA).read_text(encoding="utf-8"))
         rows = [
-            CardScore(one.task, one.metric, one.value, one.low, one.high, one.n)
-            for one in scores
-            if one.low is not None and one.high is not None
+            CardScore(row.task, row.metric, row.value, row.low, row.high, row.n)
+            for row in scores
+            if row.low is not None and row.high is not None
         ]
         return ModelCard(
             title=self.run.resolve().name,
@@ -170,7 +222,7 @@ class RunExport:
             n_samples=facts["samples"],
             caption_coverage=facts["coverage"].get("caption", 0) / max(1, facts["samples"]),
             data_digest=facts["digest"],
-            data_licence="",
+            data_licence=self.checkpoints.recipe.data.licence,
             n_steps=step,
             n_pairs=step * self.checkpoints.recipe.train.batch,
             scores=rows,
@@ -188,19 +240,41 @@ def write_data_facts(run: Path, data: TrainData) -> None:
     write_file(run / DATA, _json(facts))
 
 
-def export_run(run: Path, folder: Path, projector: str = "") -> None:
-    """The model of a run's newest checkpoint, with one projector in the place of the network's."""
+def export_run(
+    run: Path, folder: Path, projector: str = "", say: Callable[[str], None] = lambda _: None
+) -> int:
+    """The model of a run's best checkpoint, or the newest where none was chosen, with one projector
+    in the place of the network's; returns its step.
+    """
     if not (run / "recipe.toml").is_file():
         raise UsageError(f"{run}  is no folder of a training run: expected recipe.toml in it.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
     checkpoints = CheckpointFolder(run / "checkpoints", recipe, "")
-    notes = checkpoints.notes()
-    if not notes:
-        raise DataError(f"{run}  holds no checkpoint yet.")
+    note = checkpoints.newest_whole(say, _best_step(run) if recipe.evaluate.best else None)
+    if note is None:
+        raise DataError(
+            f"{run}  holds no whole checkpoint: train it first, with "
+            f"`fieldmark train RECIPE --out {run}`."
+        )
     trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
-    RunExport(run, checkpoints, trainee).write(notes[0].step, folder, projector)
+    if note.recipe.get("network") != network_digest(trainee):
+        raise UsageError(
+            f"{run}  was trained with another network: {recipe.model.architecture} has changed "
+            "since. Put back the file that it was trained with."
+        )
+    known = read_step_scores(run).get(note.step)
+    scores = known.scores if known else ()
+    RunExport(run, checkpoints, trainee).write(note.step, folder, projector, scores)
+    return note.step
+
+
+def _best_step(run: Path) -> int | None:
+    try:
+        return int(json.loads((run / BEST).read_text(encoding="utf-8"))["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _json(values: object) -> bytes:
