@@ -38,10 +38,6 @@ _ABSENT = 0xFFFF_FFFF
 """the size of a member that a sample lacks"""
 _END = b"end of the index\n"
 """a file that a crash of the machine cut lacks it"""
-_SOME = 64
-"""bytes from the middle and from the end of an image; with its size they stand for its content: two
-compressed images differ there, even if a camera pads them with zeros; BMP and TIFF may not
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ class IndexedShard:
     """text type → samples that have it"""
     extensions: list[str] = field(default_factory=list)
     digest: str = ""
-    """of keys, texts, captions, sizes, middles and ends of images, in their order"""
+    """of keys, texts, captions and images, every byte, in their order"""
     damage: str = ""
     """why it cannot be used at all"""
     n_wrong: dict[str, int] = field(default_factory=dict)
@@ -208,7 +204,7 @@ class _IndexRows:
         self._keys.add(sample.key)
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])
-        part = b"" if image is None else self._some(image)
+        part = b"" if image is None else self.reader.read(image)
         key = sample.key.encode("utf-8", "surrogateescape")
         self.digest.update(draws.digest(key, caption, len(part)) + part)
 
@@ -220,14 +216,6 @@ class _IndexRows:
         data = self.reader.read(member)
         self.digest.update(draws.digest(extension, len(data)) + data)
         return member if data.strip() else None
-
-    def _some(self, image: SampleMember) -> bytes:
-        """Of the image's bytes, and how many there are."""
-        data = image.size.to_bytes(8, "little")
-        for first in (image.size // 2, max(0, image.size - _SOME)):
-            n = min(_SOME, image.size - first)
-            data += self.reader.read(SampleMember(image.name, "", image.offset + first, n))
-        return data
 
     def _place(self, members: Sequence[SampleMember | None]) -> None:
         """Where image and texts lie in the bytes that are read for the sample."""
