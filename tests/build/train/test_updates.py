@@ -24,7 +24,7 @@ from fieldmark.build.train.updates import (  # noqa: E402
     learning_rate,
     make_optimiser,
 )
-from fieldmark.errors import ModelError  # noqa: E402
+from fieldmark.errors import ModelError, UsageError  # noqa: E402
 
 SMALL = {
     "embed_dim": 16,
@@ -277,3 +277,14 @@ def test_a_step_never_waits_for_the_device(accumulate: int, tmp_path: Path) -> N
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(updater.read_reports(reports)) == 2
+
+
+def test_a_network_that_draws_numbers_has_no_gradient_cache(tmp_path: Path) -> None:
+    from fieldmark.build.train.run import check_cache
+
+    recipe = small_recipe(tmp_path, "train.accumulate=2")
+    check_cache(recipe, make_trainee(recipe.model, "softmax", 0))
+    vision = {**SMALL["vision_cfg"], "patch_dropout": 0.5}
+    (tmp_path / "small.json").write_text(json.dumps({**SMALL, "vision_cfg": vision}))
+    with pytest.raises(UsageError, match="accumulate is 2, expected 1 .*patch_dropout"):
+        check_cache(recipe, make_trainee(recipe.model, "softmax", 0))

@@ -20,7 +20,12 @@ from pathlib import Path
 from fieldmark.build.train.flops import PairFlops, card_peak
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
-from fieldmark.build.train.network import make_trainee, recompute_blocks
+from fieldmark.build.train.network import (
+    Trainee,
+    make_trainee,
+    random_modules,
+    recompute_blocks,
+)
 from fieldmark.build.train.parallel import Ranks, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
@@ -104,6 +109,17 @@ def check_shares(recipe: TrainRecipe, n_ranks: int) -> None:
         )
 
 
+def check_cache(recipe: TrainRecipe, trainee: Trainee) -> None:
+    """A gradient cache computes every row twice, and both must be the same."""
+    names = random_modules(trainee) if recipe.train.accumulate > 1 else []
+    if names:
+        raise UsageError(
+            f"train.accumulate is {recipe.train.accumulate}, expected 1 for this network: "
+            f"{names[0]} gives another result when a row is computed again (dropout or batch "
+            "normalisation). Use train.recompute to save memory."
+        )
+
+
 class TrainRun:
     """One process's part of a run."""
 
@@ -153,6 +169,7 @@ class TrainRun:
     def _make_network(self, n_steps: int) -> None:
         recipe = self.recipe
         self.trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
+        check_cache(recipe, self.trainee)
         self._flops = PairFlops(self.trainee)
         recompute_blocks(self.trainee, recipe.train.recompute)
         dtype = autocast_type(recipe.train.precision, self.ranks.device)

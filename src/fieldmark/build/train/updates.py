@@ -104,7 +104,7 @@ class Updater:
         self.optimiser.zero_grad(set_to_none=True)
         self.trainee.clamp_scales()
         if self.average is not None:
-            self.average.update()
+            self.average.update(batch.step)
         numbers = torch.cat(
             [loss.detach()[None], norm[None], self._logit_scales(), self._by_type(rows, batch)]
         )

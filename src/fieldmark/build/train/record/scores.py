@@ -258,7 +258,7 @@ def export_run(
             f"{run}  holds no whole checkpoint: train it first, with "
             f"`fieldmark train RECIPE --out {run}`."
         )
-    trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
+    trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed, is_loaded=True)
     if note.recipe.get("network") != network_digest(trainee):
         raise UsageError(
             f"{run}  was trained with another network: {recipe.model.architecture} has changed "
