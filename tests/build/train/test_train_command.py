@@ -26,6 +26,7 @@ open_clip = pytest.importorskip("open_clip")
 
 import torch  # noqa: E402
 
+from fieldmark.build.train.parallel import Ranks  # noqa: E402
 from fieldmark.build.train.record.log import (  # noqa: E402
     MOST_POINTS,
     RunCurves,
@@ -34,6 +35,7 @@ from fieldmark.build.train.record.log import (  # noqa: E402
     cut_rows,
     page,
 )
+from fieldmark.build.train.signals import StopSignals  # noqa: E402
 from fieldmark.build.train.suite import SuiteScore  # noqa: E402
 from fieldmark.cli import main  # noqa: E402
 
@@ -345,6 +347,25 @@ def test_flags_that_are_missing_are_named(inputs: Path, capsys: pytest.CaptureFi
         "fieldmark: --shards is missing: what to train on, such as --shards 'shards/*.tar'.",
         "fieldmark: recipe 'tny' is not known. Did you mean 'tiny'?",
     ]
+
+
+def test_processes_agree_on_signals_after_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that got none ends with the one that got a SIGTERM, over a group of CPUs."""
+    groups: list[Any] = []
+
+    def new_group(backend: str, timeout: object) -> str:
+        groups.append(backend)
+        return "cpus"
+
+    def all_reduce(flags: Any, _: object, group: str) -> None:
+        assert group == "cpus" and flags.device.type == "cpu"
+        flags.copy_(torch.tensor([1.0, 143.0]))
+
+    monkeypatch.setattr(torch.distributed, "new_group", new_group)
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    with StopSignals(Ranks(n_ranks=2)) as signals:
+        assert signals.is_asked() and signals.exit_code == 143
+    assert groups == ["gloo"]
 
 
 # --- scores ---
