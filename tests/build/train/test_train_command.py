@@ -368,6 +368,24 @@ def test_processes_agree_on_signals_after_every_step(monkeypatch: pytest.MonkeyP
     assert groups == ["gloo"]
 
 
+def test_a_signal_that_comes_while_processes_agree_counts_in_the_next_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Most of a process's time may be spent waiting for the others there."""
+    coming = [signal.SIGTERM]
+
+    def all_reduce(flags: Any, _: object, group: str) -> None:
+        if coming:
+            signal.raise_signal(coming.pop())
+
+    monkeypatch.setattr(torch.distributed, "new_group", lambda **_: "cpus")
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    with StopSignals(Ranks(n_ranks=2)) as signals:
+        assert not signals.is_asked() and not signals.agreed_end
+        assert signals.exit_code == 143
+        assert signals.is_asked() and signals.agreed_end == 143
+
+
 # --- scores ---
 
 

@@ -226,7 +226,7 @@ class TrainRun:
                 self._one_step(batch)
                 if signals.is_asked():
                     self._save()
-                    if signals.exit_code:
+                    if signals.agreed_end:
                         return
 
     def _one_step(self, batch: TrainBatch) -> None:

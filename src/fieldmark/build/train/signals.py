@@ -24,28 +24,38 @@ class StopSignals:
 
     def __init__(self, ranks: Ranks) -> None:
         """Every process makes one."""
-        self.exit_code = 0
-        """0 = nobody wants the end"""
+        self.agreed_end = 0
+        """exit code that all processes end with after this step; 0 = they go on"""
+        self._wanted_end = 0
         self._is_asked = False
         self._before: dict[int, Any] = {}
         self._group: Any = None
         if ranks.n_ranks > 1:
             self._group = distributed.new_group(backend="gloo", timeout=PATIENCE)
 
+    @property
+    def exit_code(self) -> int:
+        """What this process is to end with as soon as it can; 0 = nobody wants the end."""
+        return self.agreed_end or self._wanted_end
+
     def is_asked(self) -> bool:
-        """Whether any process was asked for a checkpoint; all call it after every step."""
+        """Whether any process was asked for a checkpoint; all call it after every step.
+
+        A signal that comes while they agree counts in the next step.
+        """
         is_asked, self._is_asked = self._is_asked, False
+        self.agreed_end = self._wanted_end if is_asked else 0
         if self._group is None:
             return is_asked
-        flags = torch.tensor([float(is_asked), float(self.exit_code)])
+        flags = torch.tensor([float(is_asked), float(self.agreed_end)])
         distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._group)
-        self.exit_code = int(flags[1])
+        self.agreed_end = int(flags[1])
         return bool(flags[0])
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self._is_asked = True
         if number in _ENDS:
-            self.exit_code = _ENDS[signal.Signals(number)]
+            self._wanted_end = _ENDS[signal.Signals(number)]
             signal.signal(number, self._before[number])  # a second one ends at once
 
     def __enter__(self) -> StopSignals:
