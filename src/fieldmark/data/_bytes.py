@@ -69,9 +69,11 @@ def _read_file(path: Path) -> bytes:
 
 def split_reference(image: str) -> tuple[str, str]:
     """The file and what is in it: `a.tar::b/c.jpg` → `a.tar`, `b/c.jpg`; nothing → ""."""
-    name, mark, inner = image.partition("::")
+    if "::" not in image:
+        return image, ""
+    name, _, inner = image.partition("::")
     is_container = name.lower().endswith((*TAR_SUFFIXES, PARQUET_SUFFIX))
-    return (name, inner) if mark and is_container else (image, "")
+    return (name, inner) if is_container else (image, "")
 
 
 def archive_order(root: Path, images: Sequence[str]) -> list[str]:

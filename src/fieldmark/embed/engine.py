@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import compress, groupby
@@ -175,33 +176,82 @@ def _fill(
     progress: Progress,
 ) -> Filled:
     contents = options.contents or Contents(options.cache / MEMORY, options.threads)
+    options = replace(options, contents=contents)
     known = contents.known(root, dict.fromkeys(ref.image for ref in items))
-    if options.bad_images != "skip" and _has_bad(contents, root, items, known):
-        known = contents.learn(root, (ref.image for ref in items), checking(progress))
-        return Filled(*_judged(items, known), Throughput())
     keys, bad = _judged(items, known)
-    unread = (ref for ref in items if ref.image not in known)
+    unread = [ref for ref in items if ref.image not in known]
     missing = compress(keys, rows.missing(list(keys.values())))
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())
-    if options.workers and options.workers.is_worth(model, len(todo), options.cache):
-        shared = replace(options, contents=contents)
-        warmed = options.workers.warm(model, root, todo, shared, progress, fill)
+    if options.bad_images == "skip":
+        return _compute(model, root, items, rows, _Todo(todo, known, keys, bad), options, progress)
+    try:
+        if bad:
+            raise _BadSeen
+        images = list(dict.fromkeys(ref.image for ref in unread))
+        with ThreadPoolExecutor(1) as beside:  # while the pipeline starts
+            has_absent = beside.submit(contents.has_absent, root, images)
+            work = _Todo(todo, known, keys, bad, has_absent)
+            return _compute(model, root, items, rows, work, options, progress)
+    except _BadSeen:
+        known = contents.learn(root, (ref.image for ref in items), checking(progress))
+        return Filled(*_judged(items, known), Throughput())
+
+
+class _BadSeen(Exception):
+    """An image is known to be bad, or seen to be without reading it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Todo:
+    """What is to be computed, and what is known before."""
+
+    refs: list[ImageRef]
+    known: Mapping[str, Content]
+    keys: dict[ImageRef, bytes]
+    bad: dict[str, str]
+    has_absent: Future[bool] | None = None
+    """is one of the files not there? None: it does not matter"""
+
+    def check(self) -> None:
+        """Waits for the answer; _BadSeen where it is yes."""
+        if self.has_absent is not None and self.has_absent.result():
+            raise _BadSeen
+
+    def files(self, root: Path) -> Iterator[WantedFile]:
+        self.check()
+        yield from _in_reading_order(root, self.refs, self.known)
+
+
+def _compute(
+    model: Backbone,
+    root: Path,
+    items: Sequence[ImageRef],
+    rows: FeatureRows,
+    todo: _Todo,
+    options: EmbedOptions,
+    progress: Progress,
+) -> Filled:
+    contents, n = options.contents, len(todo.refs)
+    assert contents is not None
+    if options.workers and options.workers.is_worth(model, n, options.cache):
+        todo.check()
+        warmed = options.workers.warm(model, root, todo.refs, options, progress, fill)
         rows.refresh()
-        rest = _fill(model, root, items, rows, as_part(shared), progress)
+        rest = _fill(model, root, items, rows, as_part(options), progress)
         throughput = add_throughputs([warmed, rest.throughput])
         _keep_about(model, rows.folder, throughput)
         return replace(rest, throughput=throughput)
     _keep_about(model, rows.folder)
     if decode_of(model) == "gpu" and hasattr(model, "compile_network"):
-        model.compile_network(len(todo))
-    progress.start(f"embedding with {model.name}", len(todo))
-    sink = _CacheSink(root, contents, rows, progress, keys, bad)
+        if not getattr(model, "is_compiled", False):
+            todo.check()  # compiling takes longer than that
+        model.compile_network(n)
+    progress.start(f"embedding with {model.name}", n)
+    sink = _CacheSink(root, contents, rows, progress, todo.keys, todo.bad)
     try:
-        throughput = pipeline_for(model)(
-            model, root, _in_reading_order(root, todo, known), sink, options, progress
-        )
+        throughput = pipeline_for(model)(model, root, todo.files(root), sink, options, progress)
     finally:
         contents.flush()
     if rows.n_damaged:
@@ -209,16 +259,6 @@ def _fill(
     if throughput.n_computed and not options.is_part:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
-
-
-def _has_bad(
-    contents: Contents, root: Path, items: Sequence[ImageRef], known: Mapping[str, Content]
-) -> bool:
-    """Is any image known to be bad, or seen to be without reading it?"""
-    if any(content.problem for content in known.values()):
-        return True
-    unread = list(dict.fromkeys(ref.image for ref in items if ref.image not in known))
-    return bool(unread) and contents.has_absent(root, unread)
 
 
 def _judged(
@@ -239,11 +279,28 @@ def _in_reading_order(
 ) -> Iterator[WantedFile]:
     """Files by name, members of an archive as they lie in it: what is near is read together."""
     todo.sort(key=attrgetter("image"))
-    for _, own in groupby(todo, key=lambda ref: split_reference(ref.image)[0]):
-        refs = {image: tuple(some) for image, some in groupby(own, key=attrgetter("image"))}
-        for image in archive_order(root, list(refs)) if len(refs) > 1 else refs:
+    for archive, refs in _by_archive(todo):
+        for image in archive_order(root, list(refs)) if archive else refs:
             content = known.get(image)
             yield WantedFile(image, refs[image], content.key if content else None)
+
+
+def _by_archive(
+    todo: Sequence[ImageRef],
+) -> Iterator[tuple[str, dict[str, tuple[ImageRef, ...]]]]:
+    """The parts of each image; those of one archive together, a file that is none ("") alone."""
+    last, inside = "", dict[str, tuple[ImageRef, ...]]()
+    for image, own in groupby(todo, key=attrgetter("image")):
+        name, inner = split_reference(image)
+        if inside and (not inner or name != last):
+            yield last, inside
+            inside = {}
+        if inner:
+            last, inside[image] = name, tuple(own)
+        else:
+            yield "", {image: tuple(own)}
+    if inside:
+        yield last, inside
 
 
 def pipeline_for(model: Backbone) -> Callable[..., Throughput]:

@@ -217,6 +217,9 @@ def fitting(files: Iterable[WantedFile], most_parts: int) -> Iterator[WantedFile
     in a slab.
     """
     for file in files:
+        if len(file.refs) <= most_parts:
+            yield file
+            continue
         for start in range(0, len(file.refs), most_parts):
             yield replace(file, refs=file.refs[start : start + most_parts])
 
