@@ -62,7 +62,7 @@ def main() -> None:
 def _world(place: Path) -> Settings:
     from fieldmark import world
 
-    own = replace(load_settings(), results=place / "results", cache=place / "cache", jobs=1)
+    own = replace(load_settings(), results=place / "results", cache=place / "cache", threads=1)
     load_dataset("world").make(place / "world", world.World(), 120)
     return replace(own, data={"world": place / "world"})
 

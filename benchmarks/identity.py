@@ -103,7 +103,7 @@ def unchanged(place: Path, n: int) -> float:
             "folder=photos",
             "--cache",
             "cache",
-            "--jobs",
+            "--threads",
             "1",
         ]
         first, _ = cpu_s(words, here)

@@ -16,24 +16,24 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("FIELDMARK_CACHE")
     user_config().parent.mkdir(parents=True)
     user_config().write_text(
-        'device = "cpu"\nprecision = "float32"\njobs = 3\n[data]\nnewt = "/u/newt"\n'
+        'device = "cpu"\nprecision = "float32"\nthreads = 3\n[data]\nnewt = "/u/newt"\n'
     )
     project = tmp_path / "project"
     (project / "deep").mkdir(parents=True)
     (project / "fieldmark.toml").write_text(
-        'device = "cuda:1"\njobs = 4\nresults = "out"\n[data]\nages = "a"\n'
+        'device = "cuda:1"\nthreads = 4\nresults = "out"\n[data]\nages = "a"\n'
     )
-    monkeypatch.setenv("FIELDMARK_JOBS", "5")
+    monkeypatch.setenv("FIELDMARK_THREADS", "5")
     monkeypatch.setenv("FIELDMARK_DATA_BELUGA", "/env/beluga")
     return project
 
 
 def test_precedence_and_origin(layers: Path) -> None:
-    settings = load_settings({"jobs": 6}, start=layers / "deep")
-    assert (settings.jobs, settings.device, settings.precision) == (6, "cuda:1", "float32")
-    assert load_settings(start=layers).jobs == 5
+    settings = load_settings({"threads": 6}, start=layers / "deep")
+    assert (settings.threads, settings.device, settings.precision) == (6, "cuda:1", "float32")
+    assert load_settings(start=layers).threads == 5
     assert settings.results == layers / "out"
-    assert settings.origin["jobs"] == "flag"
+    assert settings.origin["threads"] == "flag"
     assert settings.origin["device"] == str(layers / "fieldmark.toml")
     assert settings.origin["precision"] == str(user_config())
     assert settings.root_of("newt") == Path("/u/newt")
@@ -46,8 +46,8 @@ def test_precedence_and_origin(layers: Path) -> None:
     ("text", "line"),
     [
         ('devise = "cpu"', "setting 'devise' is not known. Did you mean 'device'?"),
-        ('jobs = "many"', "jobs = 'many': expected a whole number, 0 or more."),
-        ("jobs = true", "jobs = True: expected a whole number, 0 or more."),
+        ('threads = "many"', "threads = 'many': expected a whole number, 0 or more."),
+        ("threads = true", "threads = True: expected a whole number, 0 or more."),
         ('bad_images = "ignore"', "bad_images = 'ignore': expected fail or skip."),
         ('offline = "perhaps"', "offline = 'perhaps': expected true or false."),
         ("device = 3", "device = 3: expected text."),

@@ -61,7 +61,7 @@ class Settings:
     """auto is bf16 on a GPU and float32 elsewhere"""
     decode: str = "auto"
     """how photos are read: reference (exact, slow), cpu or gpu (fast); auto is the fastest here"""
-    jobs: int = 0
+    threads: int = 0
     """threads that read and prepare images; 0 = one per core, at most 16"""
     batch_size: int = 0
     """images per forward pass; 0 = found automatically"""
@@ -86,8 +86,8 @@ class Settings:
         return self.results / "fieldmark.db"
 
     @property
-    def threads(self) -> int:
-        return self.jobs or min(os.cpu_count() or 1, 16)
+    def n_threads(self) -> int:
+        return self.threads or min(os.cpu_count() or 1, 16)
 
     @property
     def may_fetch(self) -> bool:
@@ -215,7 +215,7 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         if not isinstance(value, (str, Path)):
             raise ValueError("expected the name of a folder")
         return base / Path(value).expanduser()
-    if key in ("jobs", "batch_size"):
+    if key in ("threads", "batch_size"):
         if isinstance(value, bool) or not str(value).isdecimal():
             raise ValueError("expected a whole number, 0 or more")
         return int(value)

@@ -93,7 +93,7 @@ def test_every_command_has_examples_and_documented_flags(
             ["plan", "--data", "newt", "--model", "a/b", "--task", "newt"],
             "--data newt: expected NAME=FOLDER, such as --data newt=/data/newt.",
         ),
-        (["doctor", "--jobs", "-1"], "--jobs -1: expected a whole number, 0 or more."),
+        (["doctor", "--threads", "-1"], "--threads -1: expected a whole number, 0 or more."),
         (
             ["doctor", "--bad-images", "ignore"],
             "--bad-images ignore: expected fail or skip.",

@@ -299,7 +299,7 @@ def unrelated_file(w: Path) -> None:
 SAME: list[Case] = [
     ("nothing", lambda _: None),
     ("order of rows", reversed_rows),
-    ("threads", lambda _: {"changes": {"jobs": 5}}),
+    ("threads", lambda _: {"changes": {"threads": 5}}),
     ("batch size", lambda _: {"changes": {"batch_size": 3}}),
     ("the folder is a link", link),
     ("the images are links", linked_images),

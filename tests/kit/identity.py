@@ -185,7 +185,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def settings_at(place: Path, **changes: Any) -> Settings:
-    own = replace(load_settings(), results=place / "results", cache=place / "cache", jobs=2)
+    own = replace(load_settings(), results=place / "results", cache=place / "cache", threads=2)
     return replace(own, **changes)
 
 

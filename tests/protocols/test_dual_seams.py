@@ -141,7 +141,7 @@ def test_order_threads_batches_and_titles_change_nothing(album: Album, protocol:
     done = work_of(model)
     assert done[0] == 18 and done[1]
     turned(album)
-    settings = replace(album.settings, jobs=1, batch_size=3)
+    settings = replace(album.settings, threads=1, batch_size=3)
     other = {**keys, "title": "Another title"}
     if protocol == "zero_shot":
         other["zero_shot"] = {**keys["zero_shot"], "seen_by": {"*": "seen by all"}}

@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def settings(made: Path) -> Settings:
-    return Settings(results=made / "results", data_root=made / "data", jobs=2)
+    return Settings(results=made / "results", data_root=made / "data", threads=2)
 
 
 @pytest.fixture(scope="module")

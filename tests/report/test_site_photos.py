@@ -229,7 +229,7 @@ def test_settings_alone_find_photos_of_a_run_that_knew_no_folder(tmp_path: Path)
     from kit.site_results import make_results
 
     place = make_results(tmp_path, 20)
-    settings = Settings(results=place / "results", data_root=place / "data", jobs=2)
+    settings = Settings(results=place / "results", data_root=place / "data", threads=2)
     with Store.open(settings.store, read_only=True) as store:
         page = build_site(store, tmp_path / "site", settings)
     assert all(each["n_images"] == 20 for each in tasks_of(page.parent).values())

@@ -40,8 +40,8 @@ class Common:
     decode: _Word = None
     """how photos are read: auto (the fastest way here), reference (Pillow, slow), cpu or gpu
     [FIELDMARK_DECODE, else auto]"""
-    jobs: _Count = None
-    """threads that read images [FIELDMARK_JOBS, else one per core]"""
+    threads: _Count = None
+    """threads that read images [FIELDMARK_THREADS, else one per core]"""
     batch_size: _Count = None
     """images per forward pass [FIELDMARK_BATCH_SIZE, else found automatically]"""
     bad_images: _Word = None

@@ -115,7 +115,7 @@ def _wiki(
         if not args.dump.is_file():
             raise DataError(f"{args.dump}  does not exist: expected a dump of a wiki.")
         with PageStore.open(pages) as store:
-            yield store, open_dump(args.dump, store, len(taxa.taxa), settings.threads, progress)
+            yield store, open_dump(args.dump, store, len(taxa.taxa), settings.n_threads, progress)
         return
     if settings.offline:
         raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")

@@ -70,7 +70,9 @@ def run(args: EmbedArgs) -> int:
     model = Models(settings, may_load=True).load(args.model)
     own, began = settings, time.monotonic()
     with for_people(args.common.quiet) as progress, DeviceWorkers(devices_for(own.device)) as more:
-        options = EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images, workers=more)
+        options = EmbedOptions(
+            own.cache, own.n_threads, own.batch_size, own.bad_images, workers=more
+        )
         for source in sources:
             if source.note:
                 progress.say(f"{source.name}  {source.note}")

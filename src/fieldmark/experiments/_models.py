@@ -32,7 +32,7 @@ class Models:
     def __init__(self, settings: Settings, may_load: bool) -> None:
         self.settings, self.may_load = settings, may_load
         has_cache = may_load or settings.cache.is_dir()
-        self.contents = Contents(settings.cache / MEMORY if has_cache else None, settings.threads)
+        self.contents = Contents(settings.cache / MEMORY if has_cache else None, settings.n_threads)
         self._memory = ModelMemory(settings.cache if has_cache else None, self.contents.digest)
         self._identities: dict[str, Identity] = {}
         self._loaded: tuple[str, Any] | None = None

@@ -31,7 +31,7 @@ def embed_options(at: Workspace) -> EmbedOptions:
     workers: DeviceWorkers = at.once(("workers", devices), lambda: DeviceWorkers(devices))
     return EmbedOptions(
         own.cache,
-        own.threads,
+        own.n_threads,
         own.batch_size,
         own.bad_images,
         at.contents,

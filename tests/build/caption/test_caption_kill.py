@@ -24,7 +24,7 @@ from kit.chat import running
 
 KILLS, CONCURRENCY, N_SHARDS, N = 20, 8, 8, 120
 RUN = "import sys; from fieldmark.cli import main; sys.exit(main())"
-SHORT = "import fieldmark.build.caption.leases as l; l.BEAT_S, l.SILENCE_S = 0.1, 1.5; " + RUN
+SHORT = "import fieldmark.leases as l; l.BEAT_S, l.SILENCE_S = 0.1, 1.5; " + RUN
 """a run whose leases are lost after a second and a half"""
 
 

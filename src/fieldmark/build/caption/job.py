@@ -14,7 +14,6 @@ from typing import Any
 
 from fieldmark.build.caption.checks import CaptionRules, KnownNames
 from fieldmark.build.caption.copies import CaptionedCopy
-from fieldmark.build.caption.leases import ShardLease
 from fieldmark.build.caption.outcomes import (
     CaptionFiles,
     CaptionRow,
@@ -31,6 +30,7 @@ from fieldmark.build.shards import (
 from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Answer, AnswerSettings, Journal, Message, Picture, Request
 from fieldmark.errors import DataError
+from fieldmark.leases import Lease
 from fieldmark.progress import Progress
 
 
@@ -67,7 +67,7 @@ class ShardJob:
     def __init__(
         self,
         path: Path,
-        lease: ShardLease,
+        lease: Lease,
         files: CaptionFiles,
         rules: AskingRules,
         progress: Progress,

@@ -22,9 +22,9 @@ from typing import IO, Any, Literal, NamedTuple
 
 import polars as pl
 
-from fieldmark.build.caption.leases import ShardLease
 from fieldmark.errors import DataError, RunsFailed, StoreError
 from fieldmark.files import part_of, sync_folder, write_file
+from fieldmark.leases import Lease
 
 CaptionStatus = Literal["ok", "rejected", "error"]
 STATUSES: tuple[CaptionStatus, ...] = ("ok", "rejected", "error")
@@ -98,7 +98,7 @@ class OutcomeSpool:
         except OSError as error:
             raise unwritable(self.path, error) from error
 
-    def write_parquet(self, path: Path, lease: ShardLease) -> str:
+    def write_parquet(self, path: Path, lease: Lease) -> str:
         """The rows as a file that appears whole or not at all; its SHA-256."""
         part = part_of(path)
         try:

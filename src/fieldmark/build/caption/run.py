@@ -26,7 +26,6 @@ from fieldmark.build.caption.job import (
     ShardJob,
     ShardJournals,
 )
-from fieldmark.build.caption.leases import LeaseFolder
 from fieldmark.build.caption.offline import OfflineConnection, OfflineModel, Quarantine
 from fieldmark.build.caption.outcomes import CaptionFiles, CaptionTotals, finished
 from fieldmark.build.caption.plan import (
@@ -55,6 +54,7 @@ from fieldmark.errors import (
     ModelError,
     StoreError,
 )
+from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Progress, Silent
 
 MOST_WAITING = 5_000

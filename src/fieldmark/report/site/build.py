@@ -184,7 +184,7 @@ def _write_photos(
     chosen = choose_images(wrong, photos, job.options.max_images, facts.name)
     job.progress.start(f"{facts.name}: photos", len(chosen))
     done, lost = write_thumbnails(
-        {name: photos[name] for name in chosen}, job.folder, job.settings.threads, job.progress
+        {name: photos[name] for name in chosen}, job.folder, job.settings.n_threads, job.progress
     )
     if not photos:
         lost = {UNKNOWN: len({item for column in data.values() for item in column.ids})}

@@ -1,9 +1,9 @@
-"""Leases (lock files with a heartbeat): which worker is on a shard, so that no second one is?
+"""Leases (lock files with a heartbeat): who is on a piece of work, so that no second one is?
 
 Workers on one machine or on many share nothing but a folder. A lease is a file `NAME.N.lease`; the
 highest N counts. It is created with O_EXCL, which is atomic on local disks and on NFS from version
 3 on, so of all who take over from a dead holder of N exactly one gets N + 1. Nothing is renamed or
-removed while a shard is being worked on: a file that disappears under a slow worker is what makes
+removed while work goes on: a file that disappears under a slow worker is what makes
 two of them believe in their turn.
 
 The holder counts up in its file, through the descriptor it opened: should another have taken over,
@@ -34,8 +34,8 @@ _SIZE = 512
 """bytes of a lease: written in place, so that a full disk stops no heart"""
 
 
-class ShardLease:
-    """One shard is this worker's, as long as `is_held`."""
+class Lease:
+    """One piece of work is this process's, as long as `is_held`."""
 
     def __init__(self, path: Path, descriptor: int, now: Callable[[], float]) -> None:
         self.path, self._file, self._now = path, descriptor, now
@@ -70,7 +70,7 @@ class ShardLease:
             )
 
     def finish(self) -> None:
-        """The shard is done: nobody needs its leases any more."""
+        """The work is done: nobody needs its leases any more."""
         self._close()
         name, number = _parts(self.path)
         for other in range(number + 1):
@@ -78,7 +78,7 @@ class ShardLease:
                 _lease_path(self.path.parent, name, other).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """The shard is not done, and free for the next."""
+        """The work is not done, and free for the next."""
         with self._lock, contextlib.suppress(OSError):
             if self._file >= 0:
                 self._facts["is_free"] = True
@@ -102,14 +102,14 @@ class LeaseFolder:
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic) -> None:
         self.folder, self._now = folder, now
-        self._held: set[ShardLease] = set()
+        self._held: set[Lease] = set()
         self._watched: dict[Path, tuple[int | None, float]] = {}
         """leases of others: the count that was seen, and since when"""
         self._stop = threading.Event()
         self._beating: threading.Thread | None = None
 
-    def claim(self, name: str) -> ShardLease | None:
-        """The lease of a shard; None while another living worker has it."""
+    def claim(self, name: str) -> Lease | None:
+        """The lease of that name; None while another living worker has it."""
         newest = self._newest(name)
         if newest is not None and self._is_live(newest):
             return None
@@ -125,7 +125,7 @@ class LeaseFolder:
         except OSError as error:
             raise _unwritable(path, error) from error
         try:
-            lease = ShardLease(path, descriptor, self._now)
+            lease = Lease(path, descriptor, self._now)
         except OSError as error:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -139,7 +139,7 @@ class LeaseFolder:
         return newest is None or not self._is_live(newest)
 
     def holder(self, name: str) -> tuple[str, float]:
-        """Who has a shard, in words, and for how many seconds nothing was heard of it."""
+        """Who has it, in words, and for how many seconds nothing was heard of it."""
         newest = self._newest(name)
         facts = None if newest is None else _read(newest)
         if newest is None or facts is None:
@@ -147,7 +147,7 @@ class LeaseFolder:
         words = f"process {facts.get('pid')} on {facts.get('host')}"
         return words, self._silence_s(newest, facts)
 
-    def give_up(self, lease: ShardLease, is_done: bool) -> None:
+    def give_up(self, lease: Lease, is_done: bool) -> None:
         self._held.discard(lease)
         (lease.finish if is_done else lease.release)()
 

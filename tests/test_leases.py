@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.build.caption.leases import SILENCE_S, LeaseFolder
 from fieldmark.errors import ClaimLost, DataError
+from fieldmark.leases import SILENCE_S, LeaseFolder
 from fieldmark.processes import birth, host, this_place
 
 
@@ -107,7 +107,7 @@ def test_a_holder_that_could_not_beat_gives_up_before_others_take_over(
 def test_a_dead_process_of_this_machine_is_known_at_once(tmp_path: Path) -> None:
     code = (
         "import sys, os, signal; from pathlib import Path\n"
-        "from fieldmark.build.caption.leases import LeaseFolder\n"
+        "from fieldmark.leases import LeaseFolder\n"
         "LeaseFolder(Path(sys.argv[1])).claim('a'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == -9
@@ -145,7 +145,7 @@ def test_of_many_who_take_over_one_gets_it(tmp_path: Path, clock: HandClock) -> 
 
 CLAIM_ALL = """
 import sys; from pathlib import Path
-from fieldmark.build.caption.leases import LeaseFolder
+from fieldmark.leases import LeaseFolder
 leases = LeaseFolder(Path(sys.argv[1]))
 print(*[name for name in map(str, range(200)) if leases.claim(name) is not None], flush=True)
 sys.stdin.read()
@@ -163,7 +163,7 @@ def test_processes_share_without_overlap(tmp_path: Path) -> None:
 
 
 def test_leases_beat_while_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fieldmark.build.caption.leases.BEAT_S", 0.01)
+    monkeypatch.setattr("fieldmark.leases.BEAT_S", 0.01)
     with LeaseFolder(tmp_path) as folder:
         lease = folder.claim("a")
         assert lease is not None
