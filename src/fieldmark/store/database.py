@@ -171,6 +171,14 @@ def _connect_to_read(path: Path, timeout_s: float) -> Database:
     raise AssertionError("the last way returns or raises")
 
 
+def open_unchanging(path: Path) -> Database:
+    """A connection to a file that nobody writes: no locks, and nothing is written beside it."""
+    database = _connect(path, "mode=ro&immutable=1", 0.0)
+    with _closed_on_error(database.connection):
+        _checked_version(database)
+    return database
+
+
 def _is_about_rights(error: BaseException | None) -> bool:
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _RIGHTS
 
