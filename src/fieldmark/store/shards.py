@@ -168,7 +168,7 @@ def _opened(path: Path, is_left: bool) -> Iterator[Database | None]:
     with tempfile.TemporaryDirectory(prefix="fieldmark-shard-") as folder:
         copy = _copied(path, Path(folder))
         try:
-            database = open_database(copy, read_only=False, timeout_s=0.0, is_private=True)
+            database = open_database(copy, read_only=False, timeout_s=0.0)
         except StoreError as error:
             raise StoreError(str(error).replace(str(copy), str(path))) from error
         with closing(database.connection):
