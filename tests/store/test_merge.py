@@ -206,6 +206,17 @@ def test_shards_number_their_names_each_in_its_own_way(tmp_path, main):
     assert lists == main._database.rows("SELECT DISTINCT items FROM answer WHERE run = ?", [two])
 
 
+@pytest.mark.parametrize("odd", ["\x1f", "a\x1fb", "\x1f\x1e", "a\x00b", "\n", "\x1e\x1d", ","])
+def test_odd_names_are_kept(tmp_path, main, odd):
+    with Store.open(tmp_path / "a.db", is_private=True) as store:
+        run = store.begin_run(SPEC)
+        store.write_part(run, PartResult(Predictions([odd, "b"], ["x", odd], [odd, "b"]), part=odd))
+        store.finish_run(run, [])
+        wanted = store.predictions(run)
+    merge_shards(main, [tmp_path / "a.db"])
+    assert main.predictions(main.runs()[0].id).equals(wanted)
+
+
 # --- twice, and by two ---
 
 
