@@ -667,6 +667,24 @@ def test_a_private_store_asks_for_no_lock(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_private_store_is_read_without_a_lock_too(tmp_path):
+    path = tmp_path / "a.db"
+    with Store.open(path, read_only=True, is_private=True) as store:
+        assert store.runs() == [] and not path.exists()
+    with Store.open(path, is_private=True) as store:
+        do_run(store, 1)
+        with Store.open(path, read_only=True, is_private=True) as reader:
+            assert len(reader.runs()) == 1
+            do_run(store, 2)
+            assert len(reader.runs()) == 2
+            with pytest.raises(StoreError, match="read-only"):
+                do_run(reader, 3)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with Store.open(path, read_only=True, is_private=True, timeout_s=0.1) as reader:
+            assert len(reader.runs()) == 2
+
+
 def test_in_a_private_store_every_run_is_ones_own(tmp_path):
     with Store.open(tmp_path / "a.db", is_private=True) as store:
         assert store.claim(SPEC.key) and store.heartbeat(SPEC.key)
