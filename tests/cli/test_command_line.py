@@ -15,6 +15,7 @@ import tyro
 from fieldmark.cli import commands, main
 from fieldmark.cli._grid_flags import given_settings
 from fieldmark.cli.run import make_args
+from fieldmark.mounts import FileSystem
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
 
@@ -139,6 +140,20 @@ def test_doctor_shows_which_way_photos_are_read(
     assert rows["reference"]["what"].startswith("Pillow ")
     assert rows["cpu"]["what"].startswith("torchvision ")
     assert rows["gpu"]["what"] == "not possible: models run on cpu"
+
+
+def test_doctor_names_folders_on_shared_file_systems(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nfs = FileSystem("nfs4", True, Path("/home"))
+    monkeypatch.setattr("fieldmark.cli.doctor.filesystem_of", lambda path: nfs)
+    assert main(["doctor", "--results", "here"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    named = [line.partition(":")[0] for line in lines if "shared file system (nfs4 at" in line]
+    assert named == ["results", "feature cache", "datasets"]
+    assert main(["doctor", "--json"]) == 0
+    places = json.loads(capsys.readouterr().out)["places"]
+    assert {row["file system"] for row in places} == {"nfs4, shared"}
 
 
 def test_data_goes_to_stdout_and_talk_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
 from fieldmark.errors import FieldmarkError
+from fieldmark.mounts import filesystem_of
 from fieldmark.settings import Settings, user_config
 
 
@@ -49,6 +50,8 @@ def run(args: DoctorArgs) -> int:
     for extra in report["extras"]:
         if extra["missing"] != "nothing":
             print(f"install `{extra['extra']}`:  {extra['install']}")
+    for line in _shared(settings):
+        print(line)
     return 0
 
 
@@ -127,8 +130,40 @@ def _places(settings: Settings) -> list[dict[str, Any]]:
             "place": name,
             "folder": str(path),
             "size": size(folder_bytes(path)) if path.exists() else "-",
+            "file system": _file_system(path),
         }
         for name, path in places.items()
+    ]
+
+
+def _file_system(path: Path) -> str:
+    system = filesystem_of(path)
+    return f"{system.kind}, shared" if system.is_shared else system.kind or "-"
+
+
+def _shared(settings: Settings) -> list[str]:
+    """What it means that folders lie on file systems that several machines may write."""
+    meanings = {
+        "results": (
+            settings.results,
+            "SQLite's locks are slow there and fail on some: write from one machine only; "
+            "`fieldmark run --on slurm` uses many, whose workers write files of their own",
+        ),
+        "feature cache": (
+            settings.cache,
+            "workers on all machines can use it: with `fieldmark run --on slurm` or `--on local` "
+            "no two embed the same image",
+        ),
+        "datasets": (
+            settings.data_root,
+            "many small files are slow to read there; images inside tar archives are faster",
+        ),
+    }
+    systems = {name: filesystem_of(path) for name, (path, _) in meanings.items()}
+    return [
+        f"{name}: on a shared file system ({systems[name].kind} at {systems[name].mount}); {text}."
+        for name, (_, text) in meanings.items()
+        if systems[name].is_shared
     ]
 
 
