@@ -12,7 +12,7 @@ import tarfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -157,7 +157,18 @@ def eight_embed_clips(place: Path) -> None:
 
 def two_with_batches_larger_than_buckets(place: Path) -> None:
     """Each has the other's buckets to wait for, and its own in a batch that is never full."""
-    many_at_once(place, photos(place / "photos"), 2, batch_size=1000, threads=1)
+    take = LeasedBuckets.take
+
+    def side_by_side(self: LeasedBuckets) -> Iterator[tuple[int, list[ImageRef]]]:
+        for taken in take(self):
+            (place / f"has-leased-{os.getpid()}").touch()
+            while len(list(place.glob("has-leased-*"))) < 2:
+                time.sleep(0.01)
+            yield taken
+
+    LeasedBuckets.take = side_by_side  # type: ignore[method-assign]
+    refs = photos(place / "photos")
+    assert all(many_at_once(place, refs, 2, batch_size=1000, threads=1))
 
 
 @forks
