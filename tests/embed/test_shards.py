@@ -317,6 +317,7 @@ def test_what_another_has_embedded_meanwhile_is_not_embedded_again(tmp_path: Pat
         own = [ref for ref in refs if bucket(ref.image) == bucket(refs[7].image)]
         fill(Counting(), root, own, EmbedOptions(tmp_path / "cache"))  # type: ignore[arg-type]
         held.settle({bucket(refs[7].image): 1})
+        held.release()
         thread.join(30)
     assert model.n_images == 30 - len(own)
     assert shown.n_done == 30
