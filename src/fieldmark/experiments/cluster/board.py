@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import secrets
 import shutil
 import time
@@ -24,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import DataError
+from fieldmark.experiments.cluster.work import StepOutcome, read_outcome, write_work
 from fieldmark.files import write_file
 from fieldmark.leases import LeaseFolder
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.steps import PlannedStep
-    from fieldmark.experiments.cluster.work import StepOutcome, StepWork
 
 KEEP_S = 7 * 24 * 3600.0
 """how long merged steps stay, for `status` and `logs`"""
@@ -101,11 +100,6 @@ class StepFolder:
         tuples = {key: tuple(data[key]) for key in ("runs", "names", "after") if key in data}
         return StepRecord(**{**data, **tuples})
 
-    def work(self) -> StepWork:
-        """What the worker needs."""
-        work: StepWork = pickle.loads((self.path / "work.pickle").read_bytes())  # noqa: S301 - our own
-        return work
-
     @property
     def job(self) -> JobRecord | None:
         """None until it was submitted."""
@@ -140,10 +134,7 @@ class StepFolder:
     @property
     def outcome(self) -> StepOutcome | None:
         """What came of it; None until it is finished."""
-        from fieldmark.experiments.cluster.work import StepOutcome
-
-        data = _read_json(self.shard / "outcome.json")
-        return None if data is None else StepOutcome.from_json(data)
+        return read_outcome(self.path)
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -241,7 +232,7 @@ class Board:
             hidden = self.steps_folder / f".{own}"
             hidden.mkdir()
             (hidden / "step.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
-            (hidden / "work.pickle").write_bytes(pickle.dumps(work))
+            write_work(hidden, work)
             hidden.rename(self.steps_folder / own)
             steps.append(StepFolder(self.steps_folder / own))
             self._steps[own] = steps[-1]
