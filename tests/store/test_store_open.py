@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import StoreError
+from fieldmark.mounts import FileSystem, filesystem_of
 from fieldmark.store import PartResult, Predictions, Store, database, schema
-from fieldmark.store.database import file_system, is_on_network
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -46,42 +46,18 @@ def test_names_cannot_be_deleted(path, spec, result):
 
 
 def test_local_files_use_wal(store):
-    if is_on_network(store.path):
+    if filesystem_of(store.path).is_shared:
         pytest.skip("this folder is on a network file system")
     assert store._database.rows("PRAGMA journal_mode") == [("wal",)]
 
 
 def test_network_files_use_the_plain_journal(path, spec, monkeypatch):
     Store.open(path).close()
-    monkeypatch.setattr(database, "is_on_network", lambda path: True)
+    nfs = FileSystem("nfs4", True, path.parent)
+    monkeypatch.setattr(database, "filesystem_of", lambda path: nfs)
     with Store.open(path) as store:
         assert store._database.rows("PRAGMA journal_mode") == [("delete",)]
         store.begin_run(spec)
-
-
-MOUNTS = """\
-22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-40 22 0:35 / /home rw - nfs4 server:/home rw
-41 40 0:36 / /home/me/scratch rw - lustre mds:/scratch rw
-42 22 0:37 / /mnt/with\\040space rw shared:1 - fuse.sshfs host: rw
-43 22 0:38 / /data rw - nfs server:/data rw
-44 43 8:1 / /data rw - xfs /dev/sda1 rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/tmp/a.db", "ext4"),
-        ("/home/me/a.db", "nfs4"),
-        ("/home/me/scratch/x/a.db", "lustre"),
-        ("/homely/a.db", "ext4"),
-        ("/mnt/with space/a.db", "fuse.sshfs"),
-        ("/data/a.db", "xfs"),
-    ],
-)
-def test_the_file_system_of_a_path_is_found(path, kind):
-    assert file_system(Path(path), MOUNTS) == kind
 
 
 def test_reading_a_missing_store_is_empty_and_makes_nothing(tmp_path):

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
         Content,
         Contents,
         FileRead,
+        absorb_contents,
         content_key,
         item_key,
         read_content,
         read_stamped,
+        snapshot_contents,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -84,6 +86,7 @@ __all__ = [
     "ListedImage",
     "ScientificName",
     "Source",
+    "absorb_contents",
     "annotation_digests",
     "archive_order",
     "content_key",
@@ -109,6 +112,7 @@ __all__ = [
     "read_stamped",
     "read_table",
     "register_dataset",
+    "snapshot_contents",
     "split_reference",
     "stamp",
 ]
@@ -175,8 +179,9 @@ __getattr__ = exports(
         "_bytes": ("archive_order", "read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
         "_content": (
-            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
-            "read_content", "read_stamped", "stamp",
+            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
+            "content_key", "item_key", "read_content", "read_stamped", "snapshot_contents",
+            "stamp",
         ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",

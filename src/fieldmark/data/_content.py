@@ -20,8 +20,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from itertools import islice
+from contextlib import closing, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +32,9 @@ from fieldmark.errors import DataError, plain_reason
 T = TypeVar("T")
 OnUnknown = Callable[[int], Callable[[], None]]
 
+ContentRow = tuple[str, bytes, bytes, str]
+"""name, stamp, key, problem"""
+
 MEMORY = "contents.db"
 """what the memory of contents is called in a cache folder"""
 RACY_NS = 2_000_000_000
@@ -39,6 +42,8 @@ COMMIT_EVERY_S = 1.0
 """what a kill may cost: at most so long a time of hashing is done again"""
 _FEW = 2_000
 """names that are looked up one by one; more are read with all that lie between them"""
+_ABSORBED = 50_000
+"""rows that are taken over at once"""
 _STEP = 512
 """files handed to threads at a time"""
 _STAMP = struct.Struct("<QQqq")
@@ -92,11 +97,12 @@ class Contents:
     """What files hold now, each looked at once while this object lives (one command).
 
     `memory` is an SQLite file that remembers them for the next command: a plain cache, safe to
-    delete at any time. Without one nothing is remembered.
+    delete at any time. Without one nothing is remembered. `also` are memories that are asked too
+    and never written: snapshots (`snapshot_contents`), which no process changes any more.
     """
 
-    def __init__(self, memory: Path | None, threads: int = 2) -> None:
-        self._memory = memory
+    def __init__(self, memory: Path | None, threads: int = 2, also: Sequence[Path] = ()) -> None:
+        self.memory, self.also = memory, tuple(also)
         self._threads = threads
         self._seen: dict[Path, dict[str, Content]] = {}
         self._files: dict[str, tuple[bytes, bytes]] = {}
@@ -111,9 +117,12 @@ class Contents:
         seen = self._seen.setdefault(root, {})
         asked = list(images)
         unseen = [image for image in asked if image not in seen and not leads_out(image)]
-        if unseen and self._memory is not None and self._memory.is_file():
-            with _ContentDb(self._memory) as memory:
+        for memory in self._memories() if unseen else ():
+            with memory:
                 seen.update(memory.recall(root, unseen))
+            unseen = [image for image in unseen if image not in seen]
+            if not unseen:
+                break
         return {image: seen[image] for image in asked if image in seen}
 
     def learn(
@@ -149,7 +158,7 @@ class Contents:
         with self._lock:
             self._seen.setdefault(root, {}).update((image, content) for image, content, _ in images)
             if self._notes is None:
-                self._notes = _ContentDb(self._memory)
+                self._notes = _ContentDb(self.memory)
             if root not in self._prefix:
                 self._prefix[root] = _name(root, "")
             prefix = self._prefix[root]
@@ -190,17 +199,25 @@ class Contents:
             with path.open("rb") as stream:
                 key = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
             if is_settled:
-                with _ContentDb(self._memory) as memory:
+                with _ContentDb(self.memory) as memory:
                     memory.remember([(str(path), mark, Content(key))])
         self._files[str(path)] = (mark, key)
         return key
 
     def _recalled(self, path: Path) -> bytes | None:
-        if self._memory is None or not self._memory.is_file():
-            return None
-        with _ContentDb(self._memory) as memory:
-            content = memory.recall(path.parent, [path.name]).get(path.name)
-        return content.key if content else None
+        for memory in self._memories():
+            with memory:
+                content = memory.recall(path.parent, [path.name]).get(path.name)
+            if content:
+                return content.key
+        return None
+
+    def _memories(self) -> Iterator[_ContentDb]:
+        """Its own memory first, then the snapshots."""
+        if self.memory is not None and self.memory.is_file():
+            yield _ContentDb(self.memory)
+        for path in self.also:
+            yield _ContentDb(path, is_snapshot=True)
 
     def item_keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:
         """What features of the items are kept under, where the content is known."""
@@ -275,9 +292,9 @@ def _name(root: Path, image: str) -> str:
 class _ContentDb:
     """The SQLite file; whatever is wrong with it only makes hashing necessary again."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._waiting: list[tuple[str, bytes, bytes, str]] = []
+    def __init__(self, path: Path | None, is_snapshot: bool = False) -> None:
+        self._path, self._is_snapshot = path, is_snapshot
+        self._waiting: list[ContentRow] = []
         self._written = time.monotonic()
         self._db = self._open()
 
@@ -291,6 +308,20 @@ class _ContentDb:
         self._write()
         if self._db is not None:
             self._db.close()
+
+    def every(self) -> Iterator[ContentRow]:
+        """All that is remembered, as far as it can be read."""
+        if self._db is not None:
+            with suppress(sqlite3.DatabaseError):
+                yield from self._db.execute("SELECT name, stamp, key, problem FROM content")
+
+    def absorb(self, rows: Sequence[ContentRow]) -> int:
+        """Writes rows of another one, waiting longer than usual; how many were written."""
+        if self._db is not None:
+            self._db.execute("PRAGMA busy_timeout = 30000")
+        self._waiting += rows
+        self._write()
+        return len(rows) if self._db is not None else 0
 
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
@@ -323,7 +354,7 @@ class _ContentDb:
         if time.monotonic() - self._written > COMMIT_EVERY_S:
             self._write()
 
-    def _rows(self, prefix: str, images: set[str]) -> Iterator[tuple[str, bytes, bytes, str]]:
+    def _rows(self, prefix: str, images: set[str]) -> Iterator[ContentRow]:
         if self._db is None:
             return
         columns = "SELECT name, stamp, key, problem FROM content WHERE"
@@ -352,6 +383,8 @@ class _ContentDb:
         """None where it cannot be had; a damaged file is put aside and made anew."""
         if self._path is None:
             return None
+        if self._is_snapshot:
+            return _connect_snapshot(self._path)
         try:
             return _connect(self._path)
         except (OSError, sqlite3.OperationalError):
@@ -394,3 +427,58 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _connect_snapshot(path: Path) -> sqlite3.Connection | None:
+    """Read without locks or journal: nobody writes to it. None where it cannot be had."""
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        return sqlite3.connect(uri, uri=True, check_same_thread=False)
+    except sqlite3.DatabaseError:
+        return None
+
+
+# --- memories of several processes
+
+
+def snapshot_contents(memory: Path, out: Path) -> None:
+    """Copies a memory that others may be writing to; `out` is whole or not there.
+
+    A memory that is not there, or damaged, gives an empty copy.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.with_name(f"{out.name}.{os.urandom(4).hex()}")
+    try:
+        copy = _connect(temporary)
+        try:
+            if memory.is_file():
+                with suppress(sqlite3.DatabaseError), closing(_connect(memory)) as source:
+                    source.backup(copy)
+        finally:
+            copy.close()
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def absorb_contents(memory: Path, others: Sequence[Path]) -> int:
+    """Adds what finished memories of other processes hold; returns how many files that are.
+
+    Theirs replace what is known of the same file: they looked at it later. What cannot be read or
+    written is left out: it is only hashed again.
+    """
+    rows = chain.from_iterable(map(_rows_of, others))
+    first = list(islice(rows, _ABSORBED))
+    if not first:
+        return 0
+    n = 0
+    with _ContentDb(memory) as own:
+        while first:
+            n += own.absorb(first)
+            first = list(islice(rows, _ABSORBED))
+    return n
+
+
+def _rows_of(path: Path) -> Iterator[ContentRow]:
+    with _ContentDb(path, is_snapshot=True) as other:
+        yield from other.every()

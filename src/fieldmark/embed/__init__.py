@@ -28,12 +28,14 @@ from fieldmark.embed.patches import (
 )
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
+from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
 from fieldmark.embed.work import Throughput, add_throughputs, decode_of
 from fieldmark.embed.workers import DeviceWorkers, devices_for
 from fieldmark.embed.write import FileForm, check_place, write_chunks
 
 __all__ = [
+    "N_BUCKETS",
     "CandidateCounts",
     "CutTexts",
     "DeviceWorkers",
@@ -48,6 +50,7 @@ __all__ = [
     "PositiveRanks",
     "Throughput",
     "add_throughputs",
+    "bucket",
     "cached_models",
     "check_place",
     "checking",
@@ -59,6 +62,7 @@ __all__ = [
     "embed_chunks",
     "embed_texts",
     "fill",
+    "in_shard",
     "patch_fingerprint",
     "patch_name",
     "rank_positives",

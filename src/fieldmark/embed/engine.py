@@ -67,6 +67,9 @@ class EmbedOptions:
     """processes on other devices, which share the work where that is worth it"""
     is_part: bool = False
     """one of several processes: the one that started them keeps how fast they were together"""
+    leases: bool = False
+    """other processes, on this machine or others, fill the same cache: work is leased bucket by
+    bucket, so that no image is embedded twice"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ the last time counts, as long as its files are unchanged. At most one is held in
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,19 @@ from fieldmark.models import (
     load_model,
 )
 from fieldmark.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """What a model is, for a process that does not load it."""
+
+    name: str
+    version: str
+    """"" where only loading it would tell"""
+    fingerprint: str = ""
+    dim: int = 0
+    n_parameters: int = 0
+    decode: str = ""
 
 
 class Models:

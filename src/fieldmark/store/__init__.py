@@ -25,6 +25,7 @@ from fieldmark.store.reproduction import reproduction_record
 from fieldmark.store.store import Store
 
 if TYPE_CHECKING:
+    from fieldmark.store.merge import MergeCounts, adopt_shard, merge_shards
     from fieldmark.store.predictions import Answers
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Answers",
     "Claim",
     "FitSummary",
+    "MergeCounts",
     "PartRecord",
     "PartResult",
     "Predictions",
@@ -43,13 +45,21 @@ __all__ = [
     "RunSpec",
     "Score",
     "Store",
+    "adopt_shard",
     "bad_images",
     "canonical_json",
     "decode_noted",
     "fit_summary",
     "host",
+    "merge_shards",
     "nothing_stored",
     "reproduction_record",
 ]
 
-__getattr__ = exports(__name__, {"predictions": ("Answers",)})
+__getattr__ = exports(
+    __name__,
+    {
+        "merge": ("MergeCounts", "adopt_shard", "merge_shards"),
+        "predictions": ("Answers",),
+    },
+)

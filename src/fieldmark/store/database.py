@@ -10,7 +10,6 @@ wrong, what to do; faults that only a bug in fieldmark can cause are left as the
 from __future__ import annotations
 
 import logging
-import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import DataError, StoreError, at
+from fieldmark.mounts import filesystem_of
 from fieldmark.store import schema
 
 _log = logging.getLogger(__name__)
 
+RWC = "mode=rwc"
 _CACHE_KIB = 65_536
 _RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
@@ -74,26 +75,30 @@ class Database:
             raise _gone(self.path)
 
 
-def open_database(path: Path, read_only: bool, timeout_s: float) -> Database:
+def open_database(
+    path: Path, read_only: bool, timeout_s: float, is_private: bool = False
+) -> Database:
     _check_sqlite()
     try:
         if path.is_dir():
             raise _is_folder(path)
         with explained(path, timeout_s):
-            return _open_to_read(path, timeout_s) if read_only else _open_to_write(path, timeout_s)
+            if read_only:
+                return _open_to_read(path, timeout_s)
+            return _open_to_write(path, timeout_s, is_private)
     except OSError as error:  # a folder on the way cannot be entered
         raise _unreachable(path, error) from error
 
 
-def _open_to_write(path: Path, timeout_s: float) -> Database:
+def _open_to_write(path: Path, timeout_s: float, is_private: bool = False) -> Database:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _no_folder(path.parent, error) from error
-    database = _connect(path, "mode=rwc", timeout_s)
+    database = _connect_alone(path, timeout_s) if is_private else _connect(path, RWC, timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
-        _set_journal(database)
+        _set_journal(database, is_private)
         if version < schema.VERSION:
             _bring_up_to_date(database)
         else:  # A change of nothing: better told now than later that the file is read-only.
@@ -137,6 +142,16 @@ def _bring_up_to_date(database: Database) -> None:
                 copy = schema.copy_beside(source, path, version)
             _log.info("%s: store version %d -> %d, copy in %s", path, version, schema.VERSION, copy)
         schema.apply(connection)
+
+
+def _connect_alone(path: Path, timeout_s: float) -> Database:
+    """A connection that asks for no lock: nobody else may have the file open.
+
+    A rollback journal without locks is as safe against a crash as one with them, and needs nothing
+    of a network file system but plain files. EXCLUSIVE: a file in WAL mode can be opened too, since
+    its index is kept in this process's memory then. https://www.sqlite.org/uri.html#urinolock
+    """
+    return _connect(path, f"{RWC}&nolock=1", timeout_s, "PRAGMA locking_mode = EXCLUSIVE")
 
 
 def _connect_to_read(path: Path, timeout_s: float) -> Database:
@@ -211,13 +226,13 @@ def _checked_version(database: Database) -> int:
     return int(version)
 
 
-def _set_journal(database: Database) -> None:
-    """WAL where shared memory works, the plain journal elsewhere.
+def _set_journal(database: Database, is_private: bool) -> None:
+    """WAL where shared memory works, the plain journal elsewhere and in files of one process.
 
     Changing the mode does not wait its turn as other statements do: two processes that make the
     same file at once need a second try.
     """
-    wanted = "delete" if is_on_network(database.path) else "wal"
+    wanted = "delete" if is_private or filesystem_of(database.path).is_shared else "wal"
     until = time.monotonic() + database.timeout_s
     while database.rows("PRAGMA journal_mode") != [(wanted,)]:
         try:
@@ -228,43 +243,6 @@ def _set_journal(database: Database) -> None:
             if not is_busy or time.monotonic() > until:
                 raise
             time.sleep(0.02)
-
-
-# --- network file systems ---
-
-NETWORK = {
-    *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "gfs", "gfs2", "glusterfs"),
-    *("gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2"),
-    *("smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs"),
-}
-
-
-def is_on_network(path: Path) -> bool:
-    """Is this a file system that several machines may share? (Known on Linux only.)"""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    kind = file_system(path.resolve(), mounts)
-    return kind in NETWORK or kind.startswith("fuse.")
-
-
-def file_system(path: Path, mounts: str) -> str:
-    """The type of the file system a path lies on, from the text of /proc/self/mountinfo."""
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        left, _, right = line.partition(" - ")
-        if len(left.split()) < 5 or not right:
-            continue
-        point = Path(_unescape(left.split()[4]))
-        # >=: a later mount on the same point hides the earlier one
-        if path.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), right.split()[0]
-    return kind
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 # --- faults of the file ---

@@ -44,16 +44,26 @@ class Store:
     _database: Database
     _names: TextTable
     _claimed: set[str] = field(default_factory=set)
+    is_private: bool = False
+    """no other process has the file: no locks, and every run is this process's own"""
 
     @classmethod
-    def open(cls, path: Path | str, read_only: bool = False, timeout_s: float = 30.0) -> Store:
+    def open(
+        cls,
+        path: Path | str,
+        read_only: bool = False,
+        timeout_s: float = 30.0,
+        is_private: bool = False,
+    ) -> Store:
         """Opens the file and brings it up to date, making it and its folders where needed.
 
         With `read_only` nothing on disk changes, unless the file is an older fieldmark's, and a
-        missing file is answered as an empty store.
+        missing file is answered as an empty store. With `is_private` the caller promises that
+        nobody else opens the file before this store is closed: it works on file systems whose locks
+        do not, and `merge_shards` takes the runs over into a store that others read.
         """
-        database = open_database(Path(path), read_only, timeout_s)
-        return cls(Path(path), read_only, database, TextTable(database))
+        database = open_database(Path(path), read_only, timeout_s, is_private)
+        return cls(Path(path), read_only, database, TextTable(database), is_private=is_private)
 
     def close(self) -> None:
         self._database.connection.close()
@@ -194,17 +204,20 @@ class Store:
 
     def claim(self, key: str) -> bool:
         """Makes a run this process's own; False while another living process has it."""
+        if self.is_private:
+            return True
         if is_mine := claims.take(self._database, key):
             self._claimed.add(key)
         return is_mine
 
     def heartbeat(self, key: str) -> bool:
         """To be called three times a minute or so; False when the claim is not held any more."""
-        return claims.beat(self._database, key)
+        return self.is_private or claims.beat(self._database, key)
 
     def release(self, key: str) -> None:
         self._claimed.discard(key)
-        claims.give_back(self._database, key)
+        if not self.is_private:
+            claims.give_back(self._database, key)
 
     def free(self, key: str) -> Claim | None:
         """Takes the claim on a run from whoever has it: that process stops at its next write."""
