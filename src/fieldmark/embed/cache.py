@@ -10,6 +10,7 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ import numpy as np
 from fieldmark import draws
 from fieldmark.data import MEMORY
 from fieldmark.embed.rows import KEY_DTYPE
+from fieldmark.embed.shards import LEASES
 from fieldmark.embed.work import Throughput
 from fieldmark.errors import DataError
 
@@ -115,9 +117,12 @@ def _is_features(folder: Path) -> bool:
 
 def _delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
-    for pattern in ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*"):
+    own = ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*", f"{LEASES}/*.lease")
+    for pattern in own:
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
+    with suppress(OSError):
+        (folder / LEASES).rmdir()
     if not any(folder.iterdir()):
         folder.rmdir()
 
