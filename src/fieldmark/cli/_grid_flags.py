@@ -24,8 +24,10 @@ from fieldmark.settings import load_settings
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
+    from fieldmark.experiments.cluster import StepOptions
     from fieldmark.settings import Settings
 
+Where = Literal["here", "local", "slurm", "debug"]
 EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
 METAVARS = {int: "N", float: "X", str: "TEXT", OtherModel: "MODEL"}
 _Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
@@ -71,6 +73,52 @@ class GridFlags:
     send_key: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="VARIABLE=HOST")] = ()
     """let the key in this environment variable go to an address that only a file names"""
     common: CommonFlags = Common()
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFlags(GridFlags):
+    on: Annotated[Where | None, arg(help_behavior_hint="")] = None
+    """where the runs are done: here (this process), local (processes of this machine), slurm, or
+    debug (the steps of a cluster, in this process) [slurm where the file has a table [slurm], else
+    here]"""
+
+    def where(self, grid: Grid) -> Where:
+        return self.on or ("here" if grid.slurm is None else "slurm")
+
+
+def settings_on(where: Where, grid: Grid, settings: Settings) -> Settings:
+    """The settings of runs that are done elsewhere. On Slurm the launcher's own machine does not
+    tell what models run on: networks have a GPU where [slurm] asks for one.
+    """
+    if where == "here":
+        return settings
+    device = settings.device
+    if where == "slurm" and device == "auto":
+        device = "cuda" if grid.slurm is not None and grid.slurm.n_gpus else "cpu"
+    folders = {name: folder.absolute() for name, folder in settings.data.items()}
+    return replace(
+        settings,
+        results=settings.results.absolute(),
+        cache=settings.cache.absolute(),
+        data_root=settings.data_root.absolute(),
+        data=folders,
+        device=device,
+    )
+
+
+def step_options(grid: Grid) -> StepOptions:
+    """How a plan is cut into steps: what [slurm] says counts."""
+    from fieldmark.experiments.cluster import StepOptions
+
+    slurm = grid.slurm
+    if slurm is None:
+        return StepOptions()
+    return StepOptions(
+        gpus=slurm.n_gpus,
+        cpus=slurm.cpus,
+        memory_bytes=slurm.memory_bytes,
+        seconds=slurm.time_s,
+    )
 
 
 def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:

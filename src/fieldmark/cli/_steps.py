@@ -103,14 +103,14 @@ class ShownStep:
 
 def open_steps(settings: Settings) -> tuple[Board, Places]:
     """The board of the results; DataError where nothing was ever run elsewhere."""
-    from fieldmark.experiments.cluster import Board, Places, make_place
+    from fieldmark.experiments.cluster import Board, Places
 
     board = Board(settings.results)
     if not board.steps():
         raise DataError(
             f"{board.folder}  holds no steps: `fieldmark run --on slurm` (or local) makes them."
         )
-    return board, Places(make_place)
+    return board, Places()
 
 
 def look(steps: Sequence[StepFolder], places: Places) -> list[ShownStep]:
