@@ -140,12 +140,12 @@ def execute(
                 continue
             keys += [spec.key] if is_done else []
             n_claimed += not is_done
-        gaps = _gaps(plan, keys, store)
+        gaps = gaps_of(plan, keys, store)
     words = dict.fromkeys(protocol.last_words(plan.workspace) for protocol in protocols().values())
     return Outcome(tuple(keys), tuple(failures), n_claimed, tuple(filter(None, words)), gaps)
 
 
-def _gaps(plan: Plan, done: Sequence[str], store: Store) -> Gaps:
+def gaps_of(plan: Plan, done: Sequence[str], store: Store) -> Gaps:
     """Of the runs that were done now or before."""
     before = [planned.key for planned in plan.jobs if planned.status == "done"]
     runs = [store.run(key) for key in dict.fromkeys([*done, *before])]

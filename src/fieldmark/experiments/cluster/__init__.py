@@ -1,6 +1,49 @@
 """Cluster (Slurm, local processes): how is a plan carried out by many processes on many machines?
 
-`work.py`, `steps.py` cut a plan into steps, `board.py` is the folder through which all processes
-tell each other what they do, `places/` start workers, `worker.py` carries out a step and
-`launch.py` submits, watches and merges.
+`steps.py` cuts a plan into steps, `board.py` is the folder through which all processes tell each
+other what they do, `places/` start workers, `worker.py` carries out a step, `launch.py` submits and
+watches, `gather.py` merges what comes. Nothing here is imported by a run in one process.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
+
+if TYPE_CHECKING:
+    from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
+    from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
+    from fieldmark.experiments.cluster.options import SlurmOptions
+    from fieldmark.experiments.cluster.places import Place, make_place
+    from fieldmark.experiments.cluster.standing import Places, StepStanding
+    from fieldmark.experiments.cluster.steps import StepOptions, describe_request, make_steps
+
+__all__ = [
+    "Board",
+    "LaunchOptions",
+    "Place",
+    "Places",
+    "SlurmOptions",
+    "StepFolder",
+    "StepOptions",
+    "StepStanding",
+    "describe_request",
+    "launch",
+    "make_place",
+    "make_steps",
+    "settle",
+    "short_id",
+]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "board": ("Board", "StepFolder", "short_id"),
+        "launch": ("LaunchOptions", "launch", "settle"),
+        "options": ("SlurmOptions",),
+        "places": ("Place", "make_place"),
+        "standing": ("Places", "StepStanding"),
+        "steps": ("StepOptions", "describe_request", "make_steps"),
+    },
+)

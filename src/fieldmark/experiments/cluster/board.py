@@ -252,8 +252,22 @@ class Board:
                     path.unlink(missing_ok=True)
         return n_removed
 
+    def drop(self, step: StepFolder) -> None:
+        """Removes a step that nobody has: its launcher died before it was submitted."""
+        shutil.rmtree(step.path, ignore_errors=True)
+        self._steps.pop(step.id, None)
+
     def _unmerged(self) -> Iterable[StepFolder]:
         return [step for step in self.steps() if not step.is_merged]
+
+
+def short_id(step: str) -> str:
+    """What people are shown of a step's id, without the time: it tells steps of one board apart.
+
+    >>> short_id("20261116T201500-ab12-0003")
+    'ab12-0003'
+    """
+    return step.partition("-")[2] or step
 
 
 def new_tag() -> str:
