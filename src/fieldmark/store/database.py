@@ -148,10 +148,22 @@ def _connect_alone(path: Path, timeout_s: float) -> Database:
     """A connection that asks for no lock: nobody else may have the file open.
 
     A rollback journal without locks is as safe against a crash as one with them, and needs nothing
-    of a network file system but plain files. EXCLUSIVE: a file in WAL mode can be opened too, since
-    its index is kept in this process's memory then. https://www.sqlite.org/uri.html#urinolock
+    of a network file system but plain files. A write-ahead log cannot be had without locks, so a
+    file that has one loses it first. https://www.sqlite.org/uri.html#urinolock
     """
+    if _has_wal(path):
+        with closing(_connect(path, RWC, timeout_s).connection) as connection:
+            connection.execute("PRAGMA journal_mode = delete")
+    # EXCLUSIVE: what was read stays in memory between transactions
     return _connect(path, f"{RWC}&nolock=1", timeout_s, "PRAGMA locking_mode = EXCLUSIVE")
+
+
+def _has_wal(path: Path) -> bool:
+    """By its header (https://www.sqlite.org/fileformat.html): is the file in WAL mode?"""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
 
 
 def _connect_to_read(path: Path, timeout_s: float) -> Database:
@@ -169,6 +181,14 @@ def _connect_to_read(path: Path, timeout_s: float) -> Database:
             if not _is_about_rights(error) or way != "mode=rw":
                 raise
     raise AssertionError("the last way returns or raises")
+
+
+def open_unchanging(path: Path) -> Database:
+    """A connection to a file that nobody writes: no locks, and nothing is written beside it."""
+    database = _connect(path, "mode=ro&immutable=1", 0.0)
+    with _closed_on_error(database.connection):
+        _checked_version(database)
+    return database
 
 
 def _is_about_rights(error: BaseException | None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -109,12 +109,12 @@ def read_work(folder: Path) -> StepWork:
     """
     try:
         with (folder / WORK).open("rb") as stream:
-            head = pickle.load(stream)  # noqa: S301 - written by the launcher
+            head = pickle.load(stream)
             if head["folder"]:
                 os.chdir(head["folder"])
             for path in head["protocol_path"]:
                 PROTOCOLS.add_folder(path)
-            work: StepWork = pickle.load(stream)  # noqa: S301
+            work: StepWork = pickle.load(stream)
     except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError) as error:
         raise StoreError(
             f"{folder / WORK}  cannot be read ({error}): run the same command again."
