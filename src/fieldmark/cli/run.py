@@ -81,7 +81,7 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
     from fieldmark.progress import for_people
 
-    settings = settings_on(where, grid, settings)
+    named, settings = settings, settings_on(where, grid, settings)
     place = make_place(where, grid.slurm, args.jobs)
     with for_people(args.common.quiet) as progress:
         before = settle(settings, progress)
@@ -93,10 +93,13 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     with for_people(args.common.quiet) as progress, contextlib.closing(place):
         outcome = launch(plan, settings, place, how, options, progress)
     if args.detach:
-        results = shlex.quote(str(settings.results))
-        talk(f"detached. The same command gets the results; `fieldmark status --results {results}`")
+        results = shlex.quote(str(named.results))
+        talk(
+            "the steps go on by themselves: the same command waits for them and gets their "
+            f"results; `fieldmark status --results {results}` shows them."
+        )
         return 0
-    _show_end(args, plan, outcome, settings)
+    _show_end(args, plan, outcome, named)
     return 0
 
 
