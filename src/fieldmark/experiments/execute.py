@@ -393,8 +393,14 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
 def _keep_failure(job: Job, spec: RunSpec, error: Exception, store: Store, how: How) -> Failure:
     """Keeps the traceback with the run; one that could not start gets a record too."""
     number = store.begin_run(spec, _record(job, how.command), again=how.force)
+    failure = failure_of(job, error)
+    store.fail_run(number, failure.trace)
+    return failure
+
+
+def failure_of(job: Job, error: Exception) -> Failure:
+    """What is told of a job that went wrong."""
     trace = "".join(traceback.format_exception(error))
-    store.fail_run(number, trace)
     if isinstance(error, FieldmarkError):
         is_waiting = isinstance(error, BatchPending)
         return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace, is_waiting)

@@ -78,6 +78,8 @@ class StepOutcome:
     """what the models turned out to be"""
     again: tuple[str, ...] = ()
     """keys of runs that take the place of finished ones"""
+    unready: Mapping[str, Failure] = field(default_factory=dict)
+    """why runs cannot be done whose images were to be embedded here, by what they ask"""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -91,6 +93,7 @@ class StepOutcome:
             "last_words": tuple(facts["last_words"]),
             "models": {name: KnownModel(**known) for name, known in facts["models"].items()},
             "again": tuple(facts["again"]),
+            "unready": {key: Failure(**why) for key, why in facts["unready"].items()},
         }
         return cls(**(facts | names))
 
