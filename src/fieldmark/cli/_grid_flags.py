@@ -87,23 +87,13 @@ class PlaceFlags(GridFlags):
 
 
 def settings_on(where: Where, grid: Grid, settings: Settings) -> Settings:
-    """The settings of runs that are done elsewhere. On Slurm the launcher's own machine does not
+    """The settings of runs that are done elsewhere. On Slurm the machine of the launcher does not
     tell what models run on: networks have a GPU where [slurm] asks for one.
     """
-    if where == "here":
+    if where != "slurm" or settings.device != "auto":
         return settings
-    device = settings.device
-    if where == "slurm" and device == "auto":
-        device = "cuda" if grid.slurm is not None and grid.slurm.n_gpus else "cpu"
-    folders = {name: folder.absolute() for name, folder in settings.data.items()}
-    return replace(
-        settings,
-        results=settings.results.absolute(),
-        cache=settings.cache.absolute(),
-        data_root=settings.data_root.absolute(),
-        data=folders,
-        device=device,
-    )
+    has_gpu = grid.slurm is not None and grid.slurm.n_gpus > 0
+    return replace(settings, device="cuda" if has_gpu else "cpu")
 
 
 def step_options(grid: Grid) -> StepOptions:

@@ -81,7 +81,7 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
     from fieldmark.progress import for_people
 
-    named, settings = settings, settings_on(where, grid, settings)
+    settings = settings_on(where, grid, settings)
     place = make_place(where, grid.slurm, args.jobs)
     with for_people(args.common.quiet) as progress:
         before = settle(settings, progress)
@@ -93,13 +93,13 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     with for_people(args.common.quiet) as progress, contextlib.closing(place):
         outcome = launch(plan, settings, place, how, options, progress)
     if args.detach:
-        results = shlex.quote(str(named.results))
+        results = shlex.quote(str(settings.results))
         talk(
             "the steps go on by themselves: the same command waits for them and gets their "
             f"results; `fieldmark status --results {results}` shows them."
         )
         return 0
-    _show_end(args, plan, outcome, named)
+    _show_end(args, plan, outcome, settings)
     return 0
 
 

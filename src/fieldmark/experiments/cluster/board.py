@@ -171,7 +171,7 @@ class Board:
 
     def __init__(self, results: Path) -> None:
         self.results = results
-        self.folder = results / "cluster"
+        self.folder = results.absolute() / "cluster"
         self._steps: dict[str, StepFolder] = {}
 
     @property
