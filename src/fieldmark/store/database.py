@@ -84,7 +84,7 @@ def open_database(
             raise _is_folder(path)
         with explained(path, timeout_s):
             if read_only:
-                return _open_to_read(path, timeout_s)
+                return _open_to_read(path, timeout_s, is_private)
             return _open_to_write(path, timeout_s, is_private)
     except OSError as error:  # a folder on the way cannot be entered
         raise _unreachable(path, error) from error
@@ -107,10 +107,13 @@ def _open_to_write(path: Path, timeout_s: float, is_private: bool = False) -> Da
     return database
 
 
-def _open_to_read(path: Path, timeout_s: float) -> Database:
+def _open_to_read(path: Path, timeout_s: float, is_private: bool = False) -> Database:
     if not path.exists() or path.stat().st_size == 0:
         return _empty(path, timeout_s)
-    database = _connect_to_read(path, timeout_s)
+    # ro: this process may have the file open for writing too, and its journal is not for a second
+    # connection to play back
+    alone = "mode=ro&nolock=1"
+    database = _connect(path, alone, timeout_s) if is_private else _connect_to_read(path, timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
     if version == schema.VERSION:
@@ -119,12 +122,12 @@ def _open_to_read(path: Path, timeout_s: float) -> Database:
     if version == 0:
         return _empty(path, timeout_s)
     try:
-        _open_to_write(path, timeout_s).connection.close()
+        _open_to_write(path, timeout_s, is_private).connection.close()
     except (sqlite3.Error, StoreError) as error:
         if _is_about_rights(error) or _is_about_rights(error.__cause__):
             raise _older(path, version, schema.VERSION) from error
         raise
-    return _open_to_read(path, timeout_s)
+    return _open_to_read(path, timeout_s, is_private)
 
 
 def _bring_up_to_date(database: Database) -> None:
