@@ -136,8 +136,8 @@ class LeaseFolder:
     def _create(self, name: str, newest: Path | None) -> Lease | None:
         """The lease after the newest; None where another was faster.
 
-        When the newest is gone by now, its work was finished meanwhile and may have begun anew,
-        under a lower number.
+        When the newest is gone by now, its work was finished meanwhile, and may have begun anew
+        under a lower number or the same.
         """
         path = _lease_path(self.folder, name, 0) if newest is None else _next(newest)
         try:
@@ -152,7 +152,7 @@ class LeaseFolder:
             os.close(descriptor)
             path.unlink(missing_ok=True)
             raise _unwritable(path, error) from error
-        if newest is not None and not newest.exists():
+        if newest is not None and (not newest.exists() or self._is_live(newest)):
             lease.drop()
             return None
         return lease

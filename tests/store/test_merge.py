@@ -206,6 +206,17 @@ def test_shards_number_their_names_each_in_its_own_way(tmp_path, main):
     assert lists == main._database.rows("SELECT DISTINCT items FROM answer WHERE run = ?", [two])
 
 
+@pytest.mark.parametrize("odd", ["\x1f", "a\x1fb", "\x1f\x1e", "a\x00b", "\n", "\x1e\x1d", ","])
+def test_odd_names_are_kept(tmp_path, main, odd):
+    with Store.open(tmp_path / "a.db", is_private=True) as store:
+        run = store.begin_run(SPEC)
+        store.write_part(run, PartResult(Predictions([odd, "b"], ["x", odd], [odd, "b"]), part=odd))
+        store.finish_run(run, [])
+        wanted = store.predictions(run)
+    merge_shards(main, [tmp_path / "a.db"])
+    assert main.predictions(main.runs()[0].id).equals(wanted)
+
+
 # --- twice, and by two ---
 
 
@@ -654,6 +665,24 @@ def test_a_private_store_asks_for_no_lock(tmp_path):
             do_run(store, 2)
             assert store._database.rows("PRAGMA journal_mode") == [("delete",)]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_private_store_is_read_without_a_lock_too(tmp_path):
+    path = tmp_path / "a.db"
+    with Store.open(path, read_only=True, is_private=True) as store:
+        assert store.runs() == [] and not path.exists()
+    with Store.open(path, is_private=True) as store:
+        do_run(store, 1)
+        with Store.open(path, read_only=True, is_private=True) as reader:
+            assert len(reader.runs()) == 1
+            do_run(store, 2)
+            assert len(reader.runs()) == 2
+            with pytest.raises(StoreError, match="read-only"):
+                do_run(reader, 3)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with Store.open(path, read_only=True, is_private=True, timeout_s=0.1) as reader:
+            assert len(reader.runs()) == 2
 
 
 def test_in_a_private_store_every_run_is_ones_own(tmp_path):

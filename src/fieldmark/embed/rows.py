@@ -124,11 +124,11 @@ class FeatureRows:
 
     def _see_new(self) -> None:
         """Adds the rows to the index that are not in it."""
+        seen, self._n_seen = self._n_seen, {}  # a file that is gone may come back as another
         for path in sorted(self.folder.glob("rows-*.keys")):
             values = path.with_suffix(".values")
             n, first = _n_whole_rows(path, values, self.dim), self._first_place(values)
-            n_before = self._n_seen.get(values, 0)
-            self._n_seen[values] = n
+            self._n_seen[values], n_before = n, seen.get(values, 0)
             if n <= n_before:
                 continue
             with path.open("rb") as file:

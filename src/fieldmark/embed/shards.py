@@ -28,6 +28,8 @@ LEASES = "leases"
 """the folder of leases beside the features of a model"""
 FIRST_PAUSE_S, PAUSE_S = 0.05, 2.0
 """how long a process that waits for others sleeps at first, and later"""
+SYNC_EVERY_S = 1.0
+"""how long buckets that are done may wait to be given up together: to sync takes milliseconds"""
 
 
 def bucket(image: str) -> int:
@@ -62,6 +64,8 @@ class LeasedBuckets:
         self._left = {number: buckets[number] for number in order}
         self._held: dict[int, tuple[Lease, int]] = {}
         """lease, and how many items are not settled"""
+        self._done: list[Lease] = []
+        self._synced_s = time.monotonic()
         self._lock = threading.Lock()
 
     @property
@@ -81,7 +85,6 @@ class LeasedBuckets:
 
     def settle(self, counts: Mapping[int, int]) -> None:
         """So many items of these buckets need no more work; a bucket without others is done."""
-        done: list[Lease] = []
         with self._lock:
             for number, n in counts.items():
                 if n and number in self._held:
@@ -89,18 +92,27 @@ class LeasedBuckets:
                     if n_open > n:
                         self._held[number] = lease, n_open - n
                     else:
-                        done.append(lease)
-        if done:
-            self._sync()
-        for lease in done:
-            self._folder.give_up(lease, is_done=True)
+                        self._done.append(lease)
+            is_time = self._done and time.monotonic() - self._synced_s > SYNC_EVERY_S
+        if is_time:
+            self._finish()
 
     def release(self) -> None:
-        """Gives up what is still held: the pipeline has ended."""
+        """Gives up all that is held: the pipeline has ended."""
+        self._finish()
         with self._lock:
             held, self._held = self._held, {}
         for lease, _ in held.values():
             self._folder.give_up(lease, is_done=False)
+
+    def _finish(self) -> None:
+        with self._lock:
+            done, self._done = self._done, []
+            self._synced_s = time.monotonic()
+        if done:
+            self._sync()
+        for lease in done:
+            self._folder.give_up(lease, is_done=True)
 
     def wait(self, progress: Progress) -> None:
         """Until one of the buckets that others held is free, or its holder is gone."""

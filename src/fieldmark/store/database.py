@@ -24,7 +24,7 @@ from fieldmark.store import schema
 
 _log = logging.getLogger(__name__)
 
-RWC = "mode=rwc"
+RWC, ALONE = "mode=rwc", "nolock=1"
 _CACHE_KIB = 65_536
 _RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
@@ -84,7 +84,7 @@ def open_database(
             raise _is_folder(path)
         with explained(path, timeout_s):
             if read_only:
-                return _open_to_read(path, timeout_s)
+                return _open_to_read(path, timeout_s, is_private)
             return _open_to_write(path, timeout_s, is_private)
     except OSError as error:  # a folder on the way cannot be entered
         raise _unreachable(path, error) from error
@@ -100,17 +100,20 @@ def _open_to_write(path: Path, timeout_s: float, is_private: bool = False) -> Da
         version = _checked_version(database)
         _set_journal(database, is_private)
         if version < schema.VERSION:
-            _bring_up_to_date(database)
+            _bring_up_to_date(database, f"mode=ro&{ALONE}" if is_private else "mode=ro")
         else:  # A change of nothing: better told now than later that the file is read-only.
             with database.writing() as connection:
                 connection.execute("DELETE FROM claim WHERE false")
     return database
 
 
-def _open_to_read(path: Path, timeout_s: float) -> Database:
+def _open_to_read(path: Path, timeout_s: float, is_private: bool = False) -> Database:
     if not path.exists() or path.stat().st_size == 0:
         return _empty(path, timeout_s)
-    database = _connect_to_read(path, timeout_s)
+    # ro: this process may have the file open for writing too, and its journal is not for a second
+    # connection to play back
+    way = f"mode=ro&{ALONE}"
+    database = _connect(path, way, timeout_s) if is_private else _connect_to_read(path, timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
     if version == schema.VERSION:
@@ -119,15 +122,15 @@ def _open_to_read(path: Path, timeout_s: float) -> Database:
     if version == 0:
         return _empty(path, timeout_s)
     try:
-        _open_to_write(path, timeout_s).connection.close()
+        _open_to_write(path, timeout_s, is_private).connection.close()
     except (sqlite3.Error, StoreError) as error:
         if _is_about_rights(error) or _is_about_rights(error.__cause__):
             raise _older(path, version, schema.VERSION) from error
         raise
-    return _open_to_read(path, timeout_s)
+    return _open_to_read(path, timeout_s, is_private)
 
 
-def _bring_up_to_date(database: Database) -> None:
+def _bring_up_to_date(database: Database, way: str) -> None:
     """Makes the tables of a new file, or those an older one lacks; another process may be first."""
     path = database.path
     with schema.tables_may_move(database.connection), database.writing() as connection:
@@ -138,7 +141,7 @@ def _bring_up_to_date(database: Database) -> None:
             if version < schema.OLDEST:
                 raise _too_old(path, version)
             # by a connection of its own: this one is about to write
-            with closing(_connect(path, "mode=ro", database.timeout_s).connection) as source:
+            with closing(_connect(path, way, database.timeout_s).connection) as source:
                 copy = schema.copy_beside(source, path, version)
             _log.info("%s: store version %d -> %d, copy in %s", path, version, schema.VERSION, copy)
         schema.apply(connection)
@@ -154,8 +157,7 @@ def _connect_alone(path: Path, timeout_s: float) -> Database:
     if _has_wal(path):
         with closing(_connect(path, RWC, timeout_s).connection) as connection:
             connection.execute("PRAGMA journal_mode = delete")
-    # EXCLUSIVE: what was read stays in memory between transactions
-    return _connect(path, f"{RWC}&nolock=1", timeout_s, "PRAGMA locking_mode = EXCLUSIVE")
+    return _connect(path, f"{RWC}&{ALONE}", timeout_s)
 
 
 def _has_wal(path: Path) -> bool:

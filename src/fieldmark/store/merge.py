@@ -12,7 +12,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from fieldmark.errors import StoreError
 from fieldmark.store import claims, writing
 from fieldmark.store.predictions import NUMBER, keep_items, unpack
 from fieldmark.store.records import canonical_json
-from fieldmark.store.shards import Shard, ShardPart, ShardRun, read_shard
+from fieldmark.store.shards import Shard, ShardNames, ShardPart, ShardRun, read_shard
 from fieldmark.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 256
 _AT_ONCE_BYTES = 32_000_000
 """files, and bytes of answers, in one transaction: others wait for it"""
+_KNOWN_NAMES = 64
+"""tables of names that are remembered"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def _merge(
     kept = {key for (key,) in done} - replaced
     for batch in _batches(merging.readable(paths, kept, is_left)):
         merging.write(batch)
-    return MergeCounts(*merging.counts, tuple(merging.faults))
+    return replace(merging.counts, faults=tuple(merging.faults))
 
 
 def _batches(shards: Iterable[Shard]) -> Iterator[list[Shard]]:
@@ -100,8 +102,9 @@ class _Merging:
 
     main: Store
     replaced: frozenset[str]
-    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+    counts: MergeCounts = MergeCounts()
     faults: list[tuple[Path, str]] = field(default_factory=list)
+    known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
     def readable(
         self, paths: Iterable[Path], kept: Collection[str], is_left: bool
@@ -113,24 +116,38 @@ class _Merging:
                 self.faults.append((path, str(error)))
 
     def write(self, shards: Sequence[Shard]) -> None:
-        names = self.main._names
         try:
             with self.main._database.writing() as connection:
                 entering = _Entering(connection, self.replaced)
                 for shard in shards:
-                    entering.numbers = np.zeros(0, NUMBER)
-                    if shard.texts:
-                        numbers = names.intern(shard.texts.values())
-                        entering.translate(shard, numbers)
+                    if shard.names is not None:
+                        entering.read_as(self._numbers(shard.names), shard.items)
                     for run in shard.runs:
                         entering.take(run)
                 if entering.has_dropped:
                     writing.drop_unused_items(connection)
         except BaseException:
-            names.forget()  # names made in a transaction that was rolled back are not there
+            # names made in a transaction that was rolled back are not there
+            self.main._names.forget()
             raise
-        more = (entering.n_runs, entering.n_parts, entering.n_rows, entering.n_before)
-        self.counts = tuple(map(sum, zip(self.counts, more, strict=True)))  # type: ignore[assignment]
+        self.counts = MergeCounts(
+            self.counts.n_runs + entering.n_runs,
+            self.counts.n_parts + entering.n_parts,
+            self.counts.n_rows + entering.n_rows,
+            self.counts.n_before + entering.n_before,
+        )
+
+    def _numbers(self, names: ShardNames) -> np.ndarray:
+        """The store's number of a name by that of the file; 0 stands for none in both."""
+        if names not in self.known:
+            if len(self.known) >= _KNOWN_NAMES:
+                self.known.clear()
+            listed, numbered = names.listed(), names.numbered()
+            kept = self.main._names.intern(listed)
+            numbers = np.zeros(int(numbered.max()) + 1, NUMBER)
+            numbers[numbered] = [kept[name] for name in listed]
+            self.known[names] = numbers
+        return self.known[names]
 
 
 @dataclass(slots=True)
@@ -146,16 +163,13 @@ class _Entering:
     has_dropped: bool = False
     numbers: np.ndarray = field(default_factory=lambda: np.zeros(0, NUMBER))
     """of the file that is read now: its number of a name → the store's"""
-    asked: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    asked: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     kept_items: dict[int, int] = field(default_factory=dict)
     """of that file: its number of a list of items → the store's"""
 
-    def translate(self, shard: Shard, numbers: Mapping[str, int]) -> None:
-        """The file's names become the store's."""
-        assert shard.texts is not None and shard.items is not None
-        self.numbers = np.zeros(max(shard.texts) + 1, NUMBER)
-        self.numbers[list(shard.texts)] = [numbers[text] for text in shard.texts.values()]
-        self.asked, self.kept_items = shard.items, {}
+    def read_as(self, numbers: np.ndarray, asked: Mapping[int, tuple[Any, ...]]) -> None:
+        """From now on runs are those of another file."""
+        self.numbers, self.asked, self.kept_items = numbers, asked, {}
 
     def take(self, run: ShardRun) -> None:
         has_entered = self._done(run) if run.row["state"] == "done" else self._unfinished(run)

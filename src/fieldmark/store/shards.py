@@ -11,9 +11,9 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from fieldmark.store import schema
 from fieldmark.store.database import Database, explained, open_database, open_unchanging
 from fieldmark.store.predictions import unpack
 
+_SEPARATORS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\uf8ff"
+"""between names: characters that hardly any name has, and none has all of"""
 _TRIES = 20
 _PAUSE_S = 0.1
 _PART = "part.part, repeat, finished, n_train, n_items, n_ok, seconds, part.info"
@@ -54,14 +56,30 @@ class ShardRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardNames:
+    """The file's names and their numbers, joined: shards of one task often have the very same."""
+
+    numbers: str
+    values: str
+    between: str
+    """what stands between the values"""
+
+    def listed(self) -> list[str]:
+        return self.values.split(self.between)
+
+    def numbered(self) -> np.ndarray:
+        return np.fromstring(self.numbers, np.int64, sep=",")
+
+
+@dataclass(frozen=True, slots=True)
 class Shard:
     """The runs of one file, done ones first."""
 
     path: Path
     runs: tuple[ShardRun, ...] = ()
-    texts: dict[int, str] | None = None
-    """the file's names by number; None: no part was read"""
-    items: dict[int, tuple[Any, ...]] | None = None
+    names: ShardNames | None = None
+    """None: no part was read"""
+    items: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     """what was asked, by number: n, item, target, unit, content"""
     n_bytes: int = 0
 
@@ -86,8 +104,8 @@ def _read(path: Path, database: Database, passed_over: Collection[str]) -> Shard
     if (problems := database.rows("PRAGMA quick_check(1)")) != [("ok",)]:
         raise _damaged(path, str(problems[0][0]).replace("\n", " "))
     cursor = database.connection.execute("SELECT * FROM run ORDER BY state <> 'done', id")
-    names = [column[0] for column in cursor.description]
-    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    columns = [column[0] for column in cursor.description]
+    rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
     runs = [_run(database, row, row["key"] in passed_over) for row in rows]
     parts = [part for run in runs for part in run.parts]
     if not parts:
@@ -95,11 +113,24 @@ def _read(path: Path, database: Database, passed_over: Collection[str]) -> Shard
     wanted = {part.items for part in parts}
     listed = database.rows(f"SELECT id, {_ITEMS} FROM item_list")
     items = {number: tuple(rest) for number, *rest in listed if number in wanted}
-    texts = dict(database.rows("SELECT id, value FROM text"))
-    _check(path, parts, items, texts)
+    names = _names(database)
+    _check(path, parts, items, names.numbered())
     blobs = (blob for held in (*items.values(), *(part.answers for part in parts)) for blob in held)
     n_bytes = sum(len(blob) for blob in blobs if isinstance(blob, bytes))
-    return Shard(path, tuple(runs), texts, items, n_bytes)
+    return Shard(path, tuple(runs), names, items, n_bytes)
+
+
+def _names(database: Database) -> ShardNames:
+    """One row of all names: thousands of rows would take longer than all else."""
+    for between in _SEPARATORS:
+        ((n, numbers, values),) = database.rows(
+            "SELECT count(*), group_concat(id), group_concat(value, ?) "
+            "FROM (SELECT id, value FROM text ORDER BY id)",
+            [between],
+        )
+        if n and values.count(between) == n - 1:  # else a name has it too
+            return ShardNames(numbers, values, between)
+    raise ValueError("its names cannot be told apart")
 
 
 def _run(database: Database, row: dict[str, Any], is_passed_over: bool) -> ShardRun:
@@ -121,20 +152,20 @@ def _run(database: Database, row: dict[str, Any], is_passed_over: bool) -> Shard
 def _check(
     path: Path,
     parts: Collection[ShardPart],
-    items: dict[int, tuple[Any, ...]],
-    texts: dict[int, str],
+    items: Mapping[int, tuple[Any, ...]],
+    numbered: np.ndarray,
 ) -> None:
     """That all columns of a part have its length and all numbers a name."""
-    highest = max(texts, default=0)
+    highest, named_parts = int(numbered.max()), set(numbered.tolist())
     is_named = np.zeros(highest + 1, bool)
-    is_named[[0, *texts]] = True
+    is_named[numbered] = is_named[0] = True
     columns: list[tuple[bytes, int]] = []
     for n, item, target, unit, content in items.values():
         columns += [(item, n), (target, n), (unit, n)]
         if content is not None and len(content) != 16 * n:
             raise _damaged(path, "the digests of a part have another length")
     for part in parts:
-        if part.facts[0] not in texts or part.items not in items:
+        if part.facts[0] not in named_parts or part.items not in items:
             raise _damaged(path, "a part has no name or no answers")
         n = items[part.items][0]
         prediction, outcome, score, _ = part.answers

@@ -94,10 +94,10 @@ def group_steps(steps: Sequence[StepFolder]) -> list[StepGroup]:
             key = (*key[:3], (group_of[after[0]], n_waiting[after[0]]), True)
         group_of[step.id] = key
         keys[key].append(step)
-    folder = steps[0].path.parent if steps else None
     groups = []
     for (_, _, request, after, is_pairwise), members in keys.items():
         ids = [step.record.after[0] for step in members] if is_pairwise else after
+        folder = members[0].path.parent
         others = tuple(by_id.get(name) or StepFolder(folder / name) for name in ids)
         groups.append(StepGroup(tuple(members), request, others, is_pairwise))
     return groups

@@ -238,9 +238,11 @@ class SlurmPlace:
             partition = options.cpu_partition
         numbers = f"{_ranges(array.steps)}%{options.array_parallelism}"
         others = {
-            "array": numbers, "requeue": True, "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{delay_s}",
+            "array": numbers,
+            "requeue": True,
+            "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{delay_s}",
             "output": str(folder / "%A_%a_log.txt"),
-        }  # fmt: skip
+        }
         if array.dependency:
             others |= {"dependency": array.dependency, "kill-on-invalid-dep": "yes"}
         return {
