@@ -62,9 +62,7 @@ def test_steps_give_what_one_process_gives(case: str, tmp_path: Path, made: Path
         pytest.importorskip("timm")
     here, apart = two_places(tmp_path, made)
     do_here(plan_of(here, models, tasks, axes), here)
-    steps = do_in_steps(
-        plan_of(apart, models, tasks, axes), apart, StepOptions(n_shards=n_shards)
-    )
+    steps = do_in_steps(plan_of(apart, models, tasks, axes), apart, StepOptions(n_shards=n_shards))
     kinds = Counter(step.kind for step in steps)
     n_folders = len(models) * len(tasks)  # each of these tasks has a dataset of its own
     assert kinds["embed"] == n_folders * n_shards and kinds["runs"] >= n_folders
@@ -134,9 +132,7 @@ def test_a_step_asks_for_what_runs_like_it_took(tmp_path: Path, made: Path) -> N
     assert [step.request.gpus for step in unknown] == [0, 0]  # a classical model has no use for it
     assert unknown[1].request.seconds == 3600 + 300
     do_in_steps(plan, settings)
-    known = make_steps(
-        plan_of(settings, [CLASSICAL], ["beluga"], Axes(seed=(3,))), StepOptions()
-    )
+    known = make_steps(plan_of(settings, [CLASSICAL], ["beluga"], Axes(seed=(3,))), StepOptions())
     assert known[0].request.seconds == 600
     forced = StepOptions(seconds=60, memory_bytes=1 << 30, cpus=7)
     limited = make_steps(plan_of(settings, [CLASSICAL], ["beluga"], Axes(seed=(3,))), forced)
