@@ -1,4 +1,4 @@
-"""Steps without a launcher: a plan's steps carried out one after the other, and what came of them."""
+"""Steps without a launcher: carried out one after the other, and what came of them."""
 
 from __future__ import annotations
 
