@@ -32,7 +32,13 @@ from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_posit
 from fieldmark.embed.search import top_k
 from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
-from fieldmark.embed.work import Throughput, add_throughputs, decode_of, n_parameters_of
+from fieldmark.embed.work import (
+    Throughput,
+    add_throughputs,
+    decode_of,
+    n_parameters_of,
+    noted_decode,
+)
 from fieldmark.embed.workers import DeviceWorkers, devices_for
 from fieldmark.embed.write import FileForm, check_place, write_chunks
 
@@ -67,6 +73,7 @@ __all__ = [
     "in_shard",
     "kept_facts",
     "n_parameters_of",
+    "noted_decode",
     "patch_fingerprint",
     "patch_name",
     "rank_positives",

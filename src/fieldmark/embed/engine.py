@@ -45,6 +45,7 @@ from fieldmark.embed.work import (
     add_throughputs,
     decode_of,
     n_parameters_of,
+    noted_decode,
 )
 from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
@@ -495,7 +496,7 @@ def _keep_about(model: Backbone, folder: Path, now: Throughput | None = None) ->
         "dim": model.dim,
         "fingerprint": model.fingerprint,
         "n_parameters": n_parameters_of(model),
-        "reads": decode_of(model),
+        "reads": noted_decode(model),
     }
     about = before | own | (_speed(before, now) if now else {})
     if about != before:

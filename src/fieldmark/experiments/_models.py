@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import (
-    decode_of,
     kept_facts,
     n_parameters_of,
+    noted_decode,
     read_behaviour,
     trusted_fingerprint,
     write_behaviour,
@@ -61,7 +61,7 @@ class FeatureModel:
 
     def __init__(self, known: KnownModel, cache: Path) -> None:
         self.name, self.fingerprint, self.dim = known.name, known.fingerprint, known.dim
-        self.n_parameters, self.decode = known.n_parameters or 0, known.decode
+        self.n_parameters, self.kept_decode = known.n_parameters or 0, known.decode
         self._features = cache / "features"
 
     def kept_dim(self, fingerprint: str) -> int:
@@ -71,11 +71,6 @@ class FeatureModel:
 
     def behaviour(self) -> Any:
         return read_behaviour(self._features / self.fingerprint)
-
-    @property
-    def batch_size(self) -> int:
-        """Asked for only where something is to be embedded."""
-        return self._refuse()
 
     def transform(self, image: Any) -> Any:  # noqa: ARG002 - the contract of a model
         self._refuse()
@@ -178,7 +173,7 @@ class Models:
             model = self._loaded[1]
             if not hasattr(model, "embed_images"):
                 return known
-            return replace(known, n_parameters=n_parameters_of(model), decode=decode_of(model))
+            return replace(known, n_parameters=n_parameters_of(model), decode=noted_decode(model))
         if not known.fingerprint or not self.settings.cache.is_dir():
             return known
         facts = kept_facts(self.settings.cache / "features" / known.fingerprint)

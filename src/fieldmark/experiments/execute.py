@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.embed import checking, decode_of, n_parameters_of, throughput_of
+from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
@@ -345,7 +345,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
     facts = {
         "images_per_s": spent.images_per_s,
         "n_parameters": n_parameters_of(model),
-        "decode": decode_of(model) if hasattr(model, "embed_images") else "",
+        "decode": noted_decode(model) if hasattr(model, "embed_images") else "",
         "n_fallback": spent.n_fallback,
         "device_busy": round(spent.device_busy or 0.0, 3),
         "busy_s": {part: round(seconds, 3) for part, seconds in spent.busy_s.items()},

@@ -18,7 +18,7 @@ from fieldmark.errors import StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import KnownModel
 from fieldmark.experiments.execute import Failure
-from fieldmark.registry import PROTOCOLS
+from fieldmark.protocols import PROTOCOLS, protocols
 from fieldmark.settings import Settings
 
 StepKind = Literal["embed", "model", "runs", "chat"]
@@ -117,6 +117,7 @@ def read_work(folder: Path) -> StepWork:
                 os.chdir(head["folder"])
             for path in head["protocol_path"]:
                 PROTOCOLS.add_folder(path)
+            protocols()  # their modules must be there before objects of them are
             work: StepWork = pickle.load(stream)
     except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError) as error:
         raise StoreError(
