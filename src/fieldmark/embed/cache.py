@@ -57,6 +57,11 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
+def kept_facts(folder: Path) -> dict[str, Any]:
+    """What is known of the model whose features are in the folder; nothing where none are."""
+    return read_about(folder) or {}
+
+
 def trusted_fingerprint(
     places: Sequence[Path], fingerprint: str, behaviour: np.ndarray | None
 ) -> str:
@@ -68,7 +73,7 @@ def trusted_fingerprint(
     """
     for version in range(1, 1000):
         name = fingerprint if version == 1 else draws.digest(fingerprint, version).hex()
-        every = [_read_behaviour(place / name) for place in places]
+        every = [read_behaviour(place / name) for place in places]
         if behaviour is None or all(kept is None or _is_like(kept, behaviour) for kept in every):
             return name
     raise DataError(f"{places[0]}  {fingerprint} has too many versions: `fieldmark cache clean`.")
@@ -83,7 +88,8 @@ def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
         _put(path, data.getvalue())
 
 
-def _read_behaviour(folder: Path) -> np.ndarray | None:
+def read_behaviour(folder: Path) -> np.ndarray | None:
+    """What `write_behaviour` kept; None where nothing is."""
     try:
         kept: np.ndarray = np.load(folder / BEHAVIOUR, allow_pickle=False)
     except (OSError, ValueError, EOFError):

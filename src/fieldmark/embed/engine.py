@@ -44,6 +44,8 @@ from fieldmark.embed.work import (
     WantedFile,
     add_throughputs,
     decode_of,
+    n_parameters_of,
+    noted_decode,
 )
 from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
@@ -489,7 +491,13 @@ def _keep_about(model: Backbone, folder: Path, now: Throughput | None = None) ->
     went.
     """
     before = read_about(folder) or {}
-    own = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
+    own = {
+        "model": model.name,
+        "dim": model.dim,
+        "fingerprint": model.fingerprint,
+        "n_parameters": n_parameters_of(model),
+        "reads": noted_decode(model),
+    }
     about = before | own | (_speed(before, now) if now else {})
     if about != before:
         write_about(folder, about)

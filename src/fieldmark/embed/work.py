@@ -85,6 +85,20 @@ def decode_of(model: Backbone) -> str:
     return decode if decode in ("cpu", "gpu") else "reference"
 
 
+def noted_decode(model: Backbone) -> str:
+    """How the photos were read that its features were made of, here or elsewhere."""
+    return str(getattr(model, "kept_decode", "")) or decode_of(model)
+
+
+def n_parameters_of(model: object) -> int:
+    """Weights of its network; 0 where it has none or does not say."""
+    known = getattr(model, "n_parameters", None)
+    if isinstance(known, int):
+        return known
+    module = getattr(model, "module", None)
+    return sum(weight.numel() for weight in module.parameters()) if module is not None else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Throughput:
     """How fast images were embedded, and where the time went."""

@@ -131,6 +131,10 @@ class Task(Strict):
             raise ValueError(f"expected the name of a part (parts: {known})")
         return primary
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: the class is made there, of the protocols that are known there."""
+        return _revived, (self.__getstate__(),)
+
     @property
     def folder(self) -> Path | None:
         """Where its file says that the data are."""
@@ -189,6 +193,13 @@ def _with_blocks(names: tuple[str, ...]) -> type[Task]:
         if block is not None:
             fields[name] = (block | None, None)
     return create_model("Task", __base__=Task, **fields)
+
+
+def _revived(state: dict[Any, Any]) -> Task:
+    schema = task_schema()
+    task = schema.__new__(schema)
+    task.__setstate__(state)
+    return task
 
 
 def is_match(value: object, patterns: Names) -> bool:

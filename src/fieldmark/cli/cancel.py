@@ -1,0 +1,47 @@
+"""End steps that run, or wait, on Slurm or in local processes. What they have done is kept.
+
+A step may hold several runs: all of them end. The `run` command again does what is missing.
+
+examples:
+  fieldmark cancel ab12-0003
+  fieldmark cancel classical/colour
+  fieldmark cancel --all
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.cli._steps import ENDED, StepNames, choose_steps, look, open_steps
+from fieldmark.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class CancelArgs:
+    steps: StepNames = ()
+    """an id of a step, or text in the title of a run: all living steps it fits"""
+    all: bool = False
+    """every step that runs or waits"""
+    json: bool = False
+    """print JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: CancelArgs) -> int:
+    if bool(args.steps) == args.all:
+        raise UsageError("give steps or runs (`fieldmark status` lists them), or --all.")
+    board, places = open_steps(args.common.settings())
+    steps = board.steps() if args.all else choose_steps(args.steps, board.steps())
+    living = [one.step for one in look(steps, places) if one.standing.state not in ENDED]
+    by_place = defaultdict(list)
+    for step in living:
+        by_place[step.record.place if step.job is None else step.job.place].append(step)
+    for name, own in by_place.items():
+        places[name].cancel(own)
+    if args.json:
+        print_json([step.id for step in living])
+    talk(f"{counted(len(living), 'step')} cancelled, {len(steps) - len(living)} had ended before.")
+    return 0

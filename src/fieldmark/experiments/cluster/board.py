@@ -1,0 +1,292 @@
+"""Job board (shared folder): which steps are there, who is on each, and what came of it?
+
+All that launchers and workers tell each other are files below `RESULTS/cluster/`: written once, or
+replaced as a whole, by one process each. No database is written by two, since that fails on shared
+file systems. A step is finished when `shard/` is there, which its worker renames into place as the
+last thing it does; it is merged when `merged` is there, which says that all of `shard/` is in the
+store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import DataError
+from fieldmark.experiments.cluster.work import StepOutcome, read_outcome, write_work
+from fieldmark.files import write_file
+from fieldmark.leases import LeaseFolder
+
+if TYPE_CHECKING:
+    from fieldmark.experiments.cluster.steps import PlannedStep
+
+KEEP_S = 7 * 24 * 3600.0
+"""how long merged steps stay, for `status` and `logs`"""
+WORKER = "worker"
+"""the name of a worker's lease in its step's folder"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What everybody may know of a step; `step.json`."""
+
+    kind: str
+    """embed, model, runs or chat"""
+    title: str
+    """what it does, in a few words"""
+    runs: tuple[str, ...] = ()
+    """titles of its runs"""
+    names: tuple[str, ...] = ()
+    """names of its runs, in the order of the titles: equal names are equal runs"""
+    after: tuple[str, ...] = ()
+    """steps that must have finished before"""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """seconds, memory_bytes, cpus, gpus"""
+    created: str = ""
+    """UTC"""
+    place: str = ""
+    """slurm, local or debug"""
+    is_forced: bool = False
+    """does finished runs again"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """What a place made of a step; `job.json`."""
+
+    place: str
+    id: str
+    """as the place names it: `1234_7` on Slurm, a process number on this machine"""
+    name: str = ""
+    submitted: str = ""
+    """UTC"""
+    logs: tuple[str, ...] = ()
+    """files that what the worker prints goes to"""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """what else the place wants to find again"""
+
+
+class StepFolder:
+    """One step: a view of its folder, read anew at every look but for what never changes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.id = path, path.name
+        self._leases = LeaseFolder(path)
+
+    def __repr__(self) -> str:
+        return f"StepFolder({str(self.path)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepFolder) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    @cached_property
+    def record(self) -> StepRecord:
+        data = _read_json(self.path / "step.json")
+        if data is None:
+            raise DataError(f"{self.path / 'step.json'}  is damaged: remove {self.path}.")
+        tuples = {key: tuple(data.get(key, ())) for key in ("runs", "names", "after")}
+        return StepRecord(**(data | tuples))
+
+    @property
+    def job(self) -> JobRecord | None:
+        """None until it was submitted."""
+        data = _read_json(self.path / "job.json")
+        if data is None:
+            return None
+        return JobRecord(**(data | {"logs": tuple(data.get("logs", ()))}))
+
+    def write_job(self, job: JobRecord) -> None:
+        job = job if job.submitted else replace(job, submitted=utc_now())
+        _write_json(self.path / "job.json", asdict(job))
+
+    @property
+    def shard(self) -> Path:
+        """What the worker left; there when the step is finished."""
+        return self.path / "shard"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.shard.is_dir()
+
+    @property
+    def is_merged(self) -> bool:
+        return (self.path / "merged").exists()
+
+    def mark_merged(self) -> None:
+        """From now on its shard's results are in the store; what readers of it need stays."""
+        (self.path / "merged").touch()
+        for name in ("fieldmark.db", "fieldmark.db-journal"):
+            (self.shard / name).unlink(missing_ok=True)
+
+    @property
+    def outcome(self) -> StepOutcome | None:
+        """What came of it; None until it is finished."""
+        return read_outcome(self.path)
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """`text, n_done, n_total, when, host, pid` as the worker last wrote them; {} before."""
+        return _read_json(self.path / "progress.json") or {}
+
+    @property
+    def has_worker(self) -> bool:
+        """Does a worker hold its lease? One on another machine is heard for a while to tell."""
+        return not self._leases.is_free(WORKER)
+
+    @property
+    def worker(self) -> tuple[str, float]:
+        """Who holds the lease, in words, and for how many seconds nothing was heard."""
+        return self._leases.holder(WORKER)
+
+    @property
+    def attempts(self) -> list[Path]:
+        """Private results folders of attempts that were not finished, the first one first."""
+        folders = [path for path in self.path.glob("attempt-*") if path.is_dir()]
+        return sorted(folders, key=lambda path: int(path.name.partition("-")[2] or 0))
+
+    @property
+    def logs(self) -> list[Path]:
+        """The files that hold what its worker printed, as far as they are there."""
+        job = self.job
+        named = [Path(name) for name in job.logs] if job is not None else []
+        own = [self.path / "log.txt"]
+        return [path for path in dict.fromkeys([*own, *named]) if path.is_file()]
+
+
+class Board:
+    """All steps of a results folder."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.folder = results.absolute() / "cluster"
+        self._steps: dict[str, StepFolder] = {}
+
+    @property
+    def steps_folder(self) -> Path:
+        return self.folder / "steps"
+
+    @property
+    def contents_folder(self) -> Path:
+        """Snapshots of what is remembered of files, for workers."""
+        return self.folder / "contents"
+
+    def steps(self) -> list[StepFolder]:
+        """All of them, the oldest first. The same step is the same object at every call, so that
+        the silence of its worker can be timed.
+        """
+        try:
+            names = sorted(
+                entry.name
+                for entry in os.scandir(self.steps_folder)
+                if not entry.name.startswith(".") and entry.is_dir()
+            )
+        except FileNotFoundError:
+            names = []
+        self._steps = {
+            name: self._steps.get(name) or StepFolder(self.steps_folder / name) for name in names
+        }
+        return list(self._steps.values())
+
+    def step(self, name: str) -> StepFolder | None:
+        step = self._steps.get(name) or StepFolder(self.steps_folder / name)
+        return step if step.path.is_dir() else None
+
+    def new_steps(
+        self, planned: Sequence[PlannedStep], place: str, tag: str = ""
+    ) -> list[StepFolder]:
+        """Writes the folders of planned steps; those they come after stand before them. A step
+        appears whole. `tag` is what all of them have in common in their names.
+        """
+        tag = tag or new_tag()
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        ids = [f"{stamp}-{tag}-{number:04d}" for number in range(len(planned))]
+        self.steps_folder.mkdir(parents=True, exist_ok=True)
+        steps = []
+        for own, step in zip(ids, planned, strict=True):
+            after = tuple(ids[index] for index in step.after)
+            work = replace(step.work, after=after)
+            record = StepRecord(
+                kind=step.kind,
+                title=step.title,
+                runs=tuple(job.title for job in work.jobs) if step.kind != "embed" else (),
+                names=tuple(work.names) if step.kind != "embed" else (),
+                after=after,
+                request=asdict(step.request),
+                created=utc_now(),
+                place=place,
+                is_forced=work.force,
+            )
+            hidden = self.steps_folder / f".{own}"
+            hidden.mkdir()
+            (hidden / "step.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
+            write_work(hidden, work)
+            hidden.rename(self.steps_folder / own)
+            steps.append(StepFolder(self.steps_folder / own))
+            self._steps[own] = steps[-1]
+        return steps
+
+    def prune(self, now: Callable[[], float] = time.time) -> int:
+        """Removes steps that were merged long ago, and snapshots that no other step reads."""
+        n_removed = 0
+        for step in self.steps():
+            with suppress(OSError):
+                if now() - (step.path / "merged").stat().st_mtime > KEEP_S:
+                    shutil.rmtree(step.path, ignore_errors=True)
+                    n_removed += 1
+        with suppress(OSError):
+            for path in self.contents_folder.iterdir():
+                if now() - path.stat().st_mtime > KEEP_S and not self._unmerged():
+                    path.unlink(missing_ok=True)
+        return n_removed
+
+    def drop(self, step: StepFolder) -> None:
+        """Removes a step that nobody has: its launcher died before it was submitted."""
+        shutil.rmtree(step.path, ignore_errors=True)
+        self._steps.pop(step.id, None)
+
+    def _unmerged(self) -> Iterable[StepFolder]:
+        return [step for step in self.steps() if not step.is_merged]
+
+
+def short_id(step: str) -> str:
+    """What people are shown of a step's id, without the time: it tells steps of one board apart.
+
+    >>> short_id("20261116T201500-ab12-0003")
+    'ab12-0003'
+    """
+    return step.partition("-")[2] or step
+
+
+def new_tag() -> str:
+    """Tells the steps of one launch from those of others: four letters or digits."""
+    return secrets.token_hex(2)
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """None where it is not there or damaged."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    write_file(path, json.dumps(data, default=str).encode())

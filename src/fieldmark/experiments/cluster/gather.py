@@ -1,0 +1,81 @@
+"""Merging (one writer): how do the results of finished steps get into the store?
+
+Whoever holds the lease `merge` of the board does it; everything here may be done twice, and a
+process that dies half-way leaves what the next one does again. Files come first, then the store,
+and the mark that a step is merged last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fieldmark.data import MEMORY, absorb_contents
+from fieldmark.experiments.cluster.board import Board, StepFolder
+from fieldmark.leases import LeaseFolder
+from fieldmark.settings import Settings
+from fieldmark.store import Store, merge_shards
+
+STORE, CONTENTS = "fieldmark.db", MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What one round of merging brought."""
+
+    steps: tuple[StepFolder, ...] = ()
+    """that are merged now"""
+    damaged: tuple[tuple[StepFolder, str], ...] = ()
+    """whose results could not be read, and why: they count as lost"""
+
+
+def gather(board: Board, settings: Settings, leases: LeaseFolder) -> Gathered:
+    """Merges all steps that are finished; nothing while another process is merging."""
+    ready = [step for step in board.steps() if not step.is_merged and step.is_finished]
+    lease = leases.claim("merge") if ready else None
+    if lease is None:
+        return Gathered()
+    try:
+        ready = [step for step in ready if not step.is_merged]
+        damaged = _merge(ready, settings)
+        lease.check()
+        for step, _ in damaged:
+            step.shard.rename(step.path / f"damaged-{os.urandom(2).hex()}")
+        merged = [step for step in ready if step.is_finished]
+        for step in merged:
+            step.mark_merged()
+    finally:
+        leases.give_up(lease, is_done=True)
+    return Gathered(tuple(merged), tuple(damaged))
+
+
+def _merge(steps: Sequence[StepFolder], settings: Settings) -> list[tuple[StepFolder, str]]:
+    """The steps that could not be read, and why."""
+    by_file = {step.shard / STORE: step for step in steps if (step.shard / STORE).is_file()}
+    again: set[str] = set()
+    for step in by_file.values():
+        outcome = step.outcome
+        again.update(outcome.again if outcome is not None else ())
+        _move(step.shard / "files", settings.results / "files", is_newer=True)
+        _move(step.shard / "models", settings.results / "models", is_newer=False)
+    faults: Sequence[tuple[Path, str]] = ()
+    if by_file:
+        with Store.open(settings.store) as main:
+            faults = merge_shards(main, list(by_file), replace_keys=again).faults
+    memories = [step.shard / CONTENTS for step in steps if (step.shard / CONTENTS).is_file()]
+    absorb_contents(settings.cache / MEMORY, memories)
+    return [(by_file[path], why) for path, why in faults]
+
+
+def _move(source: Path, target: Path, is_newer: bool) -> None:
+    """Moves the files of a folder to where they would be after a run of one process; those that are
+    there already are replaced only where these are newer.
+    """
+    for folder, _, names in os.walk(source):
+        place = target / Path(folder).relative_to(source)
+        for name in names:
+            if is_newer or not (place / name).exists():
+                place.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / name).replace(place / name)

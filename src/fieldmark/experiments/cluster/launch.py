@@ -1,0 +1,330 @@
+"""Launcher (submit, watch, merge): how do steps get to their place, and results to the store?
+
+Steps are submitted under the lease `launch` of the board, so that of several launchers only one at
+a time decides what is missing; results are merged under the lease `merge`, so that the store has
+one writer. A launcher may die at any point: the same command again takes up where it stood. A step
+that is lost while a launcher watches (cancelled, out of time, node gone for good) is not submitted
+again by it, since that may be what the user wanted; the next command does it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fieldmark.data import MEMORY, snapshot_contents
+from fieldmark.draws import digest
+from fieldmark.errors import RunsFailed
+from fieldmark.experiments.cluster.board import Board, StepFolder, new_tag, short_id
+from fieldmark.experiments.cluster.gather import gather
+from fieldmark.experiments.cluster.places import Place, group_steps
+from fieldmark.experiments.cluster.standing import Places, StepStanding
+from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
+from fieldmark.experiments.cluster.work import StepOutcome, StepWork
+from fieldmark.experiments.execute import Failure, How, Outcome, execute, gaps_of
+from fieldmark.experiments.identity import place_of
+from fieldmark.experiments.plan import Plan
+from fieldmark.leases import Lease, LeaseFolder
+from fieldmark.progress import Progress
+from fieldmark.settings import Settings
+from fieldmark.store import Run, Store
+
+WAITS_S = {"slurm": (1.0, 10.0)}
+"""how long a launcher waits before it looks again, by place: at first, and after a while"""
+SOON_S = (0.1, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How a launcher behaves."""
+
+    is_detached: bool = False
+    """it ends when all is submitted"""
+    before: Collection[str] = ()
+    """steps whose results the plan counts already: what `settle` gave"""
+    steps: StepOptions = StepOptions()
+    """how the plan is cut"""
+
+
+def settle(settings: Settings, progress: Progress) -> frozenset[str]:
+    """Merges what finished while nobody watched; the steps that a plan made after this counts."""
+    board = Board(settings.results)
+    if not board.folder.is_dir():
+        return frozenset()
+    board.prune()
+    with LeaseFolder(board.folder) as leases:
+        while True:
+            merged = frozenset(step.id for step in board.steps() if step.is_merged)
+            waiting = [s for s in board.steps() if s.is_finished and s.id not in merged]
+            if not waiting:
+                return merged
+            gathered = gather(board, settings, leases)
+            for step, why in gathered.damaged:
+                progress.say(f"the results of step {step.id} cannot be read: {why}")
+            if not gathered.steps and not gathered.damaged:  # another process is merging
+                time.sleep(SOON_S[0])
+
+
+def launch(
+    plan: Plan,
+    settings: Settings,
+    place: Place,
+    how: How,
+    options: LaunchOptions,
+    progress: Progress,
+) -> Outcome:
+    """Submits what is to run and nobody is on, waits for it, and merges what comes."""
+    board = Board(settings.results)
+    board.folder.mkdir(parents=True, exist_ok=True)
+    execute(_only_done(plan), settings, progress, how)  # what runs that are done before are told
+    with LeaseFolder(board.folder) as leases:
+        places = Places(place)
+        launcher = _Launcher(plan, settings, board, leases, places, place, how, options, progress)
+        launcher.submit()
+        if options.is_detached:
+            return Outcome((), ())
+        try:
+            launcher.watch()
+        except KeyboardInterrupt:
+            launcher.say_goodbye()
+            raise
+        return launcher.outcome()
+
+
+def _only_done(plan: Plan) -> Plan:
+    return replace(plan, jobs=tuple(job for job in plan.jobs if job.status == "done"))
+
+
+@dataclass(slots=True)
+class _Launcher:
+    plan: Plan
+    settings: Settings
+    board: Board
+    leases: LeaseFolder
+    places: Places
+    place: Place
+    how: How
+    options: LaunchOptions
+    progress: Progress
+    own: dict[str, StepFolder] = field(default_factory=dict)
+    """the steps of its runs, and those that these come after"""
+    doubtful: set[str] = field(default_factory=set)
+    """steps that may be lost: their worker was alive for all that was known when this started"""
+    new: set[str] = field(default_factory=set)
+    """those of them that it submitted itself"""
+    earlier: list[tuple[set[str], Path]] = field(default_factory=list)
+    """what lost steps have left: names of runs, and the folder"""
+    _states: Counter[str] = field(default_factory=Counter)
+    _n_shown: int = 0
+
+    def submit(self) -> None:
+        """Makes and submits steps for all runs that no other step is on."""
+        names = {run_name(self.plan, planned) for planned in self.plan.to_run}
+        if not names:
+            return
+        lease = self._claim()
+        try:
+            self._recover()
+            taken = self._attach(names)
+            new = self._make(taken)
+            lease.check()
+            self.own |= {step.id: step for step in new}
+            self.new |= {step.id for step in new}
+            if new:
+                self.place.submit(group_steps(new))
+        finally:
+            self.leases.give_up(lease, is_done=True)
+        self._say_submitted(new)
+
+    def _claim(self) -> Lease:
+        """Waits until no other launcher is submitting."""
+        began, is_told = time.monotonic(), False
+        while (lease := self.leases.claim("launch")) is None:
+            if not is_told and time.monotonic() - began > 5:
+                holder, _ = self.leases.holder("launch")
+                self.progress.say(f"waiting for {holder}, which is submitting")
+                is_told = True
+            time.sleep(SOON_S[0])
+        return lease
+
+    def _recover(self) -> None:
+        """Finds out what became of steps whose launcher died while submitting them."""
+        orphans = [
+            step
+            for step in self.board.steps()
+            if not step.is_finished and step.job is None and not step.has_worker
+        ]
+        for name in {step.record.place for step in orphans}:
+            own = [step for step in orphans if step.record.place == name]
+            self.places[name].recover(own)
+        for step in orphans:
+            if step.job is None and not step.has_worker:
+                self.board.drop(step)  # nobody has it: its runs are planned anew
+
+    def _attach(self, names: set[str]) -> set[str]:
+        """Makes the steps of others that do some of these runs its own; the runs they do."""
+        taken: set[str] = set()
+        steps = [step for step in self.board.steps() if step.id not in self.options.before]
+        standings = self.places.standings(steps)
+        for step in steps:
+            standing, record = standings[step.id], step.record
+            mine = names & set(record.names)
+            if standing.state == "lost":
+                self.earlier += [(set(record.names), path) for path in step.attempts]
+            if not mine or standing.state in ("lost", "unsubmitted"):
+                continue
+            taken |= mine
+            if standing.state == "silent" and step.id not in self.own:
+                self.doubtful.add(step.id)
+            for other in (*record.after, step.id):
+                if (folder := self.board.step(other)) is not None:
+                    self.own.setdefault(other, folder)
+        # What this launcher saw get lost stays lost, unless it was in doubt from the beginning.
+        tried = (s for s in self.own.values() if s.id not in self.doubtful)
+        return taken | {name for step in tried for name in step.record.names}
+
+    def _make(self, taken: Collection[str]) -> list[StepFolder]:
+        options = replace(
+            self.options.steps,
+            command=self.how.command,
+            force=self.how.force,
+            leave_out=frozenset(taken),
+        )
+        tag = new_tag()
+        snapshot = (self.board.contents_folder / f"{tag}.db").absolute()
+        planned = make_steps(self.plan, replace(options, contents=(snapshot,)))
+        if not planned:
+            return []
+        snapshot_contents(self.settings.cache / MEMORY, snapshot)
+        planned = [replace(step, work=self._with_earlier(step.work)) for step in planned]
+        return self.board.new_steps(planned, self.place.name, tag)
+
+    def _with_earlier(self, work: StepWork) -> StepWork:
+        """With the attempts of lost steps that hold parts of its runs."""
+        earlier = tuple(path for names, path in self.earlier if names & set(work.names))
+        return replace(work, earlier=earlier)
+
+    def _say_submitted(self, new: Collection[StepFolder]) -> None:
+        n_attached = len(self.own) - len(self.new)
+        if n_attached:
+            self.progress.say(f"{_steps(n_attached)} of these runs went on since: waiting for them")
+        if new:
+            kinds = Counter(step.record.kind for step in new)
+            words = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+            self.progress.say(f"{_steps(len(new))} submitted ({words}) on {self.place.name}")
+
+    def watch(self) -> None:
+        """Until none of its steps is alive and all that finished are merged."""
+        first, last = WAITS_S.get(self.place.name, SOON_S)
+        wait = first
+        self.progress.start("runs", sum(len(s.record.names) for s in self.own.values()))
+        while True:
+            standings = self.places.standings(list(self.own.values()))
+            is_changed = self._gather()
+            is_changed |= self._show(standings)
+            if not any(standing.is_alive for standing in standings.values()):
+                lost = {name for name, standing in standings.items() if standing.state == "lost"}
+                if again := lost & self.doubtful:
+                    self._take_up(again)
+                    continue
+                if all(step.is_merged for step in self.own.values() if step.is_finished):
+                    return
+            wait = first if is_changed else min(wait * 1.3, last)
+            time.sleep(wait)
+
+    def _take_up(self, lost: Collection[str]) -> None:
+        """Submits anew what was in doubt at the beginning and has shown to be lost."""
+        for name in lost:
+            self.doubtful.discard(name)
+            del self.own[name]
+        self.submit()
+
+    def _gather(self) -> bool:
+        gathered = gather(self.board, self.settings, self.leases)
+        for step, why in gathered.damaged:
+            self.progress.say(f"the results of step {step.id} cannot be read: {why}")
+        mine = [step for step in gathered.steps if step.id in self.own]
+        for step in mine:
+            for failure in getattr(step.outcome, "failures", ()):
+                self.progress.say(f"{failure.title}: {failure.error}")
+        return bool(gathered.steps)
+
+    def _show(self, standings: dict[str, StepStanding]) -> bool:
+        """Tells how far it is; whether that has changed."""
+        states = Counter[str](standing.state for standing in standings.values())
+        merged = [s for s in self.own.values() if standings[s.id].state == "merged"]
+        n_done = sum(len(step.record.names) for step in merged)
+        self.progress.advance(n_done - self._n_shown)
+        self._n_shown = n_done
+        words = [f"{n} {state}" for state, n in states.items() if state != "merged"]
+        reasons = Counter(s.reason for s in standings.values() if s.state == "pending" and s.reason)
+        words += [f"({reasons.most_common(1)[0][0]})"] if reasons else []
+        self.progress.status(" ".join(words))
+        is_changed, self._states = states != self._states, states
+        return is_changed
+
+    def say_goodbye(self) -> None:
+        """What to do after Ctrl-C: steps go on."""
+        results = shlex.quote(str(self.settings.results))
+        self.progress.say(
+            "the steps go on without this command: give it again to wait for them and to get their "
+            f"results; `fieldmark status --results {results}` shows them, "
+            f"`fieldmark cancel --all --results {results}` ends them."
+        )
+
+    def outcome(self) -> Outcome:
+        """What came of its runs, whoever's steps did them."""
+        keys: list[str] = []
+        failures: list[Failure] = []
+        words: dict[str, None] = {}
+        n_claimed = 0
+        titles = {planned.job.title for planned in self.plan.to_run}
+        with Store.open(self.settings.store) as store:
+            for step in self.own.values():
+                outcome, is_new = step.outcome, step.id in self.new
+                if outcome is None:
+                    failures += self._lost(step)
+                elif step.record.names:
+                    keys += outcome.keys if is_new else self._mine(step, outcome, store)
+                    failures += [f for f in outcome.failures if f.title in titles]
+                    words |= dict.fromkeys(outcome.last_words)
+                    n_claimed += outcome.n_claimed
+            gaps = gaps_of(self.plan, keys, store)
+        return Outcome(tuple(dict.fromkeys(keys)), tuple(failures), n_claimed, tuple(words), gaps)
+
+    def _mine(self, step: StepFolder, outcome: StepOutcome, store: Store) -> list[str]:
+        """The runs of another launcher's step that this one asked for too."""
+        names = {run_name(self.plan, planned) for planned in self.plan.to_run}
+        if names.issuperset(step.record.names):
+            return list(outcome.keys)
+        runs = (store.run(key) for key in outcome.keys)
+        return [run.key for run in runs if run is not None and name_of_run(run) in names]
+
+    def _lost(self, step: StepFolder) -> list[Failure]:
+        """Why the runs of a step without a result are not done: what they come after failed, or
+        it was cancelled, killed or out of time.
+        """
+        for name in step.record.after:
+            before = self.own.get(name) or self.board.step(name)
+            outcome = None if before is None else before.outcome
+            if outcome is not None and outcome.failures:
+                return [replace(outcome.failures[0], title=title) for title in step.record.runs]
+        error = (
+            f"step {short_id(step.id)} ended without a result (cancelled, killed or out of time): "
+            f"`fieldmark logs {short_id(step.id)}` shows why, the same command does it again."
+        )
+        return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
+
+
+def name_of_run(run: Run) -> str:
+    """The name, on the board, of a run that is done: what `run_name` gave before."""
+    outline = replace(run.spec, data=run.spec.data.partition("-")[0])
+    return digest("run", outline.key, run.root or place_of(Path())).hex()
+
+
+def _steps(n: int) -> str:
+    return f"{n} step{'' if n == 1 else 's'}"

@@ -1,0 +1,50 @@
+"""In-process executor: how are steps done one after the other in the launcher, for a debugger?
+
+Errors come through as they are, with breakpoints and tracebacks where they belong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from fieldmark.experiments.cluster.board import StepFolder
+from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.places.local import LauncherWatch, process_job
+from fieldmark.experiments.cluster.worker import StepTask
+
+
+class DebugPlace:
+    """`submit` returns when all is done."""
+
+    name = "debug"
+
+    def __init__(self, task: StepTaskClass = StepTask) -> None:
+        self._task = task
+        self._ended: dict[str, int] = {}
+        self._watch = LauncherWatch()
+
+    def submit(self, groups: Sequence[StepGroup]) -> None:
+        for group in groups:
+            for step in group.steps:
+                step.write_job(process_job(self.name, step, os.getpid()))
+                self._ended[step.id] = int(self._task(str(step.path))() or 0)
+
+    def states(self, steps: Sequence[StepFolder]) -> dict[str, JobState]:
+        return {step.id: self._state(step) for step in steps}
+
+    def recover(self, steps: Sequence[StepFolder]) -> list[StepFolder]:
+        """None of these was begun."""
+        return list(steps)
+
+    def cancel(self, steps: Sequence[StepFolder]) -> None:
+        """A launcher that debugs ends with Ctrl-C, and its step with it."""
+
+    def close(self) -> None:
+        """Nothing is left running."""
+
+    def _state(self, step: StepFolder) -> JobState:
+        if step.id in self._ended:
+            status = self._ended[step.id]
+            return JobState("gone", f"exit status {status}" if status else "")
+        return self._watch.state(step)

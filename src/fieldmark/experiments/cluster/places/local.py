@@ -1,0 +1,264 @@
+"""Process pool (local processes, CUDA_VISIBLE_DEVICES): how are steps done on this one machine?
+
+A few workers at once, a process for each step; one that asks for GPUs has these to itself, one that
+does not sees none. Workers are processes in their own right: Ctrl-C in the launcher, or its end,
+leaves them at their step. What still waits then ends with the launcher, since nobody would start
+it; a lease on the board tells others whether the launcher is there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fieldmark.errors import UsageError, join_problems
+from fieldmark.experiments.cluster.board import JobRecord, StepFolder
+from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.worker import StepTask
+from fieldmark.leases import LeaseFolder
+from fieldmark.processes import birth, host, is_alive, this_place
+
+LOOK_S = 0.02
+"""between two looks at the workers"""
+KILL_S = 5.0
+"""how long a worker that is to end may take"""
+_CANCELLED = "cancelled"
+"""the file that keeps a waiting step from being started by its launcher"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    step: StepFolder
+    n_gpus: int
+    after: tuple[StepFolder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Working:
+    step: StepFolder
+    process: subprocess.Popen[bytes]
+    gpus: tuple[str, ...]
+
+
+class LocalPlace:
+    """At most `n_jobs` workers at once on this machine; 0 = one to a GPU, or to four cores."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        n_jobs: int = 0,
+        gpus: Sequence[str] | None = None,
+        task: StepTaskClass = StepTask,
+    ) -> None:
+        self._gpus = list(visible_gpus() if gpus is None else gpus)
+        """those that no worker has"""
+        self.n_gpus = len(self._gpus)
+        self.n_jobs = n_jobs or self.n_gpus or max(1, (os.cpu_count() or 1) // 4)
+        self._task = task
+        self._waiting: list[_Waiting] = []
+        self._working: dict[str, _Working] = {}
+        self._ended: dict[str, int] = {}
+        """exit statuses by step"""
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._own = f"local-{secrets.token_hex(4)}"
+        """the lease that says that what waits will be started"""
+        self._leases: LeaseFolder | None = None
+        self._watch = LauncherWatch()
+
+    def submit(self, groups: Sequence[StepGroup]) -> None:
+        if not groups:
+            return
+        if self._leases is None:
+            self._leases = LeaseFolder(groups[0].steps[0].path.parent.parent).__enter__()
+            self._leases.claim(self._own)
+        waiting = []
+        for group in groups:
+            for index, step in enumerate(group.steps):
+                after = group.after[index : index + 1] if group.is_pairwise else group.after
+                step.write_job(process_job(self.name, step, 0, self._own))
+                waiting.append(_Waiting(step, group.request.gpus, after))
+        with self._lock:
+            self._waiting += waiting
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="workers")
+            self._thread.start()
+
+    def states(self, steps: Sequence[StepFolder]) -> dict[str, JobState]:
+        with self._lock:
+            waiting = {waiting.step.id for waiting in self._waiting}
+            working, ended = set(self._working), dict(self._ended)
+        states = {}
+        for step in steps:
+            if step.id in waiting:
+                states[step.id] = JobState("pending", "waits for a free worker")
+            elif step.id in working:
+                states[step.id] = JobState("running", host())
+            elif step.id in ended:
+                states[step.id] = JobState("gone", _ending(ended[step.id]))
+            else:
+                states[step.id] = self._watch.state(step)
+        return states
+
+    def recover(self, steps: Sequence[StepFolder]) -> list[StepFolder]:
+        """`job.json` is written before anything is started: none of these was."""
+        return list(steps)
+
+    def cancel(self, steps: Sequence[StepFolder]) -> None:
+        names = {step.id for step in steps}
+        with self._lock:
+            self._waiting = [one for one in self._waiting if one.step.id not in names]
+        cancel_processes(steps, self._watch)
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._leases is not None:
+            self._leases.__exit__()
+        self._leases = self._thread = None
+
+    def _work(self) -> None:
+        while not self._stop.wait(LOOK_S):
+            with self._lock:
+                for worker in list(self._working.values()):
+                    if worker.process.poll() is not None:
+                        self._ended[worker.step.id] = worker.process.returncode
+                        self._gpus = [*worker.gpus, *self._gpus]
+                        del self._working[worker.step.id]
+                busy = {one.step.id for one in self._waiting} | self._working.keys()
+                while len(self._working) < self.n_jobs and (one := self._next(busy)) is not None:
+                    self._waiting.remove(one)
+                    if not (one.step.path / _CANCELLED).exists():
+                        self._start(one)
+
+    def _next(self, busy: set[str]) -> _Waiting | None:
+        """The first that waits for nobody, and whose GPUs are free."""
+        for one in self._waiting:
+            n_gpus = min(one.n_gpus, self.n_gpus)
+            if n_gpus <= len(self._gpus) and not any(self._is_on(s, busy) for s in one.after):
+                return one
+        return None
+
+    def _is_on(self, step: StepFolder, busy: set[str]) -> bool:
+        """Must one that comes after it wait? Steps of other launchers are looked up."""
+        if step.id in busy:
+            return True
+        is_own = step.id in self._ended
+        return not is_own and not step.is_finished and self._watch.state(step).is_alive
+
+    def _start(self, one: _Waiting) -> None:
+        n_gpus = min(one.n_gpus, self.n_gpus)
+        gpus, self._gpus = tuple(self._gpus[:n_gpus]), self._gpus[n_gpus:]
+        environment = dict(os.environ)
+        if self.n_gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        with (one.step.path / "log.txt").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-u", "-c", _program(self._task), str(one.step.path)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+        one.step.write_job(process_job(self.name, one.step, process.pid, self._own))
+        self._working[one.step.id] = _Working(one.step, process, gpus)
+
+
+def visible_gpus() -> list[str]:
+    """What CUDA_VISIBLE_DEVICES may name here."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
+    if shutil.which("nvidia-smi") is None:
+        return []
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return answer.stdout.split()
+
+
+def process_job(place: str, step: StepFolder, pid: int, lease: str = "") -> JobRecord:
+    """A step as a process of this machine; number 0 = it waits for the launcher with that lease."""
+    facts = {"pid": pid, "host": host(), "place": this_place(), "lease": lease}
+    facts["born"] = birth(pid) if pid else ""
+    return JobRecord(
+        place, str(pid or ""), step.id, logs=(str(step.path / "log.txt"),), facts=facts
+    )
+
+
+class LauncherWatch:
+    """How steps stand that some launcher, here or elsewhere, made processes of."""
+
+    def __init__(self) -> None:
+        self._boards: dict[Path, LeaseFolder] = {}
+        """kept, since a launcher on another machine is heard for a while to tell that it lives"""
+
+    def state(self, step: StepFolder) -> JobState:
+        job = step.job
+        if job is None:
+            return JobState("gone", "never started")
+        facts = job.facts
+        machine = str(facts.get("host"))
+        if facts.get("pid") and facts.get("place") == this_place():
+            is_there = is_alive(facts["pid"], facts.get("born", ""))
+            return JobState("running", machine) if is_there else JobState("gone")
+        if facts.get("pid") and step.has_worker:
+            return JobState("running", machine)
+        board = step.path.parent.parent
+        leases = self._boards.setdefault(board, LeaseFolder(board))
+        if facts.get("lease") and not leases.is_free(facts["lease"]):
+            return JobState("pending", f"waits for its launcher on {machine}")
+        return JobState("gone")
+
+
+def cancel_processes(steps: Sequence[StepFolder], watch: LauncherWatch) -> None:
+    """Ends the workers of steps, whoever started them; a worker elsewhere is out of reach."""
+    elsewhere: list[str] = []
+    jobs: list[JobRecord] = []
+    for step in steps:
+        (step.path / _CANCELLED).touch()
+        state = watch.state(step)
+        if state.state == "running" and (job := step.job) is not None:
+            if job.facts.get("place") == this_place():
+                jobs.append(job)
+            else:
+                elsewhere.append(f"step {step.id} runs on {state.reason}: cancel it there.")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for job in _living(jobs):
+            with suppress(ProcessLookupError):
+                os.killpg(job.facts["pid"], number)
+        end = time.monotonic() + KILL_S
+        while _living(jobs) and time.monotonic() < end:
+            time.sleep(LOOK_S)
+    if elsewhere:
+        raise UsageError(join_problems(elsewhere, "the others were cancelled"))
+
+
+def _living(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    return [job for job in jobs if is_alive(job.facts["pid"], job.facts["born"])]
+
+
+def _program(task: StepTaskClass) -> str:
+    module, name = task.__module__, getattr(task, "__qualname__", "")
+    return f"import sys; from {module} import {name} as task; sys.exit(task(sys.argv[1])())"
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        return f"killed by signal {-status}"
+    return "" if status == 0 else f"exit status {status}"

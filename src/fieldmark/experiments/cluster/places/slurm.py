@@ -1,0 +1,402 @@
+"""Slurm (sbatch job arrays through submitit): how do steps become jobs, and how do these stand?
+
+submitit writes the script, starts the worker on the node, and at the end of a job's time puts it
+back into the queue. Three things are done otherwise than by `executor.batch()`. What the worker
+unpickles is there before sbatch is called, so that a launcher that dies right after it leaves jobs
+that work. A task of an array that waits for one other has the number of that one, which is what
+`--dependency=aftercorr` asks for. And `exec` makes the worker the batch script's process, to which
+`--signal=B:` goes: without srun no other gets it, and none of the worker's own helpers should.
+
+Only sbatch, squeue, scancel and `scontrol show config` are called: sacct needs a database that many
+clusters do not have. https://slurm.schedmd.com/job_array.html
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import FieldmarkError, MissingExtra, RunsFailed, UsageError
+from fieldmark.experiments.cluster.board import JobRecord, StepFolder
+from fieldmark.experiments.cluster.options import SlurmOptions
+from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.steps import StepRequest
+from fieldmark.experiments.cluster.worker import StepTask
+from fieldmark.files import write_file
+
+MOST_TIMEOUTS = 10_000
+"""how often a job is put back at the end of its time: a step ends when its work is done, and one
+that makes no progress ends itself"""
+PATIENCE_S = 60.0
+"""for an answer of Slurm"""
+_PENDING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+_GONE = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT",
+}  # fmt: skip
+_DOWN = ("unable to contact", "timed out", "connection refused", "connect failure")
+_OURS = ("ARRAY_INX", "JOB_NAME", "NO_REQUEUE", "OPEN_MODE", "REQUEUE", "SIGNAL", "TIMELIMIT")
+"""of sbatch's variables those that would override what a script of ours must say"""
+
+
+class ArrayTask:
+    """What every task of an array unpickles: of all its steps it does the one of its number."""
+
+    def __init__(self, tasks: Mapping[int, Any]) -> None:
+        self.tasks = tasks
+
+    def __call__(self) -> None:
+        status = self._own()
+        if status:
+            sys.exit(status)
+
+    def checkpoint(self) -> Any:
+        """What the task is when its job was put back into the queue."""
+        return self._own.checkpoint()
+
+    @property
+    def _own(self) -> Any:
+        return self.tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])]
+
+
+@dataclass(frozen=True, slots=True)
+class _JobArray:
+    """The steps of one call of sbatch, by their number."""
+
+    steps: Mapping[int, StepFolder]
+    request: StepRequest
+    dependency: str
+
+
+class SlurmPlace:
+    """Workers are jobs of the cluster this machine belongs to."""
+
+    name = "slurm"
+
+    def __init__(self, options: SlurmOptions, task: StepTaskClass = StepTask) -> None:
+        self.options, self._task = options, task
+        self._jobs: dict[str, JobRecord] = {}
+
+    def submit(self, groups: Sequence[StepGroup]) -> None:
+        _require_slurm()
+        if groups:
+            _prune(_arrays_folder(groups[0].steps[0]))
+        for group in groups:
+            for array in self._arrays(group):
+                self._submit(array)
+
+    def states(self, steps: Sequence[StepFolder]) -> dict[str, JobState]:
+        jobs = {step.id: job for step in steps if (job := self._job(step)) is not None}
+        states = {step.id: JobState("gone", "never submitted") for step in steps}
+        try:
+            clusters = {job.facts.get("cluster", "") for job in jobs.values()} - {self._cluster}
+            users = {str(job.facts.get("user", os.getuid())) for job in jobs.values()}
+            rows = _queue("--states=all", f"--user={','.join(sorted(users))}") if jobs else []
+        except RunsFailed as error:
+            return states | dict.fromkeys(jobs, JobState("unknown", str(error)))
+        by_job = {(row.id, row.name): row.job_state for row in rows}
+        for name, job in jobs.items():
+            state = by_job.get((job.id, job.name), JobState("gone"))
+            if job.facts.get("cluster", "") in clusters:
+                state = JobState("unknown", f"a job of the cluster {job.facts['cluster']}")
+            if state.state == "gone":
+                del self._jobs[name]
+            states[name] = state
+        return states
+
+    def recover(self, steps: Sequence[StepFolder]) -> list[StepFolder]:
+        if not steps:
+            return []
+        _require_slurm()
+        wanted = {step.id: step for step in steps}
+        arrays = {  # by the name of the array, then by the number of the task
+            path.parent.name: numbers
+            for path in _arrays_folder(steps[0]).glob("*/steps.json")
+            if not wanted.keys().isdisjoint((numbers := _read_numbers(path)).values())
+        }
+        rows = _queue(f"--name={','.join(sorted(arrays))}") if arrays else []
+        for row in rows:
+            job_id, _, number = row.id.partition("_")
+            step = wanted.pop(arrays[row.name].get(int(number or -1), ""), None)
+            if step is not None and row.job_state.is_alive:
+                self._write_job(step, job_id, int(number), row.name)
+            elif step is not None:
+                wanted[step.id] = step
+        return list(wanted.values())
+
+    def cancel(self, steps: Sequence[StepFolder]) -> None:
+        ids = [job.id for step in steps if (job := step.job) is not None]
+        for start in range(0, len(ids), 500):
+            with contextlib.suppress(UsageError):  # one that has ended is no mistake
+                _call("scancel", "--quiet", *ids[start : start + 500])
+
+    def close(self) -> None:
+        """Jobs need no launcher."""
+
+    @property
+    def _cluster(self) -> str:
+        return self._config.get("ClusterName", "")
+
+    @cached_property
+    def _config(self) -> dict[str, str]:
+        """What the cluster is set up as."""
+        pairs = (line.partition("=") for line in _call("scontrol", "show", "config").splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    @cached_property
+    def _longest(self) -> int:
+        """How many tasks an array may have; their numbers are below that."""
+        size = self._config.get("MaxArraySize", "")
+        longest = int(size) if size.isdecimal() else 1001  # Slurm's own default
+        if longest < 1:
+            raise UsageError("this Slurm has no job arrays (MaxArraySize is 0): use --on local.")
+        return longest
+
+    def _arrays(self, group: StepGroup) -> Iterator[_JobArray]:
+        """A group as calls of sbatch; jobs of the steps it waits for are submitted by now."""
+        after = [(other, job) for other in group.after if (job := other.job) is not None]
+        after = [(other, job) for other, job in after if not other.is_finished]
+        if group.is_pairwise and len(after) == len(group.steps):
+            by_array: dict[str, dict[int, StepFolder]] = defaultdict(dict)
+            for step, (_, job) in zip(group.steps, after, strict=True):
+                job_id, _, number = job.id.partition("_")
+                by_array[job_id][int(number)] = step
+            for job_id, steps in by_array.items():
+                yield _JobArray(steps, group.request, f"aftercorr:{job_id}")
+            return
+        alive = self.states([other for other, _ in after])
+        ids = [job.id for other, job in after if alive[other.id].is_alive]
+        dependency = f"afterany:{':'.join(ids)}" if ids else ""
+        for start in range(0, len(group.steps), self._longest):
+            part = group.steps[start : start + self._longest]
+            yield _JobArray(dict(enumerate(part)), group.request, dependency)
+
+    def _submit(self, array: _JobArray) -> None:
+        import submitit
+        from submitit.helpers import DelayedSubmission
+
+        first = array.steps[min(array.steps)]
+        name = f"fm-{first.id.partition('-')[2] or first.id}-{secrets.token_hex(2)}"
+        folder = _arrays_folder(first) / name
+        parameters = self._parameters(name, folder, array)
+        task = ArrayTask({number: self._task(str(s.path)) for number, s in array.steps.items()})
+        delayed = DelayedSubmission(task)
+        delayed.set_timeout(parameters["time"], MOST_TIMEOUTS)
+        folder.mkdir(parents=True)
+        delayed.dump(folder / "task.pkl")
+        numbers = {str(number): step.id for number, step in array.steps.items()}
+        write_file(folder / "steps.json", json.dumps(numbers).encode())
+        executor = submitit.SlurmExecutor(
+            folder, max_num_timeout=MOST_TIMEOUTS, python=f"exec {shlex.quote(sys.executable)}"
+        )
+        executor.update_parameters(**parameters)
+        with _outside_of_jobs(self.options):
+            try:
+                job_id = executor.submit(task).job_id
+            except (RuntimeError, OSError) as error:
+                raise _refused("sbatch", str(error)) from error
+        for number, step in array.steps.items():
+            self._write_job(step, job_id, number, name)
+
+    def _write_job(self, step: StepFolder, job_id: str, number: int, name: str) -> None:
+        log = _arrays_folder(step) / name / f"{job_id}_{number}_log.txt"
+        facts = {"cluster": self._cluster, "user": os.getuid()}
+        job = JobRecord(self.name, f"{job_id}_{number}", name, logs=(str(log),), facts=facts)
+        step.write_job(job)
+        self._jobs[step.id] = job
+
+    def _job(self, step: StepFolder) -> JobRecord | None:
+        """Remembered while the job lives: thousands of steps are looked at every few seconds."""
+        if step.id not in self._jobs and (job := step.job) is not None and job.place == self.name:
+            self._jobs[step.id] = job
+        return self._jobs.get(step.id)
+
+    def _parameters(self, name: str, folder: Path, array: _JobArray) -> dict[str, Any]:
+        """What submitit is told about an array of jobs."""
+        from submitit.slurm.slurm import SlurmJobEnvironment
+
+        options, request = self.options, array.request
+        minutes = max(1, math.ceil(request.seconds / 60))
+        minutes = min(minutes, options.time or minutes)
+        delay_s = min(options.signal_delay, 15 * minutes)
+        memory = options.memory_bytes or request.memory_bytes
+        partition = options.partition
+        if not request.gpus and options.cpu_partition:
+            partition = options.cpu_partition
+        numbers = f"{_ranges(array.steps)}%{options.array_parallelism}"
+        others = {
+            "array": numbers,
+            "requeue": True,
+            "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{delay_s}",
+            "output": str(folder / "%A_%a_log.txt"),
+        }
+        if array.dependency:
+            others |= {"dependency": array.dependency, "kill-on-invalid-dep": "yes"}
+        return {
+            "job_name": name,
+            "comment": f"fieldmark {folder.parents[2]}",
+            "time": minutes,
+            "nodes": 1,
+            "ntasks_per_node": 1,
+            "cpus_per_task": options.cpus or max(1, request.cpus),
+            "gpus_per_node": (options.gpus or request.gpus) if request.gpus else None,
+            "mem": f"{math.ceil(memory / (1 << 20))}M" if memory else None,
+            "account": options.account or None,
+            "partition": partition or None,
+            "qos": options.qos or None,
+            "constraint": options.constraint or None,
+            "setup": _setup_lines(folder, options),
+            "stderr_to_stdout": True,
+            "use_srun": False,
+            "wckey": None,
+            "additional_parameters": others,
+        }
+
+
+def _setup_lines(folder: Path, options: SlurmOptions) -> list[str]:
+    """Before the worker starts. submitit looks for its pickle under the name of the job."""
+    pickle = shlex.quote(str(folder / "task.pkl"))
+    own = f"{shlex.quote(str(folder))}/${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
+    variables = [f"export {name}={shlex.quote(v)}" for name, v in options.environment.items()]
+    link = f"[ -e {own}_submitted.pkl ] || ln -sf {pickle} {own}_submitted.pkl"
+    return [link, f"rm -f {own}_submitted.pkl.save_tmp", *variables, *options.setup]
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueRow:
+    id: str
+    name: str
+    job_state: JobState
+
+
+def _queue(*which: str) -> list[_QueueRow]:
+    """What squeue lists, one row for every task of an array."""
+    text = _call("squeue", "-h", "-r", "-o", "%i|%T|%j|%N|%r", *which)
+    rows = []
+    for line in text.splitlines():
+        job_id, state, name, nodes, reason = line.split("|", 4)
+        reason = "" if reason == "None" else reason
+        if state in _PENDING:
+            job_state = JobState("pending", reason)
+        elif state in _GONE:
+            job_state = JobState("gone", state.replace("_", " ").lower())
+        else:
+            job_state = JobState("running", nodes if state == "RUNNING" else state.lower())
+        rows.append(_QueueRow(job_id.strip(), name, job_state))
+    return rows
+
+
+def _call(*command: str) -> str:
+    """What a command of Slurm prints. RunsFailed where Slurm does not answer."""
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _refused(command[0], f"timed out after {PATIENCE_S:.0f} s") from error
+    except OSError as error:
+        raise RunsFailed(f"{command[0]} cannot be started: {error.strerror}.") from error
+    if answer.returncode:
+        if command[0] == "squeue":  # what it is asked is never wrong
+            raise _silent(command[0], answer.stderr)
+        raise _refused(command[0], answer.stderr)
+    return answer.stdout
+
+
+def _refused(command: str, text: str) -> FieldmarkError:
+    """Of what a command of Slurm complains about, the error to be shown."""
+    if any(word in text.lower() for word in _DOWN):
+        return _silent(command, text)
+    return UsageError(
+        f"Slurm refused ({command}: {_gist(text)}): look at [slurm] of the experiment."
+    )
+
+
+def _silent(command: str, text: str) -> RunsFailed:
+    return RunsFailed(
+        f"Slurm does not answer ({command}: {_gist(text)}): give the same command again later."
+    )
+
+
+def _gist(text: str) -> str:
+    lines = [
+        line.rpartition("error: ")[2].strip(" .") for line in text.splitlines() if line.strip()
+    ]
+    return "; ".join(dict.fromkeys(lines)) or "no reason given"
+
+
+def _require_slurm() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("submitit") is None:
+        raise MissingExtra("--on slurm", "slurm", "submitit")
+    missing = [name for name in ("sbatch", "squeue", "scontrol") if shutil.which(name) is None]
+    if missing:
+        raise UsageError(
+            f"--on slurm needs {' and '.join(missing)}, not found here: run on a login node of the "
+            "cluster, or use --on local."
+        )
+
+
+@contextlib.contextmanager
+def _outside_of_jobs(options: SlurmOptions) -> Iterator[None]:
+    """Hides what the launcher's own job, if it runs in one, would hand on to the new ones."""
+    given = ("account", "partition", "qos", "constraint")
+    ours = {f"SBATCH_{name}" for name in _OURS}
+    ours |= {f"SBATCH_{name.upper()}" for name in given if getattr(options, name)}
+    prefixes = ("SLURM_", "SLURMD_", "SRUN_", "SUBMITIT_")
+    names = [n for n in os.environ if n in ours or (n.startswith(prefixes) and n != "SLURM_CONF")]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def _arrays_folder(step: StepFolder) -> Path:
+    """Beside the steps: a folder for every array, with script, pickle and logs."""
+    return step.path.parent.parent / "slurm"
+
+
+def _prune(arrays: Path) -> None:
+    """Removes folders of arrays none of whose steps is on the board any more."""
+    for path in arrays.glob("*/steps.json"):
+        if not any(
+            (arrays.parent / "steps" / name).exists() for name in _read_numbers(path).values()
+        ):
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _read_numbers(path: Path) -> dict[int, str]:
+    """The step of every number of an array; {} where the file is damaged."""
+    try:
+        return {int(number): step for number, step in json.loads(path.read_bytes()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """
+    >>> _ranges([0, 1, 2, 5, 7, 8])
+    '0-2,5,7-8'
+    """
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
