@@ -176,3 +176,58 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "l").write_text("a file")
     with pytest.raises(DataError, match="cannot be written"):
         LeaseFolder(tmp_path / "l").claim("a")
+
+
+def test_free_names_are_found_in_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, theirs = LeaseFolder(tmp_path), LeaseFolder(tmp_path)
+    held = {name: theirs.claim(name) for name in ("a", "b", "c")}
+    assert held["b"] is not None
+    theirs.give_up(held["b"], is_done=False)
+    looks: list[str] = []
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: looks.append(path) or listed(path))
+    assert mine.free(["a", "b", "c", "d"]) == ["b", "d"]
+    assert len(looks) == 1
+    assert not mine.is_free("a") and mine.is_free("b")
+
+
+def test_names_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    folder = LeaseFolder(tmp_path)
+    assert folder.claim("a.1") is not None and folder.claim("a") is not None
+    (tmp_path / "a.7.txt").write_text("not a lease")
+    (tmp_path / "a.x.lease").write_text("not one either")
+    assert sorted(path.name for path in tmp_path.glob("a*.0.lease")) == ["a.0.lease", "a.1.0.lease"]
+
+
+def test_work_that_was_finished_meanwhile_is_not_taken_over_beside_its_next_holder(
+    tmp_path: Path,
+) -> None:
+    """Another sees a free lease; before it acts, the work is done, and then begun anew."""
+    slow, quick, next_one = (LeaseFolder(tmp_path) for _ in range(3))
+    first = quick.claim("a")
+    assert first is not None
+    quick.give_up(first, is_done=False)
+    seen = slow._newest("a")
+    second = quick.claim("a")
+    assert second is not None and second.path.name == "a.1.lease"
+    quick.give_up(second, is_done=True)
+    anew = next_one.claim("a")
+    assert anew is not None and anew.path.name == "a.0.lease"
+    assert slow._create("a", seen) is None
+    assert slow.claim("a") is None and anew.is_held
+
+
+def test_who_was_taken_over_from_removes_no_lease_of_others(
+    tmp_path: Path, clock: HandClock
+) -> None:
+    silent, other, third = (LeaseFolder(tmp_path, clock) for _ in range(3))
+    old = silent.claim("a")
+    assert old is not None and other.claim("a") is None
+    clock.t += SILENCE_S + 1
+    taken = other.claim("a")
+    assert taken is not None
+    other.give_up(taken, is_done=True)
+    new = third.claim("a")
+    assert new is not None and new.path == old.path
+    silent.give_up(old, is_done=True)
+    assert new.is_held

@@ -20,7 +20,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from fieldmark.processes import birth, boot_of, host, is_alive, this_place
 BEAT_S = 5.0
 SILENCE_S = 60.0
 """a holder that was not heard for so long has lost its lease; it stops at half of it by itself"""
+_TRIES = 3
+"""claims of a lease that another takes or finishes at the same moment"""
 _SIZE = 512
 """bytes of a lease: written in place, so that a full disk stops no heart"""
 
@@ -59,9 +61,7 @@ class Lease:
     def is_held(self) -> bool:
         if self._file < 0 or self._now() - self._heard > SILENCE_S / 2:
             return False
-        facts = _read(self.path)
-        is_mine = facts is not None and facts.get("token") == self._facts["token"]
-        return is_mine and not _next(self.path).exists()
+        return self._is_mine() and not _next(self.path).exists()
 
     def check(self) -> None:
         if not self.is_held:
@@ -72,10 +72,18 @@ class Lease:
     def finish(self) -> None:
         """The work is done: nobody needs its leases any more."""
         self._close()
+        if not self._is_mine():
+            return
         name, number = _parts(self.path)
-        for other in range(number + 1):
+        for other in range(number + 1):  # upwards: see `LeaseFolder._create`
             with contextlib.suppress(OSError):
                 _lease_path(self.path.parent, name, other).unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """It should not have been taken."""
+        self._close()
+        if self._is_mine():
+            self.path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """The work is not done, and free for the next."""
@@ -84,6 +92,10 @@ class Lease:
                 self._facts["is_free"] = True
                 self._write()
         self._close()
+
+    def _is_mine(self) -> bool:
+        facts = _read(self.path)
+        return facts is not None and facts.get("token") == self._facts["token"]
 
     def _close(self) -> None:
         with self._lock:
@@ -110,16 +122,26 @@ class LeaseFolder:
 
     def claim(self, name: str) -> Lease | None:
         """The lease of that name; None while another living worker has it."""
-        newest = self._newest(name)
-        if newest is not None and self._is_live(newest):
-            return None
+        for _ in range(_TRIES):
+            newest = self._newest(name)
+            if newest is not None and self._is_live(newest):
+                return None
+            lease = self._create(name, newest)
+            if lease is not None:
+                self._held.add(lease)
+                self._watched.pop(lease.path, None)
+                return lease
+        return None
+
+    def _create(self, name: str, newest: Path | None) -> Lease | None:
+        """The lease after the newest; None where another was faster.
+
+        When the newest is gone by now, its work was finished meanwhile, and may have begun anew
+        under a lower number or the same.
+        """
         path = _lease_path(self.folder, name, 0) if newest is None else _next(newest)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            descriptor = self._open_new(path)
         except FileExistsError:
             return None
         except OSError as error:
@@ -130,13 +152,26 @@ class LeaseFolder:
             os.close(descriptor)
             path.unlink(missing_ok=True)
             raise _unwritable(path, error) from error
-        self._held.add(lease)
-        self._watched.pop(path, None)
+        if newest is not None and (not newest.exists() or self._is_live(newest)):
+            lease.drop()
+            return None
         return lease
 
+    def _open_new(self, path: Path) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        try:
+            return os.open(path, flags, 0o644)
+        except FileNotFoundError:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            return os.open(path, flags, 0o644)
+
+    def free(self, names: Collection[str]) -> list[str]:
+        """Those of the names that no living worker has: the folder is looked at once."""
+        newest = self._newest_of(names)
+        return [name for name in names if name not in newest or not self._is_live(newest[name])]
+
     def is_free(self, name: str) -> bool:
-        newest = self._newest(name)
-        return newest is None or not self._is_live(newest)
+        return bool(self.free((name,)))
 
     def holder(self, name: str) -> tuple[str, float]:
         """Who has it, in words, and for how many seconds nothing was heard of it."""
@@ -169,17 +204,22 @@ class LeaseFolder:
                 lease.beat()
 
     def _newest(self, name: str) -> Path | None:
-        numbers = [number for owner, number in self._numbers() if owner == name]
-        return _lease_path(self.folder, name, max(numbers)) if numbers else None
+        return self._newest_of((name,)).get(name)
 
-    def _numbers(self) -> Iterator[tuple[str, int]]:
+    def _newest_of(self, names: Collection[str]) -> dict[str, Path]:
+        """The newest leases of the names, where there are some."""
+        numbers: dict[str, int] = {}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for entry in os.scandir(self.folder):
-                if entry.name.endswith(".lease"):
-                    yield _parts(Path(entry.name))
+            for file in os.listdir(self.folder):  # noqa: PTH208 - often, and of hundreds of files
+                name, _, number = file.removesuffix(".lease").rpartition(".")
+                if name in names and file.endswith(".lease") and number.isdecimal():
+                    numbers[name] = max(int(number), numbers.get(name, 0))
+        return {name: _lease_path(self.folder, name, number) for name, number in numbers.items()}
 
     def _is_live(self, path: Path) -> bool:
         facts = _read(path)
+        if facts is None and not path.exists():
+            return False  # finished meanwhile
         if facts is not None:
             if facts.get("is_free"):
                 return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from pathlib import Path
 
 
@@ -52,6 +53,16 @@ def is_alive(pid: int, born: str) -> bool:
     except OSError:
         return False
     return not Path("/proc/self/stat").exists()
+
+
+def peak_bytes() -> int:
+    """The most main memory this process has used; 0 where that is not known."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
 
 
 def end_with_parent() -> None:

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import ABSENT, Contents, content_key, read_content
+from fieldmark.data import (
+    ABSENT,
+    Contents,
+    absorb_contents,
+    content_key,
+    read_content,
+    snapshot_contents,
+)
 from fieldmark.data import _content as module
 from kit.pictures import write_image
 
@@ -260,3 +267,77 @@ def test_absent_files_are_seen_without_reading(photos: Path) -> None:
     for name in ("gone.png", "empty.png", "folder.png", "../photos/0.png", "b.tar::0.png", "x\0y"):
         assert contents.has_absent(photos, [*good * 700, name]), name
     assert not contents.has_absent(photos, [])
+
+
+# --- memories of several processes
+
+
+def test_a_snapshot_is_asked_and_never_written(photos: Path, tmp_path: Path, settled) -> None:
+    main, copy, own = (tmp_path / f"{name} %?#.db" for name in ("main", "copy", "own"))
+    weights = tmp_path / "weights"
+    weights.write_bytes(b"of a model")
+    known = Contents(main)
+    known.learn(photos, names(photos)[:4])
+    digest = known.digest(weights)
+    snapshot_contents(main, copy)
+    copy.chmod(0o444)
+    before = copy.read_bytes()
+    tmp_files = set(tmp_path.iterdir())
+    worker = Contents(own, also=[tmp_path / "gone.db", copy])
+    assert sorted(worker.known(photos, names(photos))) == names(photos)[:4]
+    assert worker._recalled(weights) == digest
+    assert set(tmp_path.iterdir()) == tmp_files, "nothing was made beside it"
+    worker.learn(photos, names(photos))
+    assert copy.read_bytes() == before
+    assert sorted(Contents(own).known(photos, names(photos))) == names(photos)[4:]
+    assert not Contents(None, also=[copy]).known(photos, names(photos)[:4], has_asked=True)
+
+
+def test_what_a_snapshot_says_of_a_changed_file_is_not_believed(
+    photos: Path, tmp_path: Path, settled
+) -> None:
+    Contents(tmp_path / "main.db").learn(photos, names(photos))
+    snapshot_contents(tmp_path / "main.db", tmp_path / "copy.db")
+    write_image(photos / "0.png", 77)
+    assert "0.png" not in Contents(None, also=[tmp_path / "copy.db"]).known(photos, names(photos))
+
+
+def test_a_snapshot_of_nothing_and_a_damaged_one_know_nothing(photos: Path, tmp_path: Path) -> None:
+    snapshot_contents(tmp_path / "none.db", tmp_path / "board" / "copy.db")
+    (tmp_path / "damaged.db").write_bytes(b"no database" * 1000)
+    also = [tmp_path / "board" / "copy.db", tmp_path / "damaged.db"]
+    assert Contents(None, also=also).known(photos, names(photos)) == {}
+    assert (tmp_path / "damaged.db").exists(), "it is not put aside: others may read it"
+    assert absorb_contents(tmp_path / "main.db", also) == 0
+
+
+def test_memories_of_workers_are_taken_over(photos: Path, tmp_path: Path, settled) -> None:
+    every, main = names(photos), tmp_path / "main.db"
+    Contents(main).learn(photos, every[:3])
+    write_image(photos / every[0], 55)
+    parts = [tmp_path / "1.db", tmp_path / "2.db"]
+    Contents(parts[0]).learn(photos, every[:2])
+    Contents(parts[1]).learn(photos, every[3:])
+    assert absorb_contents(main, [*parts, tmp_path / "gone.db"]) == len(every) - 1
+    assert sorted(Contents(main).known(photos, every)) == every
+    assert absorb_contents(main, parts) == len(every) - 1, "again changes nothing"
+    assert keys(photos, main) == {name: content_key((photos / name).read_bytes()) for name in every}
+
+
+def test_a_snapshot_is_whole_while_others_write(photos: Path, tmp_path: Path, settled) -> None:
+    main, copy = tmp_path / "main.db", tmp_path / "copy.db"
+    main_contents = Contents(main)
+    main_contents.learn(photos, names(photos))
+    stop = time.monotonic() + 1
+
+    def write() -> None:
+        while time.monotonic() < stop:
+            main_contents.note(photos, [("0.png", *read_content(photos, "0.png")[:2])])
+            main_contents.flush()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while time.monotonic() < stop:
+            snapshot_contents(main, copy)
+            assert sorted(Contents(None, also=[copy]).known(photos, names(photos))) == names(photos)
+        writing.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import struct
@@ -286,3 +287,72 @@ def test_memory_does_not_follow_the_number_of_images() -> None:
     growth = re.search(r"embed_memory: (\d+) MB more from 2,000 to 20,000 images", done.stdout)
     assert growth, done.stderr
     assert int(growth[1]) < 15, done.stdout
+
+
+def test_rows_of_others_are_seen_after_a_refresh_and_only_new_ones_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = make_keys(40)
+    mine, theirs = FeatureRows(tmp_path, DIM), FeatureRows(tmp_path, DIM)
+    mine.append(keys[:10], vectors_of(keys[:10]))
+    theirs.append(keys[10:20], vectors_of(keys[10:20]))
+    assert mine.missing(keys[:20]).tolist() == [False] * 10 + [True] * 10
+    read: list[int] = []
+    add = rows_module._RowIndex.add_many
+    monkeypatch.setattr(
+        rows_module._RowIndex,
+        "add_many",
+        lambda self, new, *rest: (read.append(len(new)), add(self, new, *rest)),
+    )
+    mine.refresh()
+    theirs.append(keys[20:25], vectors_of(keys[20:25]))
+    mine.append(keys[25:30], vectors_of(keys[25:30]))
+    mine.refresh()
+    mine.refresh()
+    assert read == [10, 5]
+    assert np.array_equal(mine.gather(keys[:30]), vectors_of(keys[:30]))
+    theirs.close()
+    third = FeatureRows(tmp_path, DIM)
+    third.append(keys[30:], vectors_of(keys[30:]))
+    mine.refresh()
+    assert np.array_equal(mine.gather(keys), vectors_of(keys))
+
+
+def test_rows_that_are_gone_or_cut_short_are_missing_after_a_refresh(tmp_path: Path) -> None:
+    keys = make_keys(20)
+    mine, theirs = FeatureRows(tmp_path, DIM), FeatureRows(tmp_path, DIM)
+    mine.append(keys[:10], vectors_of(keys[:10]))
+    theirs.append(keys[10:], vectors_of(keys[10:]))
+    mine.refresh()
+    assert not mine.missing(keys).any()
+    os.truncate(tmp_path / "rows-001.values", 4 * DIM * 5)
+    mine.refresh()
+    assert mine.missing(keys).tolist() == [False] * 15 + [True] * 5
+    for path in tmp_path.glob("rows-001.*"):
+        path.unlink()
+    mine.refresh()
+    assert mine.missing(keys).tolist() == [False] * 10 + [True] * 10
+    theirs.close()
+    anew = FeatureRows(tmp_path, DIM)
+    anew.append(keys[10:12], vectors_of(keys[10:12]))
+    mine.refresh()
+    assert mine.missing(keys).tolist() == [False] * 12 + [True] * 8
+
+
+def test_no_file_is_appended_to_from_two_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There, locks need not be seen by the others."""
+    keys, names = make_keys(6), iter(["node/1", "node/1", "node 2"])
+    monkeypatch.setattr(rows_module, "_host_name", rows_module._host_name.__wrapped__)
+    monkeypatch.setattr(rows_module, "host", lambda: next(names))
+    rows = [FeatureRows(tmp_path, DIM, is_shared=True) for _ in range(3)]
+    for number, own in enumerate(rows):
+        own.append(keys[2 * number : 2 * number + 2], vectors_of(keys[2 * number :][:2]))
+        own.sync()
+    written = sorted(path.name for path in tmp_path.glob("*.keys"))
+    assert written == ["rows-node-1-000.keys", "rows-node-1-001.keys", "rows-node-2-000.keys"]
+    for own in rows:
+        own.refresh()
+        assert np.array_equal(own.gather(keys), vectors_of(keys))
+    assert len(list(tmp_path.iterdir())) == 6

@@ -9,9 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,56 +24,12 @@ from fieldmark.errors import DataError
 from fieldmark.models import Features
 from fieldmark.progress import Silent
 from kit.pictures import write_image
+from kit.victims import Victim, run_apart
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
 
 N_PHOTOS = 160
 BATCH = 4
-
-
-def run_apart(scenario: Callable[[Path], None], place: Path, before: tuple[str, ...] = ()) -> None:
-    """Runs a function of this file in another process."""
-    here = Path(__file__).parent
-    script = (
-        f"import sys; from pathlib import Path; sys.path[:0] = {[str(here), str(here.parent)]!r};"
-        f"import {Path(__file__).stem} as scenarios;"
-        f"scenarios.{scenario.__name__}(Path({str(place)!r}))"
-    )
-    # -B: a full disk must not cut off bytecode
-    done = subprocess.run(
-        [*before, sys.executable, "-B", "-c", script], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
-class Victim:
-    """A child process that reports whole numbers, until it is killed."""
-
-    def __init__(self, work: Callable[[Callable[[int], object]], object]) -> None:
-        reading, writing = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.close(reading)
-                work(lambda number: os.write(writing, number.to_bytes(8, "little")))
-            except BaseException:  # noqa: BLE001 - the copy of the parent must not go on
-                traceback.print_exc()
-            os._exit(0)
-        os.close(writing)
-        self.reports = os.fdopen(reading, "rb")
-
-    def kill(self, after_reports: int, after_s: float) -> list[int]:
-        """Everything it reported."""
-        first = [self.reports.read(8) for _ in range(after_reports)]
-        time.sleep(after_s)
-        os.kill(self.pid, signal.SIGKILL)
-        return [int.from_bytes(report, "little") for report in first if report] + self.end()
-
-    def end(self) -> list[int]:
-        rest = self.reports.read()
-        os.waitpid(self.pid, 0)
-        self.reports.close()
-        return np.frombuffer(rest[: len(rest) // 8 * 8], "<u8").tolist()
 
 
 # --- rows

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fieldmark.data import ImageRef, open_image  # noqa: E402
-from fieldmark.embed import EmbedOptions, embed  # noqa: E402
+from fieldmark.embed import EmbedOptions, bucket, embed, read_keys  # noqa: E402
 from fieldmark.embed.gpu import pipeline  # noqa: E402
+from fieldmark.embed.shards import LeasedBuckets  # noqa: E402
 from fieldmark.errors import DataError, FieldmarkError, ModelError, OutOfMemory  # noqa: E402
+from fieldmark.leases import LeaseFolder  # noqa: E402
 from fieldmark.models import Recipe, TorchBackbone  # noqa: E402
 from kit.mixed_photos import NOT_FOR_THE_CARD, scene, write_mixed  # noqa: E402
 from kit.pillow_decoder import PillowDecoder  # noqa: E402
@@ -111,6 +114,31 @@ def test_batches_are_full_and_every_image_is_embedded_once(tmp_path: Path, model
     again = embed(model, tmp_path / "photos", refs, EmbedOptions(tmp_path / "cache"))
     assert again.n_computed == 0
     assert np.array_equal(again.features, embedded.features)
+
+
+@pytest.mark.parametrize("batch_size", [2, 64])
+def test_what_another_process_holds_is_waited_for_with_nothing_in_the_pipeline(
+    tmp_path: Path, model: Tiny, batch_size: int
+) -> None:
+    root = tmp_path / "photos"
+    refs, names = write_mixed(root)
+    expected = embed(model, root, refs, EmbedOptions(tmp_path / "alone")).features
+    options = EmbedOptions(tmp_path / "cache", batch_size=batch_size, leases=True)
+    with LeaseFolder(tmp_path / "cache/features" / model.fingerprint / "leases") as other:
+        held = LeasedBuckets(other, root, refs[:1], lambda: None)
+        assert list(held.take())
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(embed, model, root, refs, options)
+            n_kept, same = 0, sum(bucket(ref.image) == bucket(refs[0].image) for ref in refs)
+            while n_kept < len(names) - same or len(list(other.folder.iterdir())) > 1:
+                time.sleep(0.02)
+                n_kept = len(read_keys(other.folder.parent))
+                assert not coming.done()
+            held.release()
+            embedded = coming.result(60)
+    assert embedded.n_computed == len(names)
+    assert cosines(embedded.features, expected).min() >= 0.99999
+    assert not list(other.folder.iterdir())
 
 
 def test_a_jpeg_the_card_refuses_is_decoded_by_pillow(tmp_path: Path, model: Tiny) -> None:

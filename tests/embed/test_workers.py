@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmark.data import Contents, ImageRef
+from fieldmark.data import MEMORY, Contents, ImageRef, snapshot_contents
+from fieldmark.data import _content as content_module
 from fieldmark.embed import (
     DeviceWorkers,
     Embedded,
@@ -26,6 +27,7 @@ from fieldmark.embed import (
     cached_models,
     devices_for,
     embed,
+    read_keys,
 )
 from fieldmark.embed.workers import pool, share_out
 from fieldmark.errors import DataError
@@ -418,3 +420,24 @@ def test_pooled_patches_too(photos: Path, tmp_path: Path) -> None:
     one = embed(model, photos, refs(photos), EmbedOptions(tmp_path / "one"))
     assert two.throughput.n_devices == 2, log.lines
     assert np.array_equal(one.features, two.features)
+
+
+def test_devices_of_a_process_that_leases_what_it_embeds(
+    slow: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No bucket is in two parts, and nothing is written to the memory of the cache."""
+    monkeypatch.setattr(content_module, "RACY_NS", 0)
+    items, log, model = refs(photos), Log(), load_model(slow)
+    alone = embed(model, photos, items, EmbedOptions(tmp_path / "alone"))
+    known, copy = Contents(tmp_path / "known.db"), tmp_path / "copy.db"
+    known.learn(photos, [ref.image for ref in items[:9]])
+    snapshot_contents(tmp_path / "known.db", copy)
+    with DeviceWorkers(("cpu", "cpu", "cpu")) as workers:
+        own = Contents(tmp_path / "own.db", also=[copy])
+        options = EmbedOptions(tmp_path / "cache", contents=own, workers=workers, leases=True)
+        shared = embed(model, photos, items, options, log)
+    assert np.array_equal(shared.features, alone.features)
+    assert shared.n_computed == N and len(pids(tmp_path)) == 2 and not log.lines
+    assert not (tmp_path / "cache" / MEMORY).exists()
+    folder = tmp_path / "cache" / "features" / model.fingerprint
+    assert len(read_keys(folder)) == N and not list((folder / "leases").iterdir())

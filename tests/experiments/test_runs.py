@@ -17,90 +17,20 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.store import Store
+from kit.blobs import MODEL, answers, make_blobs, n_lines
 from kit.pictures import write_image
 
 pytestmark = pytest.mark.slow
-
-MODEL = '''
-import os, time
-import numpy as np
-from pathlib import Path
-from fieldmark.models import Features
-
-class Slow:
-    """Mean colours; writes a line for each image it embeds, so that double work shows."""
-    dim = 12
-    batch_size = 4
-    def transform(self, image):
-        return np.asarray(image.resize((2, 2)), np.float32)
-    is_loaded = False
-    def embed_images(self, batch):
-        if not self.is_loaded:  # the test pictures
-            self.is_loaded = True
-            return Features(batch.reshape(len(batch), -1))
-        with open(os.environ["EMBED_LOG"], "a") as log:
-            for each in batch:
-                log.write(str(float(each.sum())) + "\\n")
-        time.sleep(float(os.environ.get("EMBED_PAUSE", "0")))
-        return Features(batch.reshape(len(batch), -1))
-
-class Other(Slow):
-    pass
-
-class Broken(Slow):
-    def embed_images(self, batch):
-        raise RuntimeError("the GPU is on fire")
-'''
-
-TASK = """
-task: blobs
-title: Blobs
-dataset: folder
-metric: accuracy
-also: [macro_f1]
-parts: {parts}
-probe: {{classifier: simpleshot, normalise: [centre, l2]}}
-"""
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of 72 pictures in 3 classes, a task with 3 settings, a model that logs its work."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EMBED_LOG", str(tmp_path / "log"))
-    monkeypatch.setenv("FIELDMARK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("FIELDMARK_DATA_FOLDER", str(tmp_path / "photos"))
-    for number in range(72):
-        split, name = ("train", "test")[number % 2], "abc"[number % 3]
-        write_image(tmp_path / "photos" / split / name / f"{number}.png", number)
-    there, back = (
-        "{train: {split: train}, test: {split: test}}",
-        "{train: {split: test}, test: {split: train}}",
-    )
-    settings = f"{{p1: {there}, p2: {back}}}"
-    (tmp_path / "blobs.yaml").write_text(TASK.format(parts=settings))
-    (tmp_path / "m.py").write_text(MODEL)
-    return tmp_path
+    return make_blobs(tmp_path, monkeypatch)
 
 
 def fieldmark(*words: str) -> int:
     return main([*words, "--quiet"])
-
-
-def answers(results: Path) -> list[tuple[object, ...]]:
-    """Everything that was found, without when and how long."""
-    with Store.open(results / "fieldmark.db", read_only=True) as store:
-        predictions = [
-            (run.spec.model, run.spec.n_train, run.spec.seed, *row)
-            for run in store.runs()
-            for row in store.predictions(run.id).iter_rows()
-        ]
-    with sqlite3.connect(results / "fieldmark.db") as db:
-        scores = db.execute(
-            "SELECT run.model, n_train, seed, score.part, metric, value, low, high, n FROM score"
-            " JOIN run ON run.id = score.run WHERE run.state = 'done'"
-        ).fetchall()
-    return sorted(predictions, key=repr) + sorted(scores, key=repr)
 
 
 GRID = [
@@ -114,10 +44,6 @@ GRID = [
     "3",
     "-1",
 ]
-
-
-def n_lines(path: Path) -> int:
-    return len(path.read_text().splitlines()) if path.exists() else 0
 
 
 def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole_s: float) -> None:

@@ -24,8 +24,10 @@ from fieldmark.settings import load_settings
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
+    from fieldmark.experiments.cluster import StepOptions
     from fieldmark.settings import Settings
 
+Where = Literal["here", "local", "slurm", "debug"]
 EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
 METAVARS = {int: "N", float: "X", str: "TEXT", OtherModel: "MODEL"}
 _Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
@@ -71,6 +73,42 @@ class GridFlags:
     send_key: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="VARIABLE=HOST")] = ()
     """let the key in this environment variable go to an address that only a file names"""
     common: CommonFlags = Common()
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFlags(GridFlags):
+    on: Annotated[Where | None, arg(help_behavior_hint="")] = None
+    """where the runs are done: here (this process), local (processes of this machine), slurm, or
+    debug (the steps of a cluster, in this process) [slurm where the file has a table [slurm], else
+    here]"""
+
+    def where(self, grid: Grid) -> Where:
+        return self.on or ("here" if grid.slurm is None else "slurm")
+
+
+def settings_on(where: Where, grid: Grid, settings: Settings) -> Settings:
+    """The settings of runs that are done elsewhere. On Slurm the machine of the launcher does not
+    tell what models run on: networks have a GPU where [slurm] asks for one.
+    """
+    if where != "slurm" or settings.device != "auto":
+        return settings
+    has_gpu = grid.slurm is not None and grid.slurm.n_gpus > 0
+    return replace(settings, device="cuda" if has_gpu else "cpu")
+
+
+def step_options(grid: Grid) -> StepOptions:
+    """How a plan is cut into steps: what [slurm] says counts."""
+    from fieldmark.experiments.cluster import StepOptions
+
+    slurm = grid.slurm
+    if slurm is None:
+        return StepOptions()
+    return StepOptions(
+        gpus=slurm.n_gpus,
+        cpus=slurm.cpus,
+        memory_bytes=slurm.memory_bytes,
+        seconds=slurm.time_s,
+    )
 
 
 def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:

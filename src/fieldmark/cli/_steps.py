@@ -103,14 +103,14 @@ class ShownStep:
 
 def open_steps(settings: Settings) -> tuple[Board, Places]:
     """The board of the results; DataError where nothing was ever run elsewhere."""
-    from fieldmark.experiments.cluster import Board, Places, make_place
+    from fieldmark.experiments.cluster import Board, Places
 
     board = Board(settings.results)
     if not board.steps():
         raise DataError(
             f"{board.folder}  holds no steps: `fieldmark run --on slurm` (or local) makes them."
         )
-    return board, Places(make_place)
+    return board, Places()
 
 
 def look(steps: Sequence[StepFolder], places: Places) -> list[ShownStep]:
@@ -119,13 +119,14 @@ def look(steps: Sequence[StepFolder], places: Places) -> list[ShownStep]:
 
 
 def choose_steps(words: Sequence[str], steps: Sequence[StepFolder]) -> list[StepFolder]:
-    """The steps that words stand for: an id or the end of one, else all that do a run whose title
-    (or whose key, where it is done) has the word in it.
+    """The steps that words stand for: an id or the end of one; else all that do a run whose title
+    has the word in it, or whose key begins with it; else all whose own title has it.
     """
     chosen: dict[str, StepFolder] = {}
     for word in words:
         fitting = [step for step in steps if step.id == word or step.id.endswith(f"-{word}")]
         fitting = fitting or [step for step in steps if _does(step, word)]
+        fitting = fitting or [step for step in steps if word in step.record.title]
         if not fitting:
             raise UnknownName("step or run", word, (), "fieldmark status --all")
         chosen |= {step.id: step for step in fitting}
@@ -133,8 +134,7 @@ def choose_steps(words: Sequence[str], steps: Sequence[StepFolder]) -> list[Step
 
 
 def _does(step: StepFolder, word: str) -> bool:
-    record = step.record
-    if any(word in title for title in (record.title, *record.runs)):
+    if any(word in title for title in step.record.runs):
         return True
     outcome = step.outcome if len(word) >= 4 else None
     return outcome is not None and any(key.startswith(word.lower()) for key in outcome.keys)

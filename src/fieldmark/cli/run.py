@@ -4,40 +4,112 @@ examples:
   fieldmark run grid.toml
   fieldmark run --model classical/colour --task beluga --data beluga=/data/beluga
   fieldmark run --model my_model.py:MyBackbone --task newt/behavior --n-train 10 30 -1
+  fieldmark run grid.toml --on local --jobs 4
+  fieldmark run grid.toml --on slurm --detach
   fieldmark run --model chat/openrouter/openai/gpt-4o-mini --task newt --n-train 0 3 --max-usd 5
 """
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from fieldmark.cli._grid_flags import GridFlags, read_jobs, with_protocol_flags
+from tyro.conf import arg
+
+from fieldmark.cli._flags import check_least
+from fieldmark.cli._grid_flags import (
+    PlaceFlags,
+    Where,
+    read_jobs,
+    settings_on,
+    step_options,
+    with_protocol_flags,
+)
 from fieldmark.cli._show import counted, show_rows, talk
-from fieldmark.errors import FieldmarkError, RunsFailed, join_problems
+from fieldmark.errors import FieldmarkError, RunsFailed, UsageError, join_problems
 
 if TYPE_CHECKING:
-    from fieldmark.experiments import Outcome, Plan
+    from fieldmark.experiments import Grid, Outcome, Plan
+    from fieldmark.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RunFlags(PlaceFlags):
+    jobs: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
+    """processes at once with --on local [one per GPU, or a few on a machine without]"""
+    detach: bool = False
+    """end when everything is submitted; the same command waits for it and gets the results"""
 
 
 def make_args() -> type:
-    return with_protocol_flags("RunArgs", GridFlags)
+    return with_protocol_flags("RunArgs", RunFlags)
 
 
-def run(args: GridFlags) -> int:
+def run(args: RunFlags) -> int:
     from fieldmark.experiments import How, execute, make_plan
     from fieldmark.progress import for_people
 
     grid, settings = read_jobs(args)
+    where = args.where(grid)
+    _check_place(args, where)
+    if where != "here":
+        return _run_elsewhere(args, where, grid, settings)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)
     refuse_if_none_can_run(plan)
-    if not args.common.quiet:
-        for note in (*grid.notes, *skips(plan)):
-            talk(note)
+    _show_notes(args, grid, plan)
     command = ["fieldmark", *sys.argv[1:]]
     with for_people(args.common.quiet) as progress:
         outcome = execute(plan, settings, progress, How(command, args.force))
+    _show_end(args, plan, outcome, settings)
+    return 0
+
+
+def _check_place(args: RunFlags, where: Where) -> None:
+    if args.jobs and where != "local":
+        raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
+    check_least("--jobs", args.jobs, 0)
+    if args.detach and where not in ("local", "slurm"):
+        raise UsageError("--detach: only runs elsewhere go on by themselves: add --on slurm.")
+
+
+def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
+    from fieldmark.experiments import How, make_plan
+    from fieldmark.experiments.cluster import make_place
+    from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
+    from fieldmark.progress import for_people
+
+    settings = settings_on(where, grid, settings)
+    place = make_place(where, grid.slurm, args.jobs)
+    with for_people(args.common.quiet) as progress:
+        before = settle(settings, progress)
+    plan = make_plan(grid.jobs, settings, args.force, may_load=True)
+    refuse_if_none_can_run(plan)
+    _show_notes(args, grid, plan)
+    how = How(["fieldmark", *sys.argv[1:]], args.force)
+    options = LaunchOptions(args.detach, before, step_options(grid))
+    with for_people(args.common.quiet) as progress, contextlib.closing(place):
+        outcome = launch(plan, settings, place, how, options, progress)
+    if args.detach:
+        results = shlex.quote(str(settings.results))
+        talk(
+            "the steps go on by themselves: the same command waits for them and gets their "
+            f"results; `fieldmark status --results {results}` shows them."
+        )
+        return 0
+    _show_end(args, plan, outcome, settings)
+    return 0
+
+
+def _show_notes(args: RunFlags, grid: Grid, plan: Plan) -> None:
+    if not args.common.quiet:
+        for note in (*grid.notes, *skips(plan)):
+            talk(note)
+
+
+def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) -> None:
     n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
@@ -48,7 +120,6 @@ def run(args: GridFlags) -> int:
             talk(line)
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)
-    return 0
 
 
 def refuse_if_none_can_run(plan: Plan) -> None:

@@ -112,12 +112,17 @@ class Contents:
         """open while what is read is noted"""
         self._prefix: dict[Path, str] = {}
 
-    def known(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
-        """The images whose content is known without reading them."""
+    def known(
+        self, root: Path, images: Iterable[str], has_asked: bool = False
+    ) -> dict[str, Content]:
+        """The images whose content is known without reading them.
+
+        `has_asked`: only what other processes may have noted since is looked up again.
+        """
         seen = self._seen.setdefault(root, {})
         asked = list(images)
         unseen = [image for image in asked if image not in seen and not leads_out(image)]
-        for memory in self._memories() if unseen else ():
+        for memory in self._memories(with_snapshots=not has_asked) if unseen else ():
             with memory:
                 seen.update(memory.recall(root, unseen))
             unseen = [image for image in unseen if image not in seen]
@@ -212,11 +217,11 @@ class Contents:
                 return content.key
         return None
 
-    def _memories(self) -> Iterator[_ContentDb]:
-        """Its own memory first, then the snapshots."""
+    def _memories(self, with_snapshots: bool = True) -> Iterator[_ContentDb]:
+        """Its own memory first."""
         if self.memory is not None and self.memory.is_file():
             yield _ContentDb(self.memory)
-        for path in self.also:
+        for path in self.also if with_snapshots else ():
             yield _ContentDb(path, is_snapshot=True)
 
     def item_keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:

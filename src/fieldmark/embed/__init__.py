@@ -4,6 +4,8 @@ from fieldmark.embed.cache import (
     ModelCache,
     cached_models,
     clean_cache,
+    kept_facts,
+    read_behaviour,
     read_keys,
     throughput_of,
     trusted_fingerprint,
@@ -30,7 +32,7 @@ from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_posit
 from fieldmark.embed.search import top_k
 from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
-from fieldmark.embed.work import Throughput, add_throughputs, decode_of
+from fieldmark.embed.work import Throughput, add_throughputs, decode_of, n_parameters_of
 from fieldmark.embed.workers import DeviceWorkers, devices_for
 from fieldmark.embed.write import FileForm, check_place, write_chunks
 
@@ -63,9 +65,12 @@ __all__ = [
     "embed_texts",
     "fill",
     "in_shard",
+    "kept_facts",
+    "n_parameters_of",
     "patch_fingerprint",
     "patch_name",
     "rank_positives",
+    "read_behaviour",
     "read_keys",
     "refuse_bad",
     "throughput_of",

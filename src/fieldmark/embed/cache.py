@@ -10,6 +10,7 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ import numpy as np
 from fieldmark import draws
 from fieldmark.data import MEMORY
 from fieldmark.embed.rows import KEY_DTYPE
+from fieldmark.embed.shards import LEASES
 from fieldmark.embed.work import Throughput
 from fieldmark.errors import DataError
 
@@ -55,6 +57,11 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
+def kept_facts(folder: Path) -> dict[str, Any]:
+    """What is known of the model whose features are in the folder; nothing where none are."""
+    return read_about(folder) or {}
+
+
 def trusted_fingerprint(
     places: Sequence[Path], fingerprint: str, behaviour: np.ndarray | None
 ) -> str:
@@ -66,7 +73,7 @@ def trusted_fingerprint(
     """
     for version in range(1, 1000):
         name = fingerprint if version == 1 else draws.digest(fingerprint, version).hex()
-        every = [_read_behaviour(place / name) for place in places]
+        every = [read_behaviour(place / name) for place in places]
         if behaviour is None or all(kept is None or _is_like(kept, behaviour) for kept in every):
             return name
     raise DataError(f"{places[0]}  {fingerprint} has too many versions: `fieldmark cache clean`.")
@@ -81,7 +88,8 @@ def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
         _put(path, data.getvalue())
 
 
-def _read_behaviour(folder: Path) -> np.ndarray | None:
+def read_behaviour(folder: Path) -> np.ndarray | None:
+    """What `write_behaviour` kept; None where nothing is."""
     try:
         kept: np.ndarray = np.load(folder / BEHAVIOUR, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -109,9 +117,12 @@ def _is_features(folder: Path) -> bool:
 
 def _delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
-    for pattern in ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*"):
+    own = ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*", f"{LEASES}/*.lease")
+    for pattern in own:
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
+    with suppress(OSError):
+        (folder / LEASES).rmdir()
     if not any(folder.iterdir()):
         folder.rmdir()
 

@@ -10,11 +10,12 @@ good features kept. Files that lie together are read together; no feature depend
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import compress, groupby
+from itertools import chain, compress, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from fieldmark.data import (
 )
 from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
 from fieldmark.embed.rows import FeatureRows
+from fieldmark.embed.shards import LEASES, LeasedBuckets, bucket
 from fieldmark.embed.threads import run_threads
 from fieldmark.embed.work import (
     HashedFile,
@@ -42,13 +44,18 @@ from fieldmark.embed.work import (
     WantedFile,
     add_throughputs,
     decode_of,
+    n_parameters_of,
 )
 from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
+from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
+
+_LOOKED_UP = 1_000
+"""files of a bucket whose content is looked up at a time"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,8 @@ def usable_cache(cache: Path) -> Iterator[None]:
 @contextmanager
 def _opened_rows(model: Backbone, options: EmbedOptions) -> Iterator[FeatureRows]:
     with usable_cache(options.cache):
-        rows = FeatureRows(options.cache / "features" / model.fingerprint, model.dim)
+        folder = options.cache / "features" / model.fingerprint
+        rows = FeatureRows(folder, model.dim, is_shared=options.leases)
         try:
             yield rows
         finally:
@@ -253,8 +261,12 @@ def _compute(
         model.compile_network(n)
     progress.start(f"embedding with {model.name}", n)
     sink = _CacheSink(root, contents, rows, progress, todo.keys, todo.bad)
+
+    def run(files: Iterator[WantedFile]) -> Throughput:
+        return pipeline_for(model)(model, root, files, sink, options, progress)
+
     try:
-        throughput = pipeline_for(model)(model, root, todo.files(root), sink, options, progress)
+        throughput = _run_leased(run, todo, sink) if options.leases else run(todo.files(root))
     finally:
         contents.flush()
     if rows.n_damaged:
@@ -262,6 +274,36 @@ def _compute(
     if throughput.n_computed and not options.is_part:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
+
+
+def _run_leased(
+    run: Callable[[Iterator[WantedFile]], Throughput], todo: _Todo, sink: _CacheSink
+) -> Throughput:
+    """Embeds what no other process is embedding; what others leave undone afterwards.
+
+    The pipeline ends, and with it all own leases, before this process waits for another: what lies
+    in an unfinished batch would keep others waiting for it.
+    """
+    todo.check()
+    passes: list[Throughput] = []
+    with LeaseFolder(sink.rows.folder / LEASES) as folder:
+        sink.buckets = buckets = LeasedBuckets(folder, sink.root, todo.refs, sink.rows.sync)
+        while True:
+            files = _leased_files(buckets, sink)
+            first = next(files, None)
+            if first is not None:
+                passes.append(run(chain((first,), files)))
+            buckets.release()
+            if not buckets.has_left:
+                return add_throughputs(passes)
+            buckets.wait(sink.progress)
+
+
+def _leased_files(buckets: LeasedBuckets, sink: _CacheSink) -> Iterator[WantedFile]:
+    for at, refs in buckets.take():
+        missing, known = sink.still_missing(refs)
+        buckets.settle({at: len(refs) - len(missing)})
+        yield from _in_reading_order(sink.root, missing, known)
 
 
 def _judged(
@@ -335,6 +377,30 @@ class _CacheSink:
     being_read: dict[str, tuple[bytes, bytes | None]] = field(default_factory=dict)
     """image → its content and stamp, until its features are kept"""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    buckets: LeasedBuckets | None = None
+    """is told what needs no more work, where other processes embed too"""
+
+    def still_missing(self, refs: list[ImageRef]) -> tuple[list[ImageRef], dict[str, Content]]:
+        """What of a bucket no other process has embedded meanwhile, and what its files hold."""
+        self.rows.refresh()
+        known: dict[str, Content] = {}
+        images = list(dict.fromkeys(ref.image for ref in refs))
+        for start in range(0, len(images), _LOOKED_UP):
+            some = images[start : start + _LOOKED_UP]
+            known |= self.contents.known(self.root, some, has_asked=True)
+        keys, bad = _judged(refs, known)
+        is_there = ~self.rows.missing(list(keys.values()))
+        done = set(compress(keys, is_there))
+        with self.lock:
+            self.keys.update(keys)
+            self.bad.update(bad)
+            missing = [ref for ref in refs if ref not in done and ref.image not in bad]
+            self.progress.advance(len(refs) - len(missing))
+        return missing, known
+
+    def _settle(self, images: Iterable[str]) -> None:
+        if self.buckets is not None:
+            self.buckets.settle(Counter(map(bucket, images)))
 
     def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
         for file in files:
@@ -352,7 +418,10 @@ class _CacheSink:
                     self.bad[file.wanted.image] = file.content.problem
                     for ref in file.wanted.refs:
                         self.keys.pop(ref, None)
-            return self._asked(files)
+            parts = self._asked(files)
+        for file, own in zip(files, parts, strict=True) if self.buckets else ():
+            self._settle([file.wanted.image] * (len(file.wanted.refs) - len(own)))
+        return parts
 
     def _asked(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
         """What of them nobody has embedded or is about to."""
@@ -390,6 +459,7 @@ class _CacheSink:
             self.unusable[part.key] = reason
             self.in_flight.discard(part.key)
             self.progress.advance()
+        self._settle((part.ref.image,))
 
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         keys = [part.key for part in parts]
@@ -399,6 +469,7 @@ class _CacheSink:
             for part in parts:
                 self.being_read.pop(part.ref.image, None)
             self.progress.advance(len(parts))
+        self._settle(part.ref.image for part in parts)
 
     def filled(self, items: Sequence[ImageRef], throughput: Throughput) -> Filled:
         """When the pipeline is done."""
@@ -419,7 +490,13 @@ def _keep_about(model: Backbone, folder: Path, now: Throughput | None = None) ->
     went.
     """
     before = read_about(folder) or {}
-    own = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
+    own = {
+        "model": model.name,
+        "dim": model.dim,
+        "fingerprint": model.fingerprint,
+        "n_parameters": n_parameters_of(model),
+        "reads": decode_of(model),
+    }
     about = before | own | (_speed(before, now) if now else {})
     if about != before:
         write_about(folder, about)

@@ -94,7 +94,9 @@ class _PatchModel(ABC):
 
     @cached_property
     def dim(self) -> int:
-        """Measured with one grey image."""
+        """Measured with one grey image, where the model is here."""
+        if hasattr(self.inner, "kept_dim"):
+            return int(self.inner.kept_dim(self.fingerprint))
         import PIL.Image
 
         grey = PIL.Image.new("RGB", (256, 256), (128, 128, 128))

@@ -14,6 +14,8 @@ not end the process.
 
 from __future__ import annotations
 
+import os
+import re
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
@@ -27,6 +29,7 @@ from typing import IO
 import numpy as np
 
 from fieldmark.errors import DataError
+from fieldmark.processes import host
 
 KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
 LOAD_ROWS = 2**16
@@ -53,15 +56,19 @@ class FeatureRows:
     """The features of one model: key → vector, on disk.
 
     All of it may be called from any thread. Rows that other processes add are seen after
-    `refresh`.
+    `refresh`. `is_shared`: some of them may run on other machines. Then no file is appended to from
+    two machines, for locks need not reach that far, and `sync` shows them what was added.
     """
 
-    def __init__(self, folder: Path, dim: int) -> None:
-        self.folder, self.dim = folder, dim
+    def __init__(self, folder: Path, dim: int, is_shared: bool = False) -> None:
+        self.folder, self.dim, self._is_shared = folder, dim, is_shared
         self._writing = Lock()
         self._writer: _Writer | None = None
         self._files: list[Path] = []
-        self._index = self._load()
+        self._n_seen: dict[Path, int] = {}
+        """rows of every file that are in the index"""
+        self._index = _RowIndex()
+        self._see_new()
 
     @property
     def n_damaged(self) -> int:
@@ -88,18 +95,26 @@ class FeatureRows:
             return
         with self._writing:
             if self._writer is None:
-                self._writer = _Writer(self.folder, self.dim)
-            path = self._writer.values_path
-            if path not in self._files:
-                self._files.append(path)
-            first = (self._files.index(path) << _FILE_SHIFT) + self._writer.n_rows
+                self._writer = _Writer(self.folder, self.dim, self._is_shared)
+            path, n_before = self._writer.values_path, self._writer.n_rows
+            first = self._first_place(path) + n_before
             crcs = self._writer.append(keys, np.ascontiguousarray(values_nd, np.float32))
             self._index.add(keys, first, crcs)
+            if self._n_seen.get(path, 0) == n_before:
+                self._n_seen[path] = self._writer.n_rows
+
+    def sync(self) -> None:
+        """When this returns, other machines can see the rows so far."""
+        with self._writing:
+            if self._writer is not None:
+                self._writer.sync()
 
     def refresh(self) -> None:
         """Sees the rows that other processes have added."""
+        if self._is_shared:
+            _renew_listing(self.folder)
         with self._writing:
-            self._index = self._load()
+            self._see_new()
 
     def close(self) -> None:
         with self._writing:
@@ -107,17 +122,25 @@ class FeatureRows:
                 self._writer.close()
                 self._writer = None
 
-    def _load(self) -> _RowIndex:
-        paths = sorted(self.folder.glob("rows-*.keys"))
-        self._files = [path.with_suffix(".values") for path in paths]
-        counts = [_n_whole_rows(*pair, self.dim) for pair in zip(paths, self._files, strict=True)]
-        index = _RowIndex()
-        for which, (path, n) in enumerate(zip(paths, counts, strict=True)):
+    def _see_new(self) -> None:
+        """Adds the rows to the index that are not in it."""
+        seen, self._n_seen = self._n_seen, {}  # a file that is gone may come back as another
+        for path in sorted(self.folder.glob("rows-*.keys")):
+            values = path.with_suffix(".values")
+            n, first = _n_whole_rows(path, values, self.dim), self._first_place(values)
+            self._n_seen[values], n_before = n, seen.get(values, 0)
+            if n <= n_before:
+                continue
             with path.open("rb") as file:
-                for row in range(0, n, LOAD_ROWS):
+                file.seek(n_before * KEY_DTYPE.itemsize)
+                for row in range(n_before, n, LOAD_ROWS):
                     heads = np.fromfile(file, KEY_DTYPE, min(LOAD_ROWS, n - row))
-                    index.add_many(heads["key"], (which << _FILE_SHIFT) + row, heads["crc"])
-        return index
+                    self._index.add_many(heads["key"], first + row, heads["crc"])
+
+    def _first_place(self, path: Path) -> int:
+        if path not in self._files:
+            self._files.append(path)
+        return self._files.index(path) << _FILE_SHIFT
 
     def _read(self, keys: Sequence[bytes], out_nd: np.ndarray | None) -> np.ndarray:
         """bool, n: which rows are there, whole and right; their values go to `out_nd`."""
@@ -220,7 +243,8 @@ class _RowIndex:
 
     def add_many(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
         """As `add`, at once into the arrays."""
-        self._merge(keys, np.arange(first, first + len(keys)), crcs)
+        with self._lock:
+            self._merge(keys, np.arange(first, first + len(keys)), crcs)
 
     def drop(self, places: np.ndarray) -> None:
         """Forgets rows that turned out to be damaged."""
@@ -262,9 +286,9 @@ def _by_first_byte(entries: np.ndarray) -> Iterator[tuple[int, slice]]:
 class _Writer:
     """Appends to one pair of files that no other process appends to."""
 
-    def __init__(self, folder: Path, dim: int) -> None:
+    def __init__(self, folder: Path, dim: int, is_shared: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._keys = _lock_some_file(folder)
+        self._keys = _lock_some_file(folder, f"{_host_name()}-" if is_shared else "")
         keys_path = Path(self._keys.name)
         self.values_path = keys_path.with_suffix(".values")
         self.values_path.touch()
@@ -284,12 +308,22 @@ class _Writer:
                 _write(file, self.n_rows * size, data)
         except OSError as error:
             self._cut()
-            raise DataError(
-                f"{self._values.name}  cannot be written: {error.strerror}. Free some space or "
-                "choose another place with --cache; the features so far are kept."
-            ) from error
+            raise self._unwritable(error) from error
         self.n_rows += len(keys)
         return heads["crc"]
+
+    def sync(self) -> None:
+        try:
+            for file, _ in self._sizes:
+                os.fsync(file.fileno())
+        except OSError as error:  # some network folders tell only now that they are full
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> DataError:
+        return DataError(
+            f"{self._values.name}  cannot be written: {error.strerror}. Free some space or "
+            "choose another place with --cache; the features so far are kept."
+        )
 
     def close(self) -> None:
         self._values.close()
@@ -325,11 +359,29 @@ def _runs(values: Sequence[int], gap: int, most: int) -> Iterator[tuple[int, int
 
 
 def _n_whole_rows(keys_path: Path, values_path: Path, dim: int) -> int:
-    n_bytes = values_path.stat().st_size if values_path.exists() else 0
-    return min(keys_path.stat().st_size // KEY_DTYPE.itemsize, n_bytes // (dim * 4))
+    return min(_size(keys_path) // KEY_DTYPE.itemsize, _size(values_path) // (dim * 4))
 
 
-def _lock_some_file(folder: Path) -> IO[bytes]:
+def _size(path: Path) -> int:
+    """As the server knows it: on NFS a file is looked at anew when it is opened, its name is not.
+    https://man7.org/linux/man-pages/man5/nfs.5.html (close-to-open cache consistency)
+    """
+    try:
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _renew_listing(folder: Path) -> None:
+    """On NFS a list of files may be a minute old, unless one was added from here since."""
+    path = folder / f".{_process_name()}"
+    with suppress(OSError):
+        path.touch()
+        path.unlink()
+
+
+def _lock_some_file(folder: Path, owner: str) -> IO[bytes]:
     """The first keys file nobody writes to, locked; the lock ends with the process.
 
     Where files cannot be locked (Windows, some network folders) each process has one of its own.
@@ -339,7 +391,7 @@ def _lock_some_file(folder: Path) -> IO[bytes]:
     except ImportError:
         return _own_file(folder)
     for number in range(10_000):
-        path = folder / f"rows-{number:03d}.keys"
+        path = folder / f"rows-{owner}{number:03d}.keys"
         is_new = not path.exists()
         path.touch()
         file = path.open("r+b", buffering=0)
@@ -360,6 +412,11 @@ def _own_file(folder: Path) -> IO[bytes]:
     path = folder / f"rows-{_process_name()}.keys"
     path.touch()
     return path.open("r+b", buffering=0)
+
+
+@cache
+def _host_name() -> str:
+    return re.sub(r"[^A-Za-z0-9_]+", "-", host())
 
 
 @cache

@@ -6,8 +6,9 @@ soon as it is ready. A text that two classes, tasks or prompts share is embedded
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fieldmark import draws
 from fieldmark.embed.cache import write_about
 from fieldmark.embed.engine import EmbedOptions, usable_cache
 from fieldmark.embed.rows import FeatureRows
+from fieldmark.embed.shards import LEASES, leased
 from fieldmark.errors import ModelError, naming_model
 from fieldmark.progress import Progress, Silent
 
@@ -45,20 +47,32 @@ def _gathered(
     folder = options.cache / "features" / _fingerprint(model)
     keys = [draws.digest("text", text) for text in texts]
     by_key = dict(zip(keys, texts, strict=True))
-    rows = FeatureRows(folder, model.dim)
+    rows = FeatureRows(folder, model.dim, is_shared=options.leases)
     try:
-        distinct = list(by_key)
-        todo = [distinct[index] for index in np.flatnonzero(rows.missing(distinct)).tolist()]
-        if todo:
-            write_about(folder, {"model": f"{model.name} texts", "dim": model.dim})
-            progress.start(f"embedding texts with {model.name}", len(todo))
-        for start in range(0, len(todo), BATCH):
-            batch = todo[start : start + BATCH]
-            rows.append(batch, _embedded(model, [by_key[key] for key in batch]))
-            progress.advance(len(batch))
+        if not options.leases:
+            _compute(model, by_key, rows, progress)
+        elif rows.missing(list(by_key)).any():
+            with leased(folder / LEASES, "texts", progress):
+                rows.refresh()
+                _compute(model, by_key, rows, progress)
+                rows.sync()
         return rows.gather(keys)
     finally:
         rows.close()
+
+
+def _compute(
+    model: DualEncoder, by_key: Mapping[bytes, str], rows: FeatureRows, progress: Progress
+) -> None:
+    """Embeds and keeps the texts that have no row."""
+    todo = list(compress(by_key, rows.missing(list(by_key))))
+    if todo:
+        write_about(rows.folder, {"model": f"{model.name} texts", "dim": model.dim})
+        progress.start(f"embedding texts with {model.name}", len(todo))
+    for start in range(0, len(todo), BATCH):
+        batch = todo[start : start + BATCH]
+        rows.append(batch, _embedded(model, [by_key[key] for key in batch]))
+        progress.advance(len(batch))
 
 
 def _fingerprint(model: Any) -> str:

@@ -85,6 +85,15 @@ def decode_of(model: Backbone) -> str:
     return decode if decode in ("cpu", "gpu") else "reference"
 
 
+def n_parameters_of(model: object) -> int:
+    """Weights of its network; 0 where it has none or does not say."""
+    known = getattr(model, "n_parameters", None)
+    if isinstance(known, int):
+        return known
+    module = getattr(model, "module", None)
+    return sum(weight.numel() for weight in module.parameters()) if module is not None else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Throughput:
     """How fast images were embedded, and where the time went."""

@@ -23,6 +23,7 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
+from fieldmark.experiments.cluster.options import SlurmOptions
 from fieldmark.models import abilities, check_key, check_model_name
 from fieldmark.protocols import (
     Draw,
@@ -75,6 +76,8 @@ class Grid:
     jobs: tuple[Job, ...]
     data: dict[str, Path] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    slurm: SlurmOptions | None = None
+    """the table `[slurm]` of the file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,8 @@ def read_grid(
     jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path, send_key)
     for name in experiment.data:
         check_dataset_name(name, jobs, located.where(("data", name)))
-    return Grid(jobs, _data_folders(experiment, path), _notes(located))
+    slurm = experiment.slurm if isinstance(experiment.slurm, SlurmOptions) else None
+    return Grid(jobs, _data_folders(experiment, path), _notes(located), slurm)
 
 
 def make_jobs(
@@ -484,7 +488,8 @@ def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
 
 
 def _notes(located: Located) -> tuple[str, ...]:
-    keys = [key for key in located.data if key in NO_EFFECT]
+    has_table = isinstance(located.data.get("slurm"), dict)
+    keys = [key for key in located.data if key in NO_EFFECT and not (key == "slurm" and has_table)]
     return tuple(
         f"{located.where((key,))}  {key} has no effect here (it says how to run, not what: use "
         "flags)."

@@ -7,15 +7,23 @@ the last time counts, as long as its files are unchanged. At most one is held in
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
-from fieldmark.embed import trusted_fingerprint, write_behaviour
-from fieldmark.errors import FieldmarkError
+from fieldmark.embed import (
+    decode_of,
+    kept_facts,
+    n_parameters_of,
+    read_behaviour,
+    trusted_fingerprint,
+    write_behaviour,
+)
+from fieldmark.errors import FieldmarkError, ModelError
 from fieldmark.models import (
     Identity,
     ModelMemory,
@@ -36,17 +44,75 @@ class KnownModel:
     """"" where only loading it would tell"""
     fingerprint: str = ""
     dim: int = 0
-    n_parameters: int = 0
+    n_parameters: int | None = None
+    """None: not known before it is loaded"""
     decode: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Can a `FeatureModel` stand in for it?"""
+        return bool(self.version and self.fingerprint and self.dim and self.decode) and (
+            self.n_parameters is not None
+        )
+
+
+class FeatureModel:
+    """Stands in for a model whose features are all in the cache: no weights are loaded."""
+
+    def __init__(self, known: KnownModel, cache: Path) -> None:
+        self.name, self.fingerprint, self.dim = known.name, known.fingerprint, known.dim
+        self.n_parameters, self.decode = known.n_parameters or 0, known.decode
+        self._features = cache / "features"
+
+    def kept_dim(self, fingerprint: str) -> int:
+        """Length of other features that were made with the model: of its patches."""
+        dim = kept_facts(self._features / fingerprint).get("dim")
+        return dim if isinstance(dim, int) else self._refuse()
+
+    def behaviour(self) -> Any:
+        return read_behaviour(self._features / self.fingerprint)
+
+    @property
+    def batch_size(self) -> int:
+        """Asked for only where something is to be embedded."""
+        return self._refuse()
+
+    def transform(self, image: Any) -> Any:  # noqa: ARG002 - the contract of a model
+        self._refuse()
+
+    def embed_images(self, batch: Any) -> Any:  # noqa: ARG002 - the contract of a model
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ModelError(
+            f"model {self.name!r}: features of some images are gone from {self._features.parent}: "
+            "run the same command again."
+        )
 
 
 class Models:
-    """The models of one command."""
+    """The models of one command.
 
-    def __init__(self, settings: Settings, may_load: bool) -> None:
+    `known` are those that were looked at elsewhere. With `has_features` they are not loaded here:
+    their features, which are in the cache, stand in for them. Else one that turns out to be another
+    is refused. `behaviours` are further folders with what models of the user's do.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        may_load: bool,
+        known: Mapping[str, KnownModel] | None = None,
+        contents: Contents | None = None,
+        has_features: bool = False,
+        behaviours: Sequence[Path] = (),
+    ) -> None:
         self.settings, self.may_load = settings, may_load
+        self._known, self._has_features = dict(known or {}), has_features
+        self._other_behaviours = tuple(behaviours)
         has_cache = may_load or settings.cache.is_dir()
-        self.contents = Contents(settings.cache / MEMORY if has_cache else None, settings.n_threads)
+        memory = settings.cache / MEMORY if has_cache else None
+        self.contents = contents or Contents(memory, settings.n_threads)
         self._memory = ModelMemory(settings.cache if has_cache else None, self.contents.digest)
         self._identities: dict[str, Identity] = {}
         self._loaded: tuple[str, Any] | None = None
@@ -56,7 +122,10 @@ class Models:
         cannot be loaded: that is told by the job that needs it.
         """
         if name not in self._identities:
-            if self.may_load and is_own_model(name):
+            if self._has_features and name in self._known:
+                known = self._known[name]
+                self._identities[name] = Identity(known.version, known.fingerprint, known.dim)
+            elif self.may_load and is_own_model(name):
                 self._identities[name] = Identity("")
                 with suppress(FieldmarkError):
                     self.load(name)
@@ -69,7 +138,9 @@ class Models:
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None  # two at once may not fit the device
             own, how = self.settings, self._how
-            if ANSWERS in abilities(name):
+            if self._has_features and name in self._known:
+                self._loaded = (name, FeatureModel(self._known[name], own.cache))
+            elif ANSWERS in abilities(name):
                 chat = load_chat_model(
                     name,
                     device=own.device,
@@ -85,7 +156,36 @@ class Models:
                 if model.fingerprint != fingerprint:
                     self._memory.remember(name, model, **how)
                 self._identities[name] = self._memory.identify(name, **how, loaded=model)
+        self._check(name)
         return self._loaded[1]
+
+    def _check(self, name: str) -> None:
+        """Refuses a model that is another here than where the work was planned."""
+        planned = self._known[name].version if name in self._known else ""
+        version = self.identity(name).version
+        if planned and version != planned:
+            raise ModelError(
+                f"model {name!r} is not what it was when the command was given ({version} here, "
+                f"{planned} there): its files or libraries have changed since, or the machines "
+                "differ (--device and --precision decide that). Run the same command again."
+            )
+
+    def known(self, name: str) -> KnownModel:
+        """What is known of it for a process that does not load it; nothing is loaded for that."""
+        identity = self.identity(name)
+        known = KnownModel(name, identity.version, identity.fingerprint, identity.dim)
+        if self._loaded is not None and self._loaded[0] == name:
+            model = self._loaded[1]
+            if not hasattr(model, "embed_images"):
+                return known
+            return replace(known, n_parameters=n_parameters_of(model), decode=decode_of(model))
+        if not known.fingerprint or not self.settings.cache.is_dir():
+            return known
+        facts = kept_facts(self.settings.cache / "features" / known.fingerprint)
+        size, decode = facts.get("n_parameters"), facts.get("reads")
+        if not isinstance(size, int) or not isinstance(decode, str):
+            return known
+        return replace(known, n_parameters=size, decode=decode)
 
     def note_behaviour(self, name: str) -> None:
         """Keeps, beside the results, what a model of the user's does: its runs belong to that,
@@ -108,7 +208,9 @@ class Models:
         """The model, told apart from one with its fingerprint that did otherwise."""
         behaviour = _behaviour_of(model)
         if behaviour is not None:
-            places = (self.settings.cache / "features", self._behaviours)
+            places = (
+                self.settings.cache / "features", self._behaviours, *self._other_behaviours
+            )  # fmt: skip
             kept = trusted_fingerprint(places, model.fingerprint, behaviour)
             if kept != model.fingerprint:
                 model.stand_apart(kept)

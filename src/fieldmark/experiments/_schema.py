@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, create_model
 
+from fieldmark.experiments.cluster.options import SlurmOptions
 from fieldmark.protocols import Setting, protocols, settings_of
 from fieldmark.registry import PROTOCOLS
 from fieldmark.tasks import Strict
@@ -87,6 +88,9 @@ class Experiment(Strict):
     """how models are asked; without it all ways that a task and a model both can"""
     data: dict[str, str] = Field(default_factory=dict)
     """dataset → folder, relative to this file"""
+    slurm: SlurmOptions | bool | None = None
+    """how jobs are submitted where the runs are done on Slurm; true or false, as in files of
+    small-data-metrics, says nothing here"""
     newt: NewtFilters | None = None
     newt_data: str = ""
     newt_root: str = ""
@@ -97,7 +101,6 @@ class Experiment(Strict):
     graph_to: Any = None
     log_to: Any = None
     report_to: Any = None
-    slurm: Any = None
     slurm_acct: Any = None
     ssl: Any = None
     batch_size: Any = None

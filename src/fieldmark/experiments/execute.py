@@ -16,12 +16,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.embed import checking, decode_of, throughput_of
+from fieldmark.embed import checking, decode_of, n_parameters_of, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
-from fieldmark.experiments.identity import Seen, complete, place_of, question_key, reading_key
+from fieldmark.experiments.identity import (
+    Seen,
+    asked_key,
+    complete,
+    place_of,
+    question_key,
+    reading_key,
+)
 from fieldmark.experiments.plan import Plan, Planned, Prepared
+from fieldmark.processes import peak_bytes
 from fieldmark.progress import Progress
 from fieldmark.protocols import PartPredictions, load_protocol, prefetch_rows, protocols
 from fieldmark.settings import Settings
@@ -63,7 +71,12 @@ class How:
     force: bool = False
     """do finished runs again"""
     shared: Mapping[str, Any] = field(default_factory=dict)
-    """what protocols are to use in place of their own: "sending", "budget" """
+    """what protocols are to use in place of their own: "sending", "budget", "journal"; with
+    "leases" other processes fill the same feature cache"""
+    is_private: bool = False
+    """nobody else has the results folder"""
+    refused: Mapping[str, Failure] = field(default_factory=dict)
+    """why a run cannot be done, by what is asked (`asked_key`)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +126,7 @@ def execute(
     failures: list[Failure] = []
     n_claimed = 0
     plan.workspace.shared.update(how.shared)
-    with Store.open(settings.store) as store:
+    with Store.open(settings.store, is_private=how.is_private) as store:
         store.confirm({p.key: _root(p.prepared) for p in plan.jobs if p.status == "done"})
         for planned in plan.jobs:
             if planned.status == "done" and planned.job.groups:
@@ -168,6 +181,8 @@ class Ready:
 
 def _ready(prepared: Prepared, plan: Plan, store: Store, progress: Progress, how: How) -> Ready:
     job = prepared.job
+    if failure := how.refused.get(asked_key(prepared.outline, prepared.root)):
+        raise _refusal(failure)
     model = plan.models.load(job.model)
     version = plan.models.identity(job.model).version
     outline = complete(prepared.outline, version)
@@ -175,6 +190,15 @@ def _ready(prepared: Prepared, plan: Plan, store: Store, progress: Progress, how
         _prefetch(prepared, outline, model, plan, store, progress)
     seen = plan.needs.seen(job, prepared.assignment, checking(progress))
     return Ready(prepared, model, seen, complete(prepared.outline, version, seen.digest))
+
+
+def _refusal(failure: Failure) -> FieldmarkError:
+    """What went wrong elsewhere, as it would have here."""
+    error = FieldmarkError(failure.error)
+    error.exit_code = failure.exit_code
+    if failure.trace:
+        error.add_note(failure.trace)
+    return error
 
 
 def _may_be_done(outline: RunSpec, store: Store) -> bool:
@@ -318,15 +342,14 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
     were read, how fast that and the rest was, and where the time went.
     """
     spent = throughput_of(settings.cache, model.fingerprint)
-    module = getattr(model, "module", None)
-    size = sum(weight.numel() for weight in module.parameters()) if module is not None else 0
     facts = {
         "images_per_s": spent.images_per_s,
-        "n_parameters": size,
+        "n_parameters": n_parameters_of(model),
         "decode": decode_of(model) if hasattr(model, "embed_images") else "",
         "n_fallback": spent.n_fallback,
         "device_busy": round(spent.device_busy or 0.0, 3),
         "busy_s": {part: round(seconds, 3) for part, seconds in spent.busy_s.items()},
+        "peak_mb": peak_bytes() >> 20,
     }
     return {name: value for name, value in facts.items() if value}
 
@@ -343,6 +366,9 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
 
     Where it is taken over or freed, the next write to the run raises ClaimLost.
     """
+    if store.is_private:
+        yield True
+        return
     if not store.claim(key):
         yield False
         return
@@ -367,8 +393,14 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
 def _keep_failure(job: Job, spec: RunSpec, error: Exception, store: Store, how: How) -> Failure:
     """Keeps the traceback with the run; one that could not start gets a record too."""
     number = store.begin_run(spec, _record(job, how.command), again=how.force)
+    failure = failure_of(job, error)
+    store.fail_run(number, failure.trace)
+    return failure
+
+
+def failure_of(job: Job, error: Exception) -> Failure:
+    """What is told of a job that went wrong."""
     trace = "".join(traceback.format_exception(error))
-    store.fail_run(number, trace)
     if isinstance(error, FieldmarkError):
         is_waiting = isinstance(error, BatchPending)
         return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace, is_waiting)

@@ -76,6 +76,13 @@ def reading_key(outline: RunSpec, root: Path) -> str:
     return draws.digest("reading", outline.key, place_of(root)).hex()
 
 
+def asked_key(outline: RunSpec, root: Path, version: str = "") -> str:
+    """What a run is called before the content of its images is known; without a version, whatever
+    its model turns out to be.
+    """
+    return draws.digest("asked", complete(outline, version).key, place_of(root)).hex()
+
+
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
     """Why a run is done although one that asks the same is there already; "" = none is."""
     rows = wanted.data.partition("-")[0]

@@ -157,18 +157,25 @@ class Plan:
 
 
 def make_plan(
-    jobs: Sequence[Job], settings: Settings, force: bool = False, may_load: bool = False
+    jobs: Sequence[Job],
+    settings: Settings,
+    force: bool = False,
+    may_load: bool = False,
+    models: Models | None = None,
+    is_private: bool = False,
 ) -> Plan:
     """What would happen. Reads tables, the store, and images whose content must be known to tell
     whether a finished run holds; with `may_load` models too, where only that tells what they are.
+
+    `models` is what is known of them already; `is_private`: nobody else has the results folder.
     """
-    models = Models(settings, may_load)
+    models = models or Models(settings, may_load)
     needs = Needs(models.contents)
     workspace = Workspace(settings, models.contents)
     tables = Tables(workspace)
-    with Store.open(settings.store, read_only=True) as store:
+    with Store.open(settings.store, read_only=True, is_private=is_private) as store:
         past = _Past.of(store)
-    planner = _Planner(settings, tables, needs, models, past, force)
+    planner = _Planner(settings, tables, needs, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
     return Plan(tuple(planned), needs, models, workspace)
 
@@ -211,6 +218,7 @@ class _Planner:
     models: Models
     past: _Past
     force: bool
+    is_private: bool = False
     _outlines: set[str] = field(default_factory=set)
     _refs: dict[int, list[ImageRef]] = field(default_factory=dict)
     _counted: dict[str, set[tuple[Path, ImageRef]]] = field(default_factory=dict)
@@ -271,7 +279,8 @@ class _Planner:
         protocol, settings = prepared.protocol, prepared.job.settings
         if not protocol.has_gaps:
             return ""
-        with Store.open(self.settings.store, read_only=True) as store:
+        store_path, is_private = self.settings.store, self.is_private
+        with Store.open(store_path, read_only=True, is_private=is_private) as store:
             gaps = Gaps.of(store, [self.past.done[key].id])
         n = gaps.n_asked_again(protocol.asked_again(settings))
         return f"{n:,} of its {gaps.n:,} questions are asked again" if n else ""

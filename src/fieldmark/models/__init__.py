@@ -22,6 +22,7 @@ from fieldmark.models._identity import (
     check_model_name,
     identify,
     is_own_model,
+    may_use_gpu,
 )
 from fieldmark.models._load import (
     abilities,
@@ -56,6 +57,7 @@ __all__ = [
     "known_models",
     "load_chat_model",
     "load_model",
+    "may_use_gpu",
     "register_model",
 ]
 

@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import os
-import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -219,6 +218,17 @@ def is_own_model(name: str) -> bool:
     return parsed.is_file or parsed.base in REGISTRY.added
 
 
+def may_use_gpu(name: str) -> bool:
+    """Can it run on one? Of a model of the user's that is not known before it is loaded."""
+    parsed = parse_name(name)
+    if is_own_model(name):
+        return True
+    entry = family_of(parsed)
+    if ANSWERS in getattr(entry, "ABILITIES", ()):
+        return hasattr(entry, "local_files")
+    return bool(getattr(entry, "LIBRARY", "")) or not _is_ours(entry)
+
+
 def check_model_name(name: str) -> None:
     """Refuses a name that cannot be loaded, as far as that shows without reading any weights."""
     parsed = parse_name(name)
@@ -260,7 +270,7 @@ def _family(name: str, device: str, precision: str, decode: str) -> _Family:
         return _Family(parsed.portable, code=code_of(entry))
     is_chat = ANSWERS in getattr(entry, "ABILITIES", ())
     library = getattr(entry, "LIBRARY", "")
-    is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
+    is_torch = bool(library) or not _is_ours(entry)
     has_arithmetic = is_torch and not is_chat
     weights = None if is_chat else ModelRequest(parsed).path("weights")
     own_files = getattr(entry, "local_files", None)
@@ -277,6 +287,10 @@ def _family(name: str, device: str, precision: str, decode: str) -> _Family:
         (*local, *([weights] if weights else [])),
         is_chat,
     )
+
+
+def _is_ours(entry: Any) -> bool:
+    return str(getattr(entry, "__name__", "")).startswith("fieldmark.models.")
 
 
 def _code(name: ModelName) -> Closure | None:
@@ -319,6 +333,6 @@ def _write(path: Path, text: str) -> None:
     """Whole or not at all; a memory that cannot be written is only slower."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        temporary = path.with_suffix(f".{os.urandom(8).hex()}")  # machines may share the folder
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)

@@ -83,6 +83,8 @@ class Protocol:
     """does it fit something on training images, and so needs at least one?"""
     takes_training: ClassVar[bool] = True
     """can it look at training images at all, to learn from or as examples?"""
+    needs_features_only: ClassVar[bool] = False
+    """does it ask nothing of a model but features of images, so that those in the cache do?"""
     hub_task: ClassVar[str] = "image-classification"
     """the task type that model cards name"""
     beside: ClassVar[tuple[str, ...]] = ()

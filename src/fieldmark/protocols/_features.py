@@ -36,6 +36,7 @@ def embed_options(at: Workspace) -> EmbedOptions:
         own.bad_images,
         at.contents,
         workers,
+        leases=bool(at.shared.get("leases")),
     )
 
 

@@ -24,7 +24,7 @@ from fieldmark.store import schema
 
 _log = logging.getLogger(__name__)
 
-RWC = "mode=rwc"
+RWC, ALONE = "mode=rwc", "nolock=1"
 _CACHE_KIB = 65_536
 _RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
@@ -84,7 +84,7 @@ def open_database(
             raise _is_folder(path)
         with explained(path, timeout_s):
             if read_only:
-                return _open_to_read(path, timeout_s)
+                return _open_to_read(path, timeout_s, is_private)
             return _open_to_write(path, timeout_s, is_private)
     except OSError as error:  # a folder on the way cannot be entered
         raise _unreachable(path, error) from error
@@ -100,17 +100,20 @@ def _open_to_write(path: Path, timeout_s: float, is_private: bool = False) -> Da
         version = _checked_version(database)
         _set_journal(database, is_private)
         if version < schema.VERSION:
-            _bring_up_to_date(database)
+            _bring_up_to_date(database, f"mode=ro&{ALONE}" if is_private else "mode=ro")
         else:  # A change of nothing: better told now than later that the file is read-only.
             with database.writing() as connection:
                 connection.execute("DELETE FROM claim WHERE false")
     return database
 
 
-def _open_to_read(path: Path, timeout_s: float) -> Database:
+def _open_to_read(path: Path, timeout_s: float, is_private: bool = False) -> Database:
     if not path.exists() or path.stat().st_size == 0:
         return _empty(path, timeout_s)
-    database = _connect_to_read(path, timeout_s)
+    # ro: this process may have the file open for writing too, and its journal is not for a second
+    # connection to play back
+    way = f"mode=ro&{ALONE}"
+    database = _connect(path, way, timeout_s) if is_private else _connect_to_read(path, timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
     if version == schema.VERSION:
@@ -119,15 +122,15 @@ def _open_to_read(path: Path, timeout_s: float) -> Database:
     if version == 0:
         return _empty(path, timeout_s)
     try:
-        _open_to_write(path, timeout_s).connection.close()
+        _open_to_write(path, timeout_s, is_private).connection.close()
     except (sqlite3.Error, StoreError) as error:
         if _is_about_rights(error) or _is_about_rights(error.__cause__):
             raise _older(path, version, schema.VERSION) from error
         raise
-    return _open_to_read(path, timeout_s)
+    return _open_to_read(path, timeout_s, is_private)
 
 
-def _bring_up_to_date(database: Database) -> None:
+def _bring_up_to_date(database: Database, way: str) -> None:
     """Makes the tables of a new file, or those an older one lacks; another process may be first."""
     path = database.path
     with schema.tables_may_move(database.connection), database.writing() as connection:
@@ -138,7 +141,7 @@ def _bring_up_to_date(database: Database) -> None:
             if version < schema.OLDEST:
                 raise _too_old(path, version)
             # by a connection of its own: this one is about to write
-            with closing(_connect(path, "mode=ro", database.timeout_s).connection) as source:
+            with closing(_connect(path, way, database.timeout_s).connection) as source:
                 copy = schema.copy_beside(source, path, version)
             _log.info("%s: store version %d -> %d, copy in %s", path, version, schema.VERSION, copy)
         schema.apply(connection)
@@ -148,10 +151,21 @@ def _connect_alone(path: Path, timeout_s: float) -> Database:
     """A connection that asks for no lock: nobody else may have the file open.
 
     A rollback journal without locks is as safe against a crash as one with them, and needs nothing
-    of a network file system but plain files. EXCLUSIVE: a file in WAL mode can be opened too, since
-    its index is kept in this process's memory then. https://www.sqlite.org/uri.html#urinolock
+    of a network file system but plain files. A write-ahead log cannot be had without locks, so a
+    file that has one loses it first. https://www.sqlite.org/uri.html#urinolock
     """
-    return _connect(path, f"{RWC}&nolock=1", timeout_s, "PRAGMA locking_mode = EXCLUSIVE")
+    if _has_wal(path):
+        with closing(_connect(path, RWC, timeout_s).connection) as connection:
+            connection.execute("PRAGMA journal_mode = delete")
+    return _connect(path, f"{RWC}&{ALONE}", timeout_s)
+
+
+def _has_wal(path: Path) -> bool:
+    """By its header (https://www.sqlite.org/fileformat.html): is the file in WAL mode?"""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\x02\x02"
 
 
 def _connect_to_read(path: Path, timeout_s: float) -> Database:
@@ -169,6 +183,14 @@ def _connect_to_read(path: Path, timeout_s: float) -> Database:
             if not _is_about_rights(error) or way != "mode=rw":
                 raise
     raise AssertionError("the last way returns or raises")
+
+
+def open_unchanging(path: Path) -> Database:
+    """A connection to a file that nobody writes: no locks, and nothing is written beside it."""
+    database = _connect(path, "mode=ro&immutable=1", 0.0)
+    with _closed_on_error(database.connection):
+        _checked_version(database)
+    return database
 
 
 def _is_about_rights(error: BaseException | None) -> bool:

@@ -1,13 +1,38 @@
-"""Merging databases (sharding): how do the runs of other results files get into this one?"""
+"""Merging databases (sharding): how do the runs of other results files get into this one?
+
+Workers on many machines write files of their own; one process takes their runs over. A run enters
+with its own times, record and folder, and stands in the order in which runs were finished, not in
+which they were merged: `turn` is a time. What is there already stays, so that merging a file twice,
+or in two processes, changes nothing; a file is in the store whole or not at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import json
+import logging
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from fieldmark.store.records import PartResult, Predictions
+import numpy as np
+
+from fieldmark.errors import StoreError
+from fieldmark.store import claims, writing
+from fieldmark.store.predictions import NUMBER, keep_items, unpack
+from fieldmark.store.records import canonical_json
+from fieldmark.store.shards import Shard, ShardNames, ShardPart, ShardRun, read_shard
 from fieldmark.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 256
+_AT_ONCE_BYTES = 32_000_000
+"""files, and bytes of answers, in one transaction: others wait for it"""
+_KNOWN_NAMES = 64
+"""tables of names that are remembered"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +40,7 @@ class MergeCounts:
     """What merging brought into the store."""
 
     n_runs: int = 0
-    """runs that entered, in whatever state"""
+    """runs that entered, or were brought forward, in whatever state"""
     n_parts: int = 0
     n_rows: int = 0
     """predictions"""
@@ -28,33 +53,310 @@ class MergeCounts:
 def merge_shards(
     main: Store, shards: Sequence[Path], replace_keys: Collection[str] = ()
 ) -> MergeCounts:
-    """Takes the runs of these files into `main`; a file that is not there holds none."""
-    n_runs = n_parts = n_rows = n_before = 0
-    for shard in shards:
-        with Store.open(shard, read_only=True) as source:
-            for run in source.runs():
-                if main.is_done(run.key) and run.key not in replace_keys:
-                    n_before += 1
-                    continue
-                record = source.record(run.id)
-                number = main.begin_run(run.spec, record, run.fingerprint, run.root, again=True)
-                n_runs += 1
-                for part in source.finished_parts(run.id):
-                    rows = source.predictions(run.id, part.part)
-                    rows = rows.filter(rows["repeat"] == part.repeat)
-                    columns = [rows[name] for name in ("id", "target", "prediction", "score")]
-                    more = [rows[name] for name in ("unit", "outcome", "info", "content")]
-                    answers = Predictions(*columns, *more)
-                    facts = (part.part, part.repeat, part.n_train, part.seconds, part.info)
-                    main.write_part(number, PartResult(answers, *facts))
-                    n_parts, n_rows = n_parts + 1, n_rows + part.n_items
-                if run.state == "done":
-                    main.finish_run(number, source.scores()[run.id])
-                elif run.state == "failed":
-                    main.fail_run(number, run.error or "")
-    return MergeCounts(n_runs, n_parts, n_rows, n_before)
+    """Takes the runs of these files into `main`, all of a file in one transaction.
+
+    A run that is done in `main` stays, unless its key is in `replace_keys` (it was asked for again)
+    and the file's was finished later. Of an unfinished or failed run those parts enter that `main`
+    lacks. A damaged file is named in `faults` and the others are merged; one that is not there
+    holds no runs.
+    """
+    return _merge(main, shards, frozenset(replace_keys), is_left=True)
 
 
 def adopt_shard(own: Store, earlier: Path) -> None:
-    """Takes over what an earlier attempt at the same work holds, done and partly done."""
-    merge_shards(own, [earlier])
+    """Takes over what an earlier attempt at the same work holds, done and partly done.
+
+    It may have been killed in the middle of a write, or hang and write again some day: its file is
+    not touched. One that cannot be read is passed over, as what it held can be done again.
+    """
+    for _, text in _merge(own, [earlier], frozenset(), is_left=False).faults:
+        _log.warning("%s", text)
+
+
+def _merge(
+    main: Store, paths: Sequence[Path], replaced: frozenset[str], is_left: bool
+) -> MergeCounts:
+    merging = _Merging(main, replaced)
+    done = main._database.rows("SELECT key FROM run WHERE state = 'done'")
+    kept = {key for (key,) in done} - replaced
+    for batch in _batches(merging.readable(paths, kept, is_left)):
+        merging.write(batch)
+    return replace(merging.counts, faults=tuple(merging.faults))
+
+
+def _batches(shards: Iterable[Shard]) -> Iterator[list[Shard]]:
+    batch, n_bytes = list[Shard](), 0
+    for shard in shards:
+        batch.append(shard)
+        n_bytes += shard.n_bytes
+        if len(batch) >= _AT_ONCE or n_bytes >= _AT_ONCE_BYTES:
+            yield batch
+            batch, n_bytes = [], 0
+    if batch:
+        yield batch
+
+
+@dataclass(slots=True)
+class _Merging:
+    """One call of `merge_shards`."""
+
+    main: Store
+    replaced: frozenset[str]
+    counts: MergeCounts = MergeCounts()
+    faults: list[tuple[Path, str]] = field(default_factory=list)
+    known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
+
+    def readable(
+        self, paths: Iterable[Path], kept: Collection[str], is_left: bool
+    ) -> Iterator[Shard]:
+        for path in paths:
+            try:
+                yield read_shard(path, kept, is_left)
+            except StoreError as error:
+                self.faults.append((path, str(error)))
+
+    def write(self, shards: Sequence[Shard]) -> None:
+        try:
+            with self.main._database.writing() as connection:
+                entering = _Entering(connection, self.replaced)
+                for shard in shards:
+                    if shard.names is not None:
+                        entering.read_as(self._numbers(shard.names), shard.items)
+                    for run in shard.runs:
+                        entering.take(run)
+                if entering.has_dropped:
+                    writing.drop_unused_items(connection)
+        except BaseException:
+            # names made in a transaction that was rolled back are not there
+            self.main._names.forget()
+            raise
+        self.counts = MergeCounts(
+            self.counts.n_runs + entering.n_runs,
+            self.counts.n_parts + entering.n_parts,
+            self.counts.n_rows + entering.n_rows,
+            self.counts.n_before + entering.n_before,
+        )
+
+    def _numbers(self, names: ShardNames) -> np.ndarray:
+        """The store's number of a name by that of the file; 0 stands for none in both."""
+        if names not in self.known:
+            if len(self.known) >= _KNOWN_NAMES:
+                self.known.clear()
+            listed, numbered = names.listed(), names.numbered()
+            kept = self.main._names.intern(listed)
+            numbers = np.zeros(int(numbered.max()) + 1, NUMBER)
+            numbers[numbered] = [kept[name] for name in listed]
+            self.known[names] = numbers
+        return self.known[names]
+
+
+@dataclass(slots=True)
+class _Entering:
+    """One transaction."""
+
+    connection: sqlite3.Connection
+    replaced: frozenset[str]
+    n_runs: int = 0
+    n_parts: int = 0
+    n_rows: int = 0
+    n_before: int = 0
+    has_dropped: bool = False
+    numbers: np.ndarray = field(default_factory=lambda: np.zeros(0, NUMBER))
+    """of the file that is read now: its number of a name → the store's"""
+    asked: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    kept_items: dict[int, int] = field(default_factory=dict)
+    """of that file: its number of a list of items → the store's"""
+
+    def read_as(self, numbers: np.ndarray, asked: Mapping[int, tuple[Any, ...]]) -> None:
+        """From now on runs are those of another file."""
+        self.numbers, self.asked, self.kept_items = numbers, asked, {}
+
+    def take(self, run: ShardRun) -> None:
+        has_entered = self._done(run) if run.row["state"] == "done" else self._unfinished(run)
+        self.n_runs += has_entered
+        self.n_before += not has_entered
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def _done(self, run: ShardRun) -> bool:
+        row, key = _with_turn(run.row), run.row["key"]
+        former = self._row("state = 'done'", key)
+        if former is not None:
+            is_newer = (row["finished"] or "") >= (former["finished"] or "")
+            if key not in self.replaced or not is_newer or _is_same(former, row):
+                self._confirm(former, row)
+                return False
+            self._drop(former["id"])
+        begun = self._row("state <> 'done'", key)
+        if begun is not None and claims.other(self.connection, key) is None:
+            self._drop(begun["id"])
+        self._insert(row, run)
+        return True
+
+    def _confirm(self, former: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """It was done a second time: so it was right then, in that folder."""
+        if row["turn"] > former["turn"]:
+            self.connection.execute(
+                "UPDATE run SET turn = ?, root = ? WHERE id = ?",
+                [row["turn"], row["root"] or former["root"], former["id"]],
+            )
+
+    def _unfinished(self, run: ShardRun) -> bool:
+        row, key = run.row, run.row["key"]
+        done = self._row("state = 'done'", key)
+        if done is not None and (key not in self.replaced or done["started"] >= row["started"]):
+            return False
+        begun = self._row("state <> 'done'", key)
+        if begun is None:
+            self._insert(row, run)
+            return True
+        is_free = claims.other(self.connection, key) is None
+        is_later = is_free and _times(row) > _times(begun)
+        prints = {begun["fingerprint"], row["fingerprint"]} - {""}
+        if len(prints) > 1:
+            if not is_later:
+                return False
+            self.connection.execute("DELETE FROM part WHERE run = ?", [begun["id"]])
+            self.has_dropped = True
+        n_new = self._add_parts(begun["id"], run.parts)
+        if is_later:
+            self._bring_forward(begun, row)
+        if begun["state"] == "failed" or (is_later and row["state"] == "failed"):
+            self._recount(begun["id"])
+        return n_new > 0 or is_later
+
+    def _bring_forward(self, begun: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """The later attempt says how the run stands; the earlier one is history."""
+        self.connection.execute(
+            "UPDATE run SET state = ?, error = ?, started = ?, finished = ?, fingerprint = ?, "
+            "root = ?, app = ?, record = ? WHERE id = ?",
+            [
+                *(row[name] for name in ("state", "error", "started", "finished")),
+                row["fingerprint"] or begun["fingerprint"],
+                *(row["root"], row["app"], _history(begun["record"], row["record"])),
+                begun["id"],
+            ],
+        )
+
+    def _row(self, condition: str, key: str) -> dict[str, Any] | None:
+        """The run in the store; the condition lets SQLite use the index of done or begun runs."""
+        cursor = self.connection.execute(
+            "SELECT id, state, started, finished, seconds, fingerprint, root, record, turn "
+            f"FROM run WHERE key = ? AND {condition}",
+            [key],
+        )
+        row = cursor.fetchone()
+        names = (column[0] for column in cursor.description)
+        return None if row is None else dict(zip(names, row, strict=True))
+
+    def _drop(self, run: int) -> None:
+        self.connection.execute("DELETE FROM run WHERE id = ?", [run])
+        self.has_dropped = True
+
+    def _recount(self, run: int) -> None:
+        self.connection.execute(
+            "UPDATE run SET (seconds, n_items, n_ok) = (SELECT total(seconds), "
+            "coalesce(sum(n_items), 0), coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id) "
+            "WHERE id = ?",
+            [run],
+        )
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def _insert(self, row: Mapping[str, Any], run: ShardRun) -> None:
+        number = self.connection.execute(
+            f"INSERT INTO run ({', '.join(row)}) VALUES ({_marks(len(row))})", list(row.values())
+        ).lastrowid
+        assert number is not None
+        self._add_parts(number, run.parts)
+        if run.scores:
+            marks = _marks(len(run.scores[0]) + 1)
+            rows = [(number, *score) for score in run.scores]
+            self.connection.executemany(f"INSERT INTO score VALUES ({marks})", rows)
+
+    def _add_parts(self, run: int, parts: Iterable[ShardPart]) -> int:
+        """Writes the parts that the run lacks, or has with fewer answers; how many."""
+        held = {
+            (part, repeat): n_ok
+            for part, repeat, n_ok in self.connection.execute(
+                "SELECT part, repeat, n_ok FROM part WHERE run = ?", [run]
+            )
+        }
+        n_new = 0
+        for part in parts:
+            name, repeat, *facts = part.facts
+            where = (run, int(self.numbers[name]), repeat)
+            if held.get(where[1:], -1) >= part.facts[5]:
+                continue
+            if where[1:] in held:
+                sql = "DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?"
+                self.connection.execute(sql, where)
+                self.has_dropped = True
+            self._insert_part(where, facts, part)
+            n_new += 1
+            self.n_rows += part.facts[4]
+        self.n_parts += n_new
+        return n_new
+
+    def _insert_part(
+        self, where: tuple[int, int, int], facts: Sequence[Any], part: ShardPart
+    ) -> None:
+        self.connection.execute(
+            "INSERT INTO part (run, part, repeat, finished, n_train, n_items, n_ok, seconds, info) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [*where, *facts],
+        )
+        prediction, outcome, score, info = part.answers
+        self.connection.execute(
+            "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                *where,
+                self._items(part.items),
+                self._named(prediction),
+                None if outcome is None else self._named(outcome),
+                *(score, info),
+            ],
+        )
+
+    def _items(self, number: int) -> int:
+        if number not in self.kept_items:
+            n, item, target, unit, content = self.asked[number]
+            asked = [self._named(blob) for blob in (item, target, unit)]
+            self.kept_items[number] = keep_items(self.connection, n, asked, content)
+        return self.kept_items[number]
+
+    def _named(self, blob: bytes) -> bytes:
+        return bytes(self.numbers[unpack(blob)].astype(NUMBER, copy=False).tobytes())
+
+
+def _marks(n: int) -> str:
+    return ", ".join("?" * n)
+
+
+def _times(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["started"], row["finished"] or ""
+
+
+def _is_same(former: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Is it the very same doing of the run, merged before?"""
+    names = ("started", "finished", "seconds", "fingerprint", "record")
+    return all(former[name] == row[name] for name in names)
+
+
+def _with_turn(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An older fieldmark counted its turns: there the time when the run was finished is taken."""
+    turn = row["turn"]
+    if turn < writing.FIRST_TURN and row["finished"]:
+        turn = int(datetime.fromisoformat(row["finished"]).timestamp() * 1000)
+    return {**row, "turn": turn}
+
+
+def _history(former: str, record: str) -> str:
+    """The record of a later attempt, with those of the earlier ones in the order of time."""
+    before, after = json.loads(former), json.loads(record)
+    earlier, own = before.pop("earlier", []), after.pop("earlier", [])
+    past = [*earlier, *([before] if before else []), *own]
+    unique = {canonical_json(one): one for one in past}
+    unique.pop(canonical_json(after), None)
+    return canonical_json({**after, "earlier": list(unique.values())} if unique else after)

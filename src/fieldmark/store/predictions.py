@@ -354,7 +354,7 @@ def insert_columns(
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             *where,
-            _item_list(connection, len(order), asked, content),
+            keep_items(connection, len(order), asked, content),
             _pack(rows["prediction"], numbers),
             None if is_plain else _pack(rows["outcome"], numbers),
             _pack_reals(rows["score"]),
@@ -363,9 +363,10 @@ def insert_columns(
     )
 
 
-def _item_list(
+def keep_items(
     connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
 ) -> int:
+    """The number of a list of items (packed: item, target, unit), which is kept once."""
     key = blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
     item_list = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
     if item_list is None:

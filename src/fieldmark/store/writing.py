@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
@@ -23,6 +24,9 @@ from fieldmark.store.records import (
     utc_now,
 )
 from fieldmark.store.texts import TextTable
+
+FIRST_TURN = 1_000_000_000_000
+"""a time in September 2001: turns below it were counted from 1 by an older fieldmark"""
 
 
 def insert_part(
@@ -191,11 +195,16 @@ def drop_former(connection: sqlite3.Connection, run: int) -> None:
 
 
 def take_turn(connection: sqlite3.Connection, keys: Collection[str]) -> None:
-    """Puts the done runs of these keys behind all others, in the order of what is asked for now."""
+    """Puts the done runs of these keys behind all others, in the order of what is asked for now.
+
+    A turn is the time in milliseconds, so that runs of several files can be put in order; a clock
+    that is set back does not bring a run behind those before it.
+    """
     ((last,),) = connection.execute("SELECT coalesce(max(turn), 0) FROM run").fetchall()
+    turn = max(last + 1, time.time_ns() // 1_000_000)
     connection.executemany(
         "UPDATE run SET turn = ? WHERE key = ? AND state = 'done'",
-        [(last + 1, key) for key in keys],
+        [(turn, key) for key in keys],
     )
 
 

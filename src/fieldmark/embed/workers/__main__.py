@@ -117,7 +117,7 @@ def _load(job: WorkerJob) -> Backbone:
 
 
 def _do(job: WorkerJob, model: Backbone, relay: Relay) -> dict[str, object]:
-    contents = Contents(job.options.cache / MEMORY, job.options.threads)
+    contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
     options = replace(job.options, contents=contents)
     filled = fill(model, job.root, job.items, options, relay)
     known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.data import ImageRef, split_reference
 from fieldmark.embed.cache import number, read_about
+from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
 from fieldmark.embed.workers.process import (
     WorkerFailed,
@@ -117,7 +118,9 @@ class DeviceWorkers:
             threads=min(options.threads, max(1, (os.cpu_count() or 1) // n_devices)),
             batch_size=options.batch_size or getattr(model, "batch_size", 0),
         )
-        own, *others = share_out(missing, n_devices)
+        own, *others = (_by_bucket if options.leases else share_out)(missing, n_devices)
+        known = options.contents
+        memories = (known.memory, known.also) if known else (None, ())
         shown = _Shown(progress)
         progress.start(f"embedding with {model.name} on {n_devices} devices", len(missing))
         began = time.monotonic()
@@ -125,7 +128,7 @@ class DeviceWorkers:
             for place, part in zip(places, others, strict=True):
                 load = partial(model.load_again, device=self.devices[place])
                 blank = replace(shared, contents=None)
-                job = WorkerJob(load, model.fingerprint, root, part, blank, IDLE_S)
+                job = WorkerJob(load, model.fingerprint, root, part, blank, IDLE_S, *memories)
                 self._start(place, job, shown)
             parts = [fill(model, root, own, shared, shown).throughput]
             shown.status("waiting for the other devices")
@@ -199,6 +202,14 @@ def share_out(items: Sequence[ImageRef], n: int) -> list[list[ImageRef]]:
     parts: list[list[ImageRef]] = [[] for _ in range(n)]
     for ref in items:
         parts[part_of[ref.image]].append(ref)
+    return parts
+
+
+def _by_bucket(items: Sequence[ImageRef], n: int) -> list[list[ImageRef]]:
+    """The items in `n` parts that have no bucket in common: none waits for another's lease."""
+    parts: list[list[ImageRef]] = [[] for _ in range(n)]
+    for ref in items:
+        parts[bucket(ref.image) % n].append(ref)
     return parts
 
 

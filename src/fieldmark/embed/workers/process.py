@@ -42,6 +42,10 @@ class WorkerJob:
     options: EmbedOptions
     idle_s: float
     """how long to wait for another job"""
+    memory: Path | None = None
+    """where to remember what images hold; None: in the cache"""
+    also: tuple[Path, ...] = ()
+    """what else is remembered of them (`fieldmark.data.Contents`)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,13 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
-    from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
     from fieldmark.experiments.cluster.options import SlurmOptions
-    from fieldmark.experiments.cluster.places import Place, make_place
-    from fieldmark.experiments.cluster.standing import Places, StepStanding
+    from fieldmark.experiments.cluster.places import Place
+    from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
     from fieldmark.experiments.cluster.steps import StepOptions, describe_request, make_steps
 
 __all__ = [
     "Board",
-    "LaunchOptions",
     "Place",
     "Places",
     "SlurmOptions",
@@ -29,10 +27,8 @@ __all__ = [
     "StepOptions",
     "StepStanding",
     "describe_request",
-    "launch",
     "make_place",
     "make_steps",
-    "settle",
     "short_id",
 ]
 
@@ -40,10 +36,9 @@ __getattr__ = exports(
     __name__,
     {
         "board": ("Board", "StepFolder", "short_id"),
-        "launch": ("LaunchOptions", "launch", "settle"),
         "options": ("SlurmOptions",),
-        "places": ("Place", "make_place"),
-        "standing": ("Places", "StepStanding"),
+        "places": ("Place",),
+        "standing": ("Places", "StepStanding", "make_place"),
         "steps": ("StepOptions", "describe_request", "make_steps"),
     },
 )

@@ -97,8 +97,8 @@ class StepFolder:
         data = _read_json(self.path / "step.json")
         if data is None:
             raise DataError(f"{self.path / 'step.json'}  is damaged: remove {self.path}.")
-        tuples = {key: tuple(data[key]) for key in ("runs", "names", "after") if key in data}
-        return StepRecord(**{**data, **tuples})
+        tuples = {key: tuple(data.get(key, ())) for key in ("runs", "names", "after")}
+        return StepRecord(**(data | tuples))
 
     @property
     def job(self) -> JobRecord | None:
@@ -106,7 +106,7 @@ class StepFolder:
         data = _read_json(self.path / "job.json")
         if data is None:
             return None
-        return JobRecord(**{**data, "logs": tuple(data.get("logs", ()))})
+        return JobRecord(**(data | {"logs": tuple(data.get("logs", ()))}))
 
     def write_job(self, job: JobRecord) -> None:
         job = job if job.submitted else replace(job, submitted=utc_now())
@@ -171,7 +171,7 @@ class Board:
 
     def __init__(self, results: Path) -> None:
         self.results = results
-        self.folder = results / "cluster"
+        self.folder = results.absolute() / "cluster"
         self._steps: dict[str, StepFolder] = {}
 
     @property

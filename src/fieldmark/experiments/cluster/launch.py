@@ -21,7 +21,7 @@ from fieldmark.draws import digest
 from fieldmark.errors import RunsFailed
 from fieldmark.experiments.cluster.board import Board, StepFolder, new_tag, short_id
 from fieldmark.experiments.cluster.gather import gather
-from fieldmark.experiments.cluster.places import Place, group_steps, make_place
+from fieldmark.experiments.cluster.places import Place, group_steps
 from fieldmark.experiments.cluster.standing import Places, StepStanding
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
 from fieldmark.experiments.cluster.work import StepOutcome, StepWork
@@ -48,8 +48,6 @@ class LaunchOptions:
     """steps whose results the plan counts already: what `settle` gave"""
     steps: StepOptions = StepOptions()
     """how the plan is cut"""
-    command: str = "the same command"
-    """what to type to re-attach"""
 
 
 def settle(settings: Settings, progress: Progress) -> frozenset[str]:
@@ -84,7 +82,7 @@ def launch(
     board.folder.mkdir(parents=True, exist_ok=True)
     execute(_only_done(plan), settings, progress, how)  # what runs that are done before are told
     with LeaseFolder(board.folder) as leases:
-        places = Places(make_place, place)
+        places = Places(place)
         launcher = _Launcher(plan, settings, board, leases, places, place, how, options, progress)
         launcher.submit()
         if options.is_detached:
@@ -167,7 +165,7 @@ class _Launcher:
             if step.job is None and not step.has_worker:
                 self.board.drop(step)  # nobody has it: its runs are planned anew
 
-    def _attach(self, names: Collection[str]) -> set[str]:
+    def _attach(self, names: set[str]) -> set[str]:
         """Makes the steps of others that do some of these runs its own; the runs they do."""
         taken: set[str] = set()
         steps = [step for step in self.board.steps() if step.id not in self.options.before]

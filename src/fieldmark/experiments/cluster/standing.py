@@ -8,11 +8,12 @@ A place that does not answer (a scheduler that is being restarted) never makes a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fieldmark.experiments.cluster.board import StepFolder
+from fieldmark.experiments.cluster.options import SlurmOptions
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.places import JobState, Place
@@ -38,13 +39,12 @@ class StepStanding:
 class Places:
     """The places of steps, by name; made when they are first needed."""
 
-    def __init__(self, make: Callable[[str], Place], *known: Place) -> None:
-        self._make = make
+    def __init__(self, *known: Place) -> None:
         self._places = {place.name: place for place in known}
 
     def __getitem__(self, name: str) -> Place:
         if name not in self._places:
-            self._places[name] = self._make(name)
+            self._places[name] = make_place(name)
         return self._places[name]
 
     def standings(self, steps: Sequence[StepFolder]) -> dict[str, StepStanding]:
@@ -68,6 +68,21 @@ class Places:
     def close(self) -> None:
         for place in self._places.values():
             place.close()
+
+
+def make_place(name: str, slurm: SlurmOptions | None = None, n_jobs: int = 0) -> Place:
+    """The place of that name; `n_jobs` is how many processes run at once where they are local."""
+    if name == "slurm":
+        from fieldmark.experiments.cluster.places.slurm import SlurmPlace
+
+        return SlurmPlace(slurm or SlurmOptions())
+    if name == "local":
+        from fieldmark.experiments.cluster.places.local import LocalPlace
+
+        return LocalPlace(n_jobs)
+    from fieldmark.experiments.cluster.places.debug import DebugPlace
+
+    return DebugPlace()
 
 
 def _judged(step: StepFolder, job: JobState | None) -> StepStanding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -78,6 +78,8 @@ class StepOutcome:
     """what the models turned out to be"""
     again: tuple[str, ...] = ()
     """keys of runs that take the place of finished ones"""
+    unready: Mapping[str, Failure] = field(default_factory=dict)
+    """why runs cannot be done whose images were to be embedded here, by what they ask"""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -91,6 +93,7 @@ class StepOutcome:
             "last_words": tuple(facts["last_words"]),
             "models": {name: KnownModel(**known) for name, known in facts["models"].items()},
             "again": tuple(facts["again"]),
+            "unready": {key: Failure(**why) for key, why in facts["unready"].items()},
         }
         return cls(**(facts | names))
 
@@ -109,12 +112,12 @@ def read_work(folder: Path) -> StepWork:
     """
     try:
         with (folder / WORK).open("rb") as stream:
-            head = pickle.load(stream)  # noqa: S301 - written by the launcher
+            head = pickle.load(stream)
             if head["folder"]:
                 os.chdir(head["folder"])
             for path in head["protocol_path"]:
                 PROTOCOLS.add_folder(path)
-            work: StepWork = pickle.load(stream)  # noqa: S301
+            work: StepWork = pickle.load(stream)
     except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError) as error:
         raise StoreError(
             f"{folder / WORK}  cannot be read ({error}): run the same command again."

@@ -2,19 +2,28 @@
 nothing?
 
 Its results are its own: a folder `attempt-N` with a store that nobody else opens. When all is done
-that folder becomes `shard`, in one rename: whoever sees it sees it whole.
+that folder becomes `shard`, in one rename: whoever sees it sees it whole. A worker that was killed
+leaves its attempt to the next one, which takes over what is in it.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fieldmark.embed import EmbedOptions, fill
-from fieldmark.errors import FieldmarkError
+from fieldmark.data import MEMORY, Contents, ImageRef, absorb_contents
+from fieldmark.embed import fill, in_shard
+from fieldmark.errors import ClaimLost, FieldmarkError
+from fieldmark.experiments._models import KnownModel, Models
 from fieldmark.experiments.cluster.work import (
     OUTCOME,
     StepOutcome,
@@ -22,15 +31,24 @@ from fieldmark.experiments.cluster.work import (
     read_outcome,
     read_work,
 )
-from fieldmark.experiments.execute import How, execute
-from fieldmark.experiments.plan import Plan, make_plan
-from fieldmark.leases import LeaseFolder
-from fieldmark.processes import host
+from fieldmark.experiments.execute import Failure, How, execute, failure_of
+from fieldmark.experiments.identity import asked_key
+from fieldmark.experiments.plan import Plan, Prepared, make_plan
+from fieldmark.files import write_file
+from fieldmark.leases import Lease, LeaseFolder
+from fieldmark.mounts import filesystem_of
+from fieldmark.processes import host, peak_bytes
 from fieldmark.progress import Lines
-from fieldmark.protocols import refs_of
+from fieldmark.protocols import embed_options, load_protocol, refs_of
+from fieldmark.settings import Settings
+from fieldmark.store import Store, adopt_shard
 
 NOT_EMBEDDED = 3
 """exit status of a step whose embedding is not there"""
+PATIENCE_S = 60.0
+"""how long a shared file system may hide what another machine has written"""
+LOOK_EVERY_S = 0.5
+WRITE_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +58,10 @@ class StepTask:
     folder: str
 
     def __call__(self) -> int:
-        return run_step(Path(self.folder))
+        status = run_step(Path(self.folder))
+        if status:
+            raise SystemExit(status)
+        return status
 
     def checkpoint(self) -> Any:
         """The same again, of a job that is put back into the queue."""
@@ -53,50 +74,249 @@ def run_step(folder: Path) -> int:
     """Carries out a step; 0 when it is finished, whatever became of its runs."""
     folder = folder.absolute()
     work = read_work(folder)
-    with LeaseFolder(folder) as leases:
-        lease = leases.claim("worker")
+    with LeaseFolder(folder) as leases, StepProgress(folder) as progress:
+        lease = _claim(folder, leases, progress)
         if lease is None:
-            return 1
-        if any(read_outcome(folder.parent / step) is None for step in work.after):
+            return 0
+        before = _outcomes_before(folder, work)
+        if before is None:
+            progress.say("its embedding is not there: run the same command again.")
             return NOT_EMBEDDED
-        attempt = folder / f"attempt-{lease.path.name.split('.')[-2]}"
-        attempt.mkdir(parents=True, exist_ok=True)
-        outcome = _carry_out(work, attempt)
-        (attempt / OUTCOME).write_text(outcome.to_json(), encoding="utf-8")
-        attempt.replace(folder / "shard")
+        attempt = folder / f"attempt-{_number_of(lease)}"
+        attempt.mkdir(exist_ok=True)
+        step = _Step(work, folder, attempt, before, progress)
+        outcome = step.carry_out()
+        write_file(attempt / OUTCOME, outcome.to_json().encode())
+        try:
+            lease.check()
+            attempt.rename(folder / "shard")
+        except (ClaimLost, OSError):
+            if not (folder / "shard").is_dir():
+                raise
         leases.give_up(lease, is_done=True)
+        for former in folder.glob("attempt-*"):
+            shutil.rmtree(former, ignore_errors=True)
     return 0
 
 
-def _carry_out(work: StepWork, attempt: Path) -> StepOutcome:
-    began = time.monotonic()
-    settings = replace(work.settings, results=attempt)
-    plan = make_plan(work.jobs, settings, may_load=True)
-    with Lines() as progress:
-        if work.kind == "embed":
-            n = _embed(plan, progress)
-            return StepOutcome(seconds=time.monotonic() - began, n_embedded=n, host=host())
-        outcome = execute(plan, settings, progress, How(work.command))
-    seconds = time.monotonic() - began
-    return StepOutcome(outcome.keys, outcome.failures, outcome.n_claimed, outcome.last_words,
-                       seconds, host=host(), again=outcome.keys if work.force else ())  # fmt: skip
+def _claim(folder: Path, leases: LeaseFolder, progress: Lines) -> Lease | None:
+    """This process's turn, when no other attempt lives; None when one of them has finished."""
+    is_waiting = False
+    while not (folder / "shard").is_dir():
+        lease = leases.claim("worker")
+        if lease is not None:
+            return lease
+        if not is_waiting:
+            progress.say(f"{leases.holder('worker')[0]} is on this step: waiting for it.")
+            is_waiting = True
+        time.sleep(LOOK_EVERY_S)
+    return None
 
 
-def _embed(plan: Plan, progress: Lines) -> int:
-    n = 0
-    for planned in plan.jobs:
-        if planned.prepared is None:
-            continue
-        prepared = planned.prepared
-        rows = plan.needs.rows(planned.job, prepared.assignment)
-        if rows is None:
-            continue
-        backbone = prepared.protocol.backbone(planned.job.task, plan.models.load(planned.job.model))
-        refs = [ref for images in refs_of(rows) for ref in images]
-        settings = plan.workspace.settings
-        options = EmbedOptions(settings.cache, settings.n_threads, contents=plan.models.contents)
-        n += fill(backbone, prepared.root, refs, options, progress).throughput.n_computed
-    return n
+def _number_of(lease: Lease) -> int:
+    return int(lease.path.name.split(".")[-2])
+
+
+def _outcomes_before(folder: Path, work: StepWork) -> list[StepOutcome] | None:
+    """Of the steps that this one comes after; None where one of them has none."""
+    patience = PATIENCE_S if filesystem_of(folder).is_shared else 0.0
+    end = time.monotonic() + patience
+    while True:
+        outcomes = [read_outcome(folder.parent / step) for step in work.after]
+        known = [outcome for outcome in outcomes if outcome is not None]
+        if len(known) == len(outcomes):
+            return known
+        if time.monotonic() >= end:
+            return None
+        time.sleep(LOOK_EVERY_S)
+        with suppress(OSError):
+            os.listdir(folder.parent)  # noqa: PTH208 - makes a network file system look again
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step on its way from its work to its outcome."""
+
+    work: StepWork
+    folder: Path
+    attempt: Path
+    """results folder of this attempt"""
+    before: list[StepOutcome]
+    progress: Lines
+
+    def carry_out(self) -> StepOutcome:
+        began = time.monotonic()
+        self._adopt()
+        settings = self._settings()
+        models = self._models(settings)
+        plan = make_plan(self.work.jobs, settings, may_load=True, models=models, is_private=True)
+        plan.workspace.shared.update(self._shared())
+        outcome = self._embed(plan) if self.work.kind == "embed" else self._run(plan, settings)
+        models.contents.flush()
+        return replace(
+            outcome, seconds=time.monotonic() - began, peak_bytes=peak_bytes(), host=host()
+        )
+
+    def _settings(self) -> Settings:
+        own = self.work.settings
+        return replace(own, results=self.attempt, threads=own.threads or self.work.cpus)
+
+    def _shared(self) -> dict[str, Any]:
+        return {"leases": True, "journal": self.work.settings.results / "journal"}
+
+    def _models(self, settings: Settings) -> Models:
+        """Those of a step that needs features only are what the steps before saw them to be."""
+        also = [*self.work.contents, *(self._before(step) / MEMORY for step in self.work.after)]
+        contents = Contents(
+            self.attempt / MEMORY, settings.n_threads, [path for path in also if path.is_file()]
+        )
+        known: dict[str, KnownModel] = dict(self.work.models)
+        has_features = self.work.kind == "runs"
+        if has_features:
+            for outcome in self.before:
+                known |= outcome.models
+            known = {name: model for name, model in known.items() if model.is_complete}
+        folders = (self.work.settings.results / "models",)
+        return Models(settings, True, known, contents, has_features, folders)
+
+    def _before(self, step: str) -> Path:
+        return self.folder.parent / step / "shard"
+
+    def _adopt(self) -> None:
+        """Takes over what attempts before this one hold."""
+        own = (path for path in self.folder.glob("attempt-*") if path != self.attempt)
+        former = [*self.work.earlier, *sorted(own, key=lambda path: int(path.name[8:] or 0))]
+        stores = [path / "fieldmark.db" for path in former if (path / "fieldmark.db").is_file()]
+        if stores:
+            with Store.open(self.attempt / "fieldmark.db", is_private=True) as store:
+                for path in stores:
+                    adopt_shard(store, path)
+        for path in former:
+            for name in ("files", "models"):
+                if (path / name).is_dir():
+                    shutil.copytree(path / name, self.attempt / name, dirs_exist_ok=True)
+        memories = [path / MEMORY for path in former if (path / MEMORY).is_file()]
+        if memories:
+            absorb_contents(self.attempt / MEMORY, memories)
+
+    def _run(self, plan: Plan, settings: Settings) -> StepOutcome:
+        refused = {key: why for outcome in self.before for key, why in outcome.unready.items()}
+        how = How(self.work.command, shared=self._shared(), is_private=True, refused=refused)
+        outcome = execute(plan, settings, self.progress, how)
+        former = [planned.key for planned in plan.jobs if planned.status == "done"]
+        keys = tuple(dict.fromkeys([*former, *outcome.keys]))
+        failures = list(outcome.failures)
+        for planned in plan.jobs:
+            if planned.error is not None:  # the data were there when the step was made
+                failures.append(failure_of(planned.job, planned.error))
+        return StepOutcome(
+            keys,
+            tuple(failures),
+            outcome.n_claimed,
+            outcome.last_words,
+            models={job.model: plan.models.known(job.model) for job in self.work.jobs},
+            again=keys if self.work.force or _has_gaps(self.work) else (),
+        )
+
+    def _embed(self, plan: Plan) -> StepOutcome:
+        """Features of its shard of all images that the jobs need; what fails, fails the runs."""
+        unready: dict[str, Failure] = {}
+        wanted: dict[tuple[str, Path], _WantedImages] = {}
+        for prepared in (planned.prepared for planned in plan.jobs):
+            if prepared is not None:
+                with _noting([prepared], unready):
+                    _want(prepared, plan, wanted)
+        n = 0
+        for images in wanted.values():
+            with _noting(images.jobs, unready):
+                refs = [ref for ref in images.refs if in_shard(ref.image, *self.work.shard)]
+                options = embed_options(plan.workspace)
+                filled = fill(images.backbone, images.root, refs, options, self.progress)
+                n += filled.throughput.n_computed
+        models = {}
+        for name in dict.fromkeys(job.model for job in self.work.jobs):
+            models[name] = plan.models.known(name)
+            plan.models.note_behaviour(name)
+        return StepOutcome(n_embedded=n, models=models, unready=unready)
+
+
+def _has_gaps(work: StepWork) -> bool:
+    """Runs of which single questions may be asked again, after they were done."""
+    return any(load_protocol(job.protocol).has_gaps for job in work.jobs)
+
+
+@dataclass(slots=True)
+class _WantedImages:
+    """What one backbone is to see in one folder."""
+
+    backbone: Any
+    root: Path
+    jobs: list[Prepared]
+    refs: dict[ImageRef, None]
+
+
+def _want(prepared: Prepared, plan: Plan, wanted: dict[tuple[str, Path], _WantedImages]) -> None:
+    """Adds the images of a job."""
+    job, assignment = prepared.job, prepared.assignment
+    rows = plan.needs.rows(job, assignment)
+    if rows is None:
+        return
+    backbone = prepared.protocol.backbone(job.task, plan.models.load(job.model))
+    if backbone is None:
+        return
+    key = (backbone.fingerprint, assignment.root)
+    images = wanted.setdefault(key, _WantedImages(backbone, assignment.root, [], {}))
+    images.jobs.append(prepared)
+    images.refs.update((ref, None) for refs in refs_of(rows) for ref in refs)
+
+
+@contextmanager
+def _noting(jobs: list[Prepared], failures: dict[str, Failure]) -> Iterator[None]:
+    """Notes what goes wrong inside as the failure of these runs; the others go on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - as at the border of a run
+        for prepared in jobs:
+            key = asked_key(prepared.outline, prepared.root)
+            failures[key] = failure_of(prepared.job, error)
+
+
+class StepProgress(Lines):
+    """Lines for the log, and `progress.json` for whoever looks at the board."""
+
+    def __init__(self, folder: Path, every_s: float = 30.0) -> None:
+        self._path, self._written, self._last = folder / "progress.json", 0.0, ""
+        super().__init__(every_s)
+
+    def start(self, label: str, total: int) -> None:
+        super().start(label, total)
+        self._write()
+
+    def advance(self, n: int = 1) -> None:
+        super().advance(n)
+        self._write()
+
+    def say(self, text: str) -> None:
+        super().say(text)
+        self._last = text.strip()
+        self._write()
+
+    def _write(self) -> None:
+        """At most once a second; a disk that is full stops no work."""
+        now = time.monotonic()
+        if now - self._written < WRITE_EVERY_S:
+            return
+        self._written = now
+        facts: Mapping[str, Any] = {
+            "text": self.label or self._last,
+            "n_done": self.done,
+            "n_total": self.total,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": host(),
+            "pid": os.getpid(),
+        }
+        with suppress(OSError):
+            write_file(self._path, json.dumps(facts).encode())
 
 
 def main() -> int:

@@ -53,7 +53,8 @@ class AskOptions:
 
 def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
-    journal, bad_images = at.settings.results / "journal", at.settings.bad_images
+    journal: Path = at.shared.get("journal", at.settings.results / "journal")
+    bad_images = at.settings.bad_images
 
     def sending_options() -> Options:
         timeout_s = own.timeout or Options().timeout_s

@@ -31,6 +31,7 @@ class Probe(Protocol):
     summary = "a frozen backbone's features, a light classifier on top"
     head = "classifier"
     learns = True
+    needs_features_only = True
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.probe.block import ProbeBlock
