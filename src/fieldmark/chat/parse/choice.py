@@ -17,8 +17,8 @@ from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retrac
 from fieldmark.chat.parse.text import Passage, fold, level, read
 from fieldmark.chat.parse.values import (
     AMBIGUOUS,
+    AnswerPlace,
     Parsed,
-    Place,
     bare,
     find_place,
     single,
@@ -84,7 +84,7 @@ def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     return only_option(plain, names)
 
 
-def _of_place(place: Place, names: NameIndex) -> Parsed:
+def _of_place(place: AnswerPlace, names: NameIndex) -> Parsed:
     value = single(place.value)
     if isinstance(value, bool):
         value = "yes" if value else "no"

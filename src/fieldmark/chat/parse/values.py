@@ -44,7 +44,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerPlace:
     """A strict place: what stands there is the answer, or there is none."""
 
     how: str
@@ -130,26 +130,28 @@ def bare(text: str) -> str:
     return _EDGES.sub("", text)
 
 
-def find_place(text: str, *, is_list: bool = False) -> Place | None:
+def find_place(text: str, *, is_list: bool = False) -> AnswerPlace | None:
     """The strict place of a text. Of several answer lines the last is taken; of a list all lines
     up to an empty one.
     """
     value = read_json(text)
     if value is not AMBIGUOUS:
-        return Place("json", value)
+        return AnswerPlace("json", value)
     if _BEGINS_JSON.match(text):
         # its quotes and keys must not be read as options
         quoted = _QUOTED_ANSWER.findall(text)
-        return Place("json", quoted[-1]) if quoted else Place("json", None, "broken JSON")
+        return (
+            AnswerPlace("json", quoted[-1]) if quoted else AnswerPlace("json", None, "broken JSON")
+        )
     insides = [match["inside"] or match["boxed"] or "" for match in _TAGGED.finditer(text)]
     if insides:
-        return Place("tag", insides[-1])
+        return AnswerPlace("tag", insides[-1])
     plain = level(text)
     cues = list(_COLON.finditer(plain))
     if not cues:
         return None
     value = (cues[-1]["value"] or "").strip(" \t*_`") or _below(plain[cues[-1].end() :], is_list)
-    return Place("answer line", value) if bare(value) else None
+    return AnswerPlace("answer line", value) if bare(value) else None
 
 
 def _below(rest: str, is_list: bool) -> str:

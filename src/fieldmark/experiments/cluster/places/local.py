@@ -37,7 +37,7 @@ _CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _QueuedStep:
     step: StepFolder
     n_gpus: int
     after: tuple[StepFolder, ...]
@@ -66,7 +66,7 @@ class LocalPlace:
         self.n_gpus = len(self._gpus)
         self.n_jobs = n_jobs or self.n_gpus or max(1, (os.cpu_count() or 1) // 4)
         self._task = task
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_QueuedStep] = []
         self._working: dict[str, _Working] = {}
         self._ended: dict[str, int] = {}
         """exit statuses by step"""
@@ -88,8 +88,9 @@ class LocalPlace:
         for group in groups:
             for index, step in enumerate(group.steps):
                 after = group.after[index : index + 1] if group.is_pairwise else group.after
+                (step.path / _CANCELLED).unlink(missing_ok=True)
                 step.write_job(process_job(self.name, step, 0, self._own))
-                waiting.append(_Waiting(step, group.request.gpus, after))
+                waiting.append(_QueuedStep(step, group.request.gpus, after))
         with self._lock:
             self._waiting += waiting
         if self._thread is None:
@@ -144,7 +145,7 @@ class LocalPlace:
                     if not (one.step.path / _CANCELLED).exists():
                         self._start(one)
 
-    def _next(self, busy: set[str]) -> _Waiting | None:
+    def _next(self, busy: set[str]) -> _QueuedStep | None:
         """The first that waits for nobody, and whose GPUs are free."""
         for one in self._waiting:
             n_gpus = min(one.n_gpus, self.n_gpus)
@@ -159,7 +160,7 @@ class LocalPlace:
         is_own = step.id in self._ended
         return not is_own and not step.is_finished and self._watch.state(step).is_alive
 
-    def _start(self, one: _Waiting) -> None:
+    def _start(self, one: _QueuedStep) -> None:
         n_gpus = min(one.n_gpus, self.n_gpus)
         gpus, self._gpus = tuple(self._gpus[:n_gpus]), self._gpus[n_gpus:]
         environment = dict(os.environ)
@@ -219,6 +220,8 @@ class LauncherWatch:
             return JobState("running", machine) if is_there else JobState("gone")
         if facts.get("pid") and step.has_worker:
             return JobState("running", machine)
+        if (step.path / _CANCELLED).exists():
+            return JobState("gone", "cancelled")
         board = step.path.parent.parent
         leases = self._boards.setdefault(board, LeaseFolder(board))
         if facts.get("lease") and not leases.is_free(facts["lease"]):
