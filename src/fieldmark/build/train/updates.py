@@ -81,7 +81,7 @@ class Updater:
         self._proven: set[int] = set()
         """lengths of texts that compiled code has done a step with"""
         if self._is_compiled:
-            trainee.compile()
+            trainee.compile(dynamic=False)  # few lengths of text; kernels for any length are slower
 
     def step(self, batch: TrainBatch) -> StepReport:
         """One update of the weights."""
