@@ -137,6 +137,7 @@ def step_alone(batch: int, length: int) -> float:
             text_ids=numbers,
             wait_s=0.0,
         )
+        torch.cuda.synchronize()
         for _ in range(4):
             updater.step(made)
         torch.cuda.synchronize()

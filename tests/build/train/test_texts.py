@@ -143,7 +143,7 @@ END = 127
 
 
 class CountingTokeniser:
-    """A token per letter and END, 12 at most; notes what it is given."""
+    """A token per letter and END, 20 at most; notes what it is given."""
 
     def __init__(self, padding: int = 0) -> None:
         self.given: list[str] = []
@@ -151,9 +151,9 @@ class CountingTokeniser:
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         self.given += texts
-        rows = np.full((len(texts), 12), self.padding)
+        rows = np.full((len(texts), 20), self.padding)
         for row, text in zip(rows, texts, strict=True):
-            letters = [ord(letter) for letter in text[:11]]
+            letters = [ord(letter) for letter in text[:19]]
             row[: len(letters) + 1] = [*letters, END]
         return rows
 
@@ -174,20 +174,21 @@ def test_rows_stand_for_their_texts(padding: int, end: int | None) -> None:
     """Whatever the padding is: a letter of the text, or the end itself."""
     tokens = TextTokens(CountingTokeniser(padding), can_trim=True, end=end)
     rows = tokens(["abc", "de", "abc"])
-    assert (rows.dtype, rows.shape) == (np.int64, (3, 8))
+    assert (rows.dtype, rows.shape) == (np.int64, (3, 16))
     assert rows[0, :5].tolist() == [97, 98, 99, END, padding]
-    assert tokens(["abcdefgc"])[0, -4:].tolist() == [END, *[padding] * 3], "not cut before its end"
+    cut = tokens(["abcdefgabcdefgac"])
+    assert cut[0, -4:].tolist() == [END, *[padding] * 3], "not cut before its end"
     assert np.array_equal(rows[0], rows[2])
-    assert tokens(["abcdefghi", "a"]).shape == (2, 12), "a multiple of 8, at most the context"
-    assert tokens([""]).shape == (1, 8)
-    assert TextTokens(CountingTokeniser())(["a"]).shape == (1, 12)
+    assert tokens(["abcdefghi" * 2, "a"]).shape == (2, 20), "a multiple of 16, at most the context"
+    assert tokens([""]).shape == (1, 16)
+    assert TextTokens(CountingTokeniser())(["a"]).shape == (1, 20)
 
 
 def test_texts_that_fill_the_context_are_counted_at_first() -> None:
     tokens = TextTokens(CountingTokeniser(), n_counted=3)
-    tokens(["a" * 12, "b" * 99, "c"])
+    tokens(["a" * 20, "b" * 99, "c"])
     tokens(["d" * 99])
-    assert (tokens.n_full, tokens.n_seen, tokens.context) == (2, 3, 12)
+    assert (tokens.n_full, tokens.n_seen, tokens.context) == (2, 3, 20)
     assert full_words(0, 3, 12) == ""
     assert full_words(2, 3, 12).startswith("2 of the first 3 texts fill the 12 tokens")
 

@@ -157,7 +157,7 @@ def test_where_the_compiler_fails_training_goes_on(
     processes cannot go on: their exchange of gradients has begun.
     """
 
-    def compile_badly(module: Any) -> None:
+    def compile_badly(module: Any, **_: Any) -> None:
         def call(images: Any, tokens: Any, projectors: Any) -> Any:
             outputs = module.forward(images, tokens, projectors)
             if tokens.shape[1] < 16:

@@ -65,7 +65,7 @@ class TrainBatch:
     images: Any
     """uint8, n × 3 × size × size: cropped and resized, not normalised"""
     tokens: Any
-    """int64, n × length: that of the longest text, rounded up to a multiple of 8, where the network
+    """int64, n × length: that of the longest text, rounded up to a multiple of 16, where the network
     allows it"""
     type_ids: Any
     """int64, n: places in `recipe.text_types`"""

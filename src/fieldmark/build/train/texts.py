@@ -25,7 +25,7 @@ from fieldmark import draws
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.errors import DataError
 
-_STEPS_OF_WIDTH = 8
+_STEPS_OF_WIDTH = 16
 """tokens are cut to a multiple of this: whole tensor-core tiles, and few widths to compile for"""
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from fieldmark.build.train.layers import fastest_attention
 from fieldmark.build.train.loss import contrastive_loss
 from fieldmark.build.train.network import Trainee, WeightAverage
 from fieldmark.build.train.parallel import Ranks, clip_gradients, unsynced
@@ -79,7 +81,7 @@ class Updater:
         self._proven: set[int] = set()
         """lengths of texts that compiled code has done a step with"""
         if self._is_compiled:
-            trainee.compile()
+            trainee.compile(dynamic=False)  # few lengths of text; kernels for any length are slower
 
     def step(self, batch: TrainBatch) -> StepReport:
         """One update of the weights."""
@@ -142,7 +144,7 @@ class Updater:
         self.optimiser.zero_grad(set_to_none=True)
 
     def _whole(self, batch: TrainBatch) -> tuple[Any, Any]:
-        with self._autocast():
+        with self._computing():
             images, texts = self.network(batch.images, batch.tokens, batch.projectors)
         parts = self._loss(images, texts, batch, self.trainee.scales, self.trainee.biases)
         parts.total.backward()
@@ -162,7 +164,7 @@ class Updater:
         for number, piece in enumerate(pieces):
             is_last = number == len(pieces) - 1
             with unsynced(self.network, not is_last):
-                with self._autocast():
+                with self._computing():
                     inputs = batch.images[piece], batch.tokens[piece], batch.projectors[piece]
                     outputs = self.network(*inputs)
                 pairs = [(outputs[0], images.grad[piece]), (outputs[1], texts.grad[piece])]
@@ -182,7 +184,7 @@ class Updater:
 
     def _features(self, batch: TrainBatch, pieces: Sequence[slice]) -> list[Any]:
         columns: tuple[list[Any], list[Any]] = ([], [])
-        with torch.no_grad(), self._autocast():
+        with torch.no_grad(), self._computing():
             for piece in pieces:
                 outputs = self.trainee(
                     batch.images[piece], batch.tokens[piece], batch.projectors[piece]
@@ -233,10 +235,12 @@ class Updater:
 
     # --- precision and compilation ---
 
-    def _autocast(self) -> Any:
-        device = self.ranks.device.type
-        is_used = self._precision is not None
-        return torch.autocast(device, dtype=self._precision or torch.bfloat16, enabled=is_used)
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        device, is_used = self.ranks.device, self._precision is not None
+        kind = self._precision or torch.bfloat16
+        with fastest_attention(device), torch.autocast(device.type, dtype=kind, enabled=is_used):
+            yield
 
     def _wants_compiler(self) -> bool:
         wanted = self.recipe.train.compile
