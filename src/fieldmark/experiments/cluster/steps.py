@@ -41,6 +41,8 @@ PACK_S = 600.0
 """how long a step of small runs should take"""
 PACK_RUNS = 16
 """runs of a step where nothing is known of how long they take"""
+PACKS = 32
+"""steps that very many runs of one model and dataset become: each costs seconds to start"""
 MODEL_PACK = 4
 """so many times more of both where the step loads a model first"""
 
@@ -179,11 +181,11 @@ class _StepMaker:
 
     def _packs(self, runs: Sequence[Planned], factor: int) -> Iterator[list[Planned]]:
         pack: list[Planned] = []
-        seconds = 0.0
+        seconds, n_usual = 0.0, max(PACK_RUNS, -(-len(runs) // PACKS))
         for run in runs:
             known = self.past.seconds(run)
-            own = PACK_S / PACK_RUNS if known is None else known
-            if pack and (seconds + own > PACK_S * factor or len(pack) >= 4 * PACK_RUNS * factor):
+            own = PACK_S / n_usual if known is None else known
+            if pack and (seconds + own > PACK_S * factor or len(pack) >= 4 * n_usual * factor):
                 yield pack
                 pack, seconds = [], 0.0
             pack.append(run)

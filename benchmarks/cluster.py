@@ -1,0 +1,139 @@
+"""Many small runs through Slurm: what does fieldmark cost beyond Slurm itself?
+
+    python benchmarks/cluster.py [--runs 2000]        as root, with slurm-wlm and munge installed
+
+Starts a Slurm of one node (`.ci/slurm`), makes a small dataset, and does the same grid of runs
+
+    here      `fieldmark run`: one process
+    slurm     `fieldmark run --on slurm`: steps, arrays, shards, merged into one store
+    empty     `sbatch --array` of as many tasks as there were steps, each doing nothing
+
+Overhead of a run: (slurm − empty − here ÷ processes that Slurm ran at once) ÷ runs, and the
+launcher's own CPU time ÷ runs. Its memory is measured for half of the runs too: it must not grow
+with what is merged. Both tables must be equal.
+
+Bars: 50 ms a run, memory for all runs at most 1.25 times that for half of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SLURM = Path(__file__).parents[1] / ".ci" / "slurm"
+GRID = """
+models = ["classical/colour"]
+tasks = ["beluga"]
+n_train = [-1, 20]
+seed = [{seeds}]
+[slurm]
+cpus = 1
+memory = "700M"
+time = 30
+"""
+
+
+class Took(NamedTuple):
+    seconds: float
+    cpu_s: float
+    peak_bytes: int
+
+
+def timed(*words: str, folder: Path) -> Took:
+    """A fieldmark command in a process of its own."""
+    began = time.perf_counter()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fieldmark", *words, "--quiet"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    assert status == 0, f"{' '.join(words)}: exit {os.waitstatus_to_exitcode(status)}"
+    seconds = time.perf_counter() - began
+    return Took(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def table(folder: Path, results: str) -> list[Any]:
+    words = [sys.executable, "-m", "fieldmark", "runs", "ls", "--results", results, "--json"]
+    rows = json.loads(subprocess.run(words, cwd=folder, capture_output=True, check=True).stdout)
+    return sorted((row["key"], row["state"], row["n_items"], row["n_ok"]) for row in rows)
+
+
+def empty_jobs(folder: Path, n: int) -> float:
+    """Seconds that Slurm takes for n tasks that do nothing, as our arrays are cut."""
+    config = subprocess.run(["scontrol", "show", "config"], capture_output=True, text=True).stdout
+    most = int(next(line.split("=")[1] for line in config.splitlines() if "MaxArraySize" in line))
+    began = time.perf_counter()
+    jobs = []
+    for start in range(0, n, most - 1):
+        size = min(most - 1, n - start)
+        words = ["sbatch", "--parsable", f"--array=0-{size - 1}", "--mem=100", "-o", "/dev/null"]
+        answer = subprocess.run(
+            [*words, "--wrap", "true"], cwd=folder, capture_output=True, text=True, check=True
+        )
+        jobs.append(answer.stdout.strip())
+    while subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip():
+        time.sleep(0.2)
+    return time.perf_counter() - began
+
+
+def write_grid(folder: Path, n: int) -> str:
+    name = f"grid-{n}.toml"
+    (folder / name).write_text(GRID.format(seeds=", ".join(map(str, range(n // 2)))))
+    return name
+
+
+def measure(folder: Path, n: int) -> int:
+    timed("data", "make", "beluga", "--size", "120", folder=folder)
+    half, whole = write_grid(folder, n // 2), write_grid(folder, n)
+    here = timed(
+        "run", whole, "--results", "here", "--cache", "cache-here", "--on", "here", folder=folder
+    )
+    print(f"{n:,} runs here: {here.seconds:.1f} s", flush=True)
+    first = timed("run", half, "--results", "half", "--cache", "cache-half", folder=folder)
+    slurm = timed("run", whole, "--results", "slurm", "--cache", "cache-slurm", folder=folder)
+    n_steps = len(list((folder / "slurm" / "cluster" / "steps").iterdir()))
+    empty = empty_jobs(folder, n_steps)
+    cpus = os.cpu_count() or 1
+    beyond = (slurm.seconds - empty - here.seconds / cpus) / n
+    growth = slurm.peak_bytes / first.peak_bytes
+    print(f"on Slurm: {slurm.seconds:.1f} s in {n_steps} steps; as many empty jobs: {empty:.1f} s")
+    print(f"launcher: {1000 * slurm.cpu_s / n:.1f} ms of CPU a run")
+    print(f"its memory: {slurm.peak_bytes / 2**20:.0f} MiB, {growth:.2f} x that of half the runs")
+    is_equal = table(folder, "here") == table(folder, "slurm")
+    print(f"the same runs in both stores: {is_equal}")
+    is_met = is_equal and beyond <= 0.05 and growth <= 1.25
+    print("all bars met" if is_met else "A BAR IS MISSED")
+    print(f"overhead beyond Slurm's own: {1000 * beyond:.1f} ms a run")
+    return 0 if is_met else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=2000)
+    args = parser.parse_args()
+    if os.getuid() or not shutil.which("sbatch"):
+        print("skipped: needs root, slurm-wlm and munge (`.ci/slurm install`)")
+        return 0
+    folder = Path(tempfile.mkdtemp(prefix="fieldmark-", dir="/tmp"))
+    cluster = Path(tempfile.mkdtemp(prefix="fieldmark-slurm-", dir="/tmp"))
+    try:
+        subprocess.run([SLURM, "start", cluster], check=True, stdout=subprocess.DEVNULL)
+        os.environ["SLURM_CONF"] = str(cluster / "slurm.conf")
+        return measure(folder, args.runs)
+    finally:
+        subprocess.run([SLURM, "stop", cluster], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(cluster, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
