@@ -13,7 +13,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 ORDER = (
-    "demo", "run", "plan", "table", "compare", "plot", "site", "serve", "export", "rescore",
+    "demo", "run", "plan", "status", "logs", "cancel",
+    "table", "compare", "plot", "site", "serve", "export", "rescore",
     "tasks", "models", "datasets", "check", "data", "embed", "describe",
     "shards", "caption", "train", "cache", "runs",
 )  # fmt: skip

@@ -77,13 +77,15 @@ class GridFlags:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFlags(GridFlags):
-    on: Annotated[Where | None, arg(help_behavior_hint="")] = None
+    on: Literal["auto", "here", "local", "slurm", "debug"] = "auto"
     """where the runs are done: here (this process), local (processes of this machine), slurm, or
-    debug (the steps of a cluster, in this process) [slurm where the file has a table [slurm], else
-    here]"""
+    debug (the steps of a cluster, in this process); auto = slurm where the file has a table
+    [slurm], else here"""
 
     def where(self, grid: Grid) -> Where:
-        return self.on or ("here" if grid.slurm is None else "slurm")
+        if self.on == "auto":
+            return "here" if grid.slurm is None else "slurm"
+        return self.on
 
 
 def settings_on(where: Where, grid: Grid, settings: Settings) -> Settings:

@@ -1,10 +1,14 @@
 """Show what a run would do: jobs, why some are skipped, time, disk, cost, power. Changes nothing.
 Code that tasks name is not run; what only it tells is unknown.
 
+With --on slurm, or a table [slurm] in the file: the steps that would be submitted, and the time,
+memory, CPUs and GPUs each of them asks for, from what runs like these took before.
+
 Power: the smallest difference between two models that the planned test items would show.
 
 examples:
   fieldmark plan grid.toml
+  fieldmark plan grid.toml --on slurm
   fieldmark plan --model classical/colour --model timm/resnet18 --task newt --n-train 10 30 -1
 """
 
@@ -17,7 +21,8 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.cli._grid_flags import GridFlags, read_jobs, with_protocol_flags
+from fieldmark.cli._grid_flags import PlaceFlags, read_jobs, settings_on, with_protocol_flags
+from fieldmark.cli._planned_steps import PlannedSteps, plan_steps
 from fieldmark.cli._show import counted, print_json, show_rows, size, talk
 from fieldmark.progress import duration
 
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanFlags(GridFlags):
+class PlanFlags(PlaceFlags):
     run_code: bool = False
     """run the code of tasks (!function, file.py:NAME) to learn what only it tells"""
     json: bool = False
@@ -50,7 +55,10 @@ def _show(args: PlanFlags) -> int:
     from fieldmark.experiments import disk_left, make_plan
 
     grid, settings = read_jobs(args)
+    where = args.where(grid)
+    settings = settings_on(where, grid, settings)
     plan = make_plan(grid.jobs, settings, args.force)
+    steps = None if where == "here" else plan_steps(plan, grid, where)
     rows = [
         {
             "model": planned.job.model,
@@ -77,6 +85,8 @@ def _show(args: PlanFlags) -> int:
                 "cost": None if plan.cost is None else asdict(plan.cost),
                 "power": power,
                 "notes": list(grid.notes),
+                "steps": None if steps is None else steps.plain(),
+                "n_arrays": None if steps is None else steps.n_arrays,
             }
         )
         return 0
@@ -103,7 +113,19 @@ def _show(args: PlanFlags) -> int:
         if plan.cost is not None:
             talk(_cost(plan.cost))
         talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
+    if steps is not None:
+        _show_steps(steps)
     return 0
+
+
+def _show_steps(steps: PlannedSteps) -> None:
+    if steps.steps:
+        print()
+        show_rows(steps.rows(), False, right=("#", "steps"))
+    arrays = f" in {counted(steps.n_arrays, 'job array')}" if steps.n_arrays else ""
+    talk(f"{counted(len(steps.steps), 'step')} on {steps.where}{arrays}.")
+    if steps.n_taken:
+        talk(f"{counted(steps.n_taken, 'run')} left out: steps of an earlier command are on them.")
 
 
 def _usd(cost: Estimate | None) -> str:

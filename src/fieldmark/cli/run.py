@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunFlags(PlaceFlags):
-    jobs: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
+    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """processes at once with --on local [one per GPU, or a few on a machine without]"""
     detach: bool = False
     """end when everything is submitted; the same command waits for it and gets the results"""
@@ -68,9 +68,9 @@ def run(args: RunFlags) -> int:
 
 
 def _check_place(args: RunFlags, where: Where) -> None:
-    if args.jobs and where != "local":
+    if args.jobs is not None and where != "local":
         raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
-    check_least("--jobs", args.jobs, 0)
+    check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
     if args.detach and where not in ("local", "slurm"):
         raise UsageError("--detach: only runs elsewhere go on by themselves: add --on slurm.")
 
@@ -82,7 +82,7 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     from fieldmark.progress import for_people
 
     settings = settings_on(where, grid, settings)
-    place = make_place(where, grid.slurm, args.jobs)
+    place = make_place(where, grid.slurm, args.jobs or 0)
     with for_people(args.common.quiet) as progress:
         before = settle(settings, progress)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)

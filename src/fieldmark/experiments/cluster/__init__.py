@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
     from fieldmark.experiments.cluster.options import SlurmOptions
     from fieldmark.experiments.cluster.places import Place
+    from fieldmark.experiments.cluster.requests import describe_request
     from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
-    from fieldmark.experiments.cluster.steps import StepOptions, describe_request, make_steps
+    from fieldmark.experiments.cluster.steps import PlannedStep, StepOptions, make_steps
 
 __all__ = [
     "Board",
     "Place",
     "Places",
+    "PlannedStep",
     "SlurmOptions",
     "StepFolder",
     "StepOptions",
@@ -38,7 +40,8 @@ __getattr__ = exports(
         "board": ("Board", "StepFolder", "short_id"),
         "options": ("SlurmOptions",),
         "places": ("Place",),
+        "requests": ("describe_request",),
         "standing": ("Places", "StepStanding", "make_place"),
-        "steps": ("StepOptions", "describe_request", "make_steps"),
+        "steps": ("PlannedStep", "StepOptions", "make_steps"),
     },
 )

@@ -23,7 +23,6 @@ from fieldmark.errors import UsageError, join_problems
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.cluster.requests import PastUse, request_for
 from fieldmark.experiments.cluster.requests import StepRequest as StepRequest
-from fieldmark.experiments.cluster.requests import describe_request as describe_request
 from fieldmark.experiments.cluster.work import StepKind, StepWork
 from fieldmark.experiments.identity import complete, place_of
 from fieldmark.experiments.plan import Plan, Planned
@@ -87,13 +86,6 @@ def run_name(plan: Plan, planned: Planned) -> str:
     version = plan.models.identity(planned.job.model).version
     outline = complete(planned.prepared.outline, version)
     return draws.digest("run", outline.key, place_of(planned.prepared.root)).hex()
-
-
-def on_gpu_nodes(settings: Settings, gpus: int) -> Settings:
-    """The settings as they hold on machines with GPUs: this one, which may have none, decides
-    neither device nor arithmetic.
-    """
-    return replace(settings, device="cuda") if gpus and settings.device == "auto" else settings
 
 
 def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:

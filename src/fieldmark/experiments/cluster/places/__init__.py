@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from fieldmark.experiments.cluster.board import StepFolder
-from fieldmark.experiments.cluster.steps import StepRequest
+from fieldmark.experiments.cluster.steps import PlannedStep, StepRequest
 
 StepTaskClass = Callable[[str], Callable[[], Any]]
 """of the folder of a step a picklable function without arguments: `worker.StepTask`"""
@@ -72,6 +72,16 @@ class Place(Protocol):
         """The launcher ends; workers go on."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Groupable:
+    """Of a step, what decides with which others it is submitted."""
+
+    id: str
+    kind: str
+    request: StepRequest
+    after: tuple[str, ...]
+
+
 def group_steps(steps: Sequence[StepFolder]) -> list[StepGroup]:
     """Groups of steps as large as can be, those that are waited for first.
 
@@ -79,27 +89,56 @@ def group_steps(steps: Sequence[StepFolder]) -> list[StepGroup]:
     many waits for exactly one, they are one group, pairwise after the group of those.
     """
     by_id = {step.id: step for step in steps}
+    records = [(step.id, step.record) for step in steps]
+    members = [_Groupable(id, r.kind, StepRequest(**r.request), r.after) for id, r in records]
+    groups = []
+    for (_, _, request, after, is_pairwise), own in _group(members).items():
+        folder = by_id[own[0].id].path.parent
+        ids = [member.after[0] for member in own] if is_pairwise else after
+        others = tuple(by_id.get(name) or StepFolder(folder / name) for name in ids)
+        groups.append(
+            StepGroup(tuple(by_id[member.id] for member in own), request, others, is_pairwise)
+        )
+    return groups
+
+
+def count_arrays(steps: Sequence[PlannedStep], longest: int) -> int:
+    """How many arrays of at most `longest` jobs steps that are not submitted yet will be."""
+    members = [
+        _Groupable(str(place), step.kind, step.request, tuple(map(str, step.after)))
+        for place, step in enumerate(steps)
+    ]
+    array_of: dict[str, int] = {}
+    n_arrays = 0
+    for (*_, is_pairwise), own in _group(members).items():
+        # tasks of an array wait pairwise for those of one array
+        cuts = [
+            array_of[m.after[0]] if is_pairwise else place // longest for place, m in enumerate(own)
+        ]
+        numbers = {cut: n_arrays + n for n, cut in enumerate(dict.fromkeys(cuts))}
+        array_of |= {m.id: numbers[cut] for m, cut in zip(own, cuts, strict=True)}
+        n_arrays += len(numbers)
+    return n_arrays
+
+
+def _group(members: Sequence[_Groupable]) -> dict[tuple[Any, ...], list[_Groupable]]:
+    """By depth, kind, request, what comes before, and whether it does so pairwise."""
+    ids = {member.id for member in members}
     depth: dict[str, int] = {}
-    for step in steps:  # those that are waited for stand before
-        depth[step.id] = 1 + max((depth.get(other, 0) for other in step.record.after), default=0)
+    for member in members:  # those that are waited for stand before
+        depth[member.id] = 1 + max((depth.get(other, 0) for other in member.after), default=0)
     n_waiting: dict[str, int] = defaultdict(int)
-    keys: dict[tuple[Any, ...], list[StepFolder]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[_Groupable]] = defaultdict(list)
     group_of: dict[str, tuple[Any, ...]] = {}
-    for step in sorted(steps, key=lambda step: depth[step.id]):
-        after, request = step.record.after, rounded(StepRequest(**step.record.request))
-        key: tuple[Any, ...] = (depth[step.id], step.record.kind, request, after, False)
-        if len(after) == 1 and after[0] in by_id:
+    for member in sorted(members, key=lambda member: depth[member.id]):
+        after, request = member.after, rounded(member.request)
+        key: tuple[Any, ...] = (depth[member.id], member.kind, request, after, False)
+        if len(after) == 1 and after[0] in ids:
             # the n-th step that waits for this one goes with the n-th ones of its neighbours
             n_waiting[after[0]] += 1
             key = (*key[:3], (group_of[after[0]], n_waiting[after[0]]), True)
-        group_of[step.id] = key
-        keys[key].append(step)
-    groups = []
-    for (_, _, request, after, is_pairwise), members in keys.items():
-        ids = [step.record.after[0] for step in members] if is_pairwise else after
-        folder = members[0].path.parent
-        others = tuple(by_id.get(name) or StepFolder(folder / name) for name in ids)
-        groups.append(StepGroup(tuple(members), request, others, is_pairwise))
+        group_of[member.id] = key
+        groups[key].append(member)
     return groups
 
 

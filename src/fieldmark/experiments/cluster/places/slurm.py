@@ -42,6 +42,8 @@ MOST_TIMEOUTS = 10_000
 that makes no progress ends itself"""
 PATIENCE_S = 60.0
 """for an answer of Slurm"""
+DEFAULT_LONGEST = 1001
+"""Slurm's MaxArraySize where a cluster sets none"""
 _PENDING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 _GONE = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
@@ -156,11 +158,19 @@ class SlurmPlace:
         pairs = (line.partition("=") for line in _call("scontrol", "show", "config").splitlines())
         return {name.strip(): value.strip() for name, _, value in pairs}
 
+    @property
+    def longest(self) -> int:
+        """How many tasks an array may have; Slurm's own default where no Slurm answers."""
+        try:
+            return self._longest
+        except (RunsFailed, UsageError):
+            return DEFAULT_LONGEST
+
     @cached_property
     def _longest(self) -> int:
         """How many tasks an array may have; their numbers are below that."""
         size = self._config.get("MaxArraySize", "")
-        longest = int(size) if size.isdecimal() else 1001  # Slurm's own default
+        longest = int(size) if size.isdecimal() else DEFAULT_LONGEST
         if longest < 1:
             raise UsageError("this Slurm has no job arrays (MaxArraySize is 0): use --on local.")
         return longest
@@ -228,11 +238,9 @@ class SlurmPlace:
         """What submitit is told about an array of jobs."""
         from submitit.slurm.slurm import SlurmJobEnvironment
 
-        options, request = self.options, array.request
-        minutes = max(1, math.ceil(request.seconds / 60))
-        minutes = min(minutes, options.time or minutes)
+        options, request = self.options, asked(array.request, self.options)
+        minutes, memory = round(request.seconds / 60), request.memory_bytes
         delay_s = min(options.signal_delay, 15 * minutes)
-        memory = options.memory_bytes or request.memory_bytes
         partition = options.partition
         if not request.gpus and options.cpu_partition:
             partition = options.cpu_partition
@@ -251,7 +259,7 @@ class SlurmPlace:
             "time": minutes,
             "nodes": 1,
             "ntasks_per_node": 1,
-            "cpus_per_task": options.cpus or max(1, request.cpus),
+            "cpus_per_task": request.cpus,
             "gpus_per_node": (options.gpus or request.gpus) if request.gpus else None,
             "mem": f"{math.ceil(memory / (1 << 20))}M" if memory else None,
             "account": options.account or None,
@@ -264,6 +272,17 @@ class SlurmPlace:
             "wckey": None,
             "additional_parameters": others,
         }
+
+
+def asked(request: StepRequest, options: SlurmOptions) -> StepRequest:
+    """What a job asks Slurm for: whole minutes, and what [slurm] sets."""
+    minutes = max(1, math.ceil(request.seconds / 60))
+    return StepRequest(
+        60.0 * min(minutes, options.time or minutes),
+        options.memory_bytes or request.memory_bytes,
+        options.cpus or max(1, request.cpus),
+        request.gpus,
+    )
 
 
 def _setup_lines(folder: Path, options: SlurmOptions) -> list[str]:
