@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from kit.launches import MOMENTS, start
 
 pytestmark = pytest.mark.slow
 
-MODELS = ["--model", "m.py:Slow", "--model", "classical/colour"]
-GRID = [*MODELS, "--task", "blobs.yaml", "--n-train", "3", "-1"]
-RUN = ["run", *GRID, "--quiet"]
+SLOW, COLOUR = "m.py:Slow", "classical/colour"
+ON = ["--task", "blobs.yaml", "--quiet"]
+RUN = ["run", "--model", SLOW, "--model", COLOUR, *ON, "--n-train", "3", "-1"]
+SHORT = ["run", "--model", SLOW, *ON, "--n-train", "3", "-1"]
+"""two steps: every local process takes a while to start"""
 
 
 @pytest.fixture
@@ -27,20 +30,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_blobs(tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """What a run in one process gives; nothing of it is in the cache that the others use."""
-    monkeypatch.setenv("FIELDMARK_CACHE", str(place / "cache-here"))
-    monkeypatch.setenv("EMBED_LOG", str(place / "log-here"))
-    assert main([*RUN, "--results", "here"]) == 0
-    monkeypatch.setenv("FIELDMARK_CACHE", str(place / "cache"))
-    monkeypatch.setenv("EMBED_LOG", str(place / "log"))
-    return answers(place / "here")
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results folder of the same runs in one process, with data and a cache of its own."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        folder = make_blobs(tmp_path_factory.mktemp("here"), monkeypatch)
+        assert main([*RUN, "--results", "results"]) == 0
+    return folder / "results"
 
 
-def table(results: str, capsys: pytest.CaptureFixture[str]) -> str:
+def table(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    assert main(["table", "--results", results]) == 0
+    assert main(["table", "--results", str(results)]) == 0
     return capsys.readouterr().out
 
 
@@ -52,69 +53,88 @@ def n_rows(results: Path) -> tuple[int, int, int]:
         return len(runs), len(parts), sum(store.predictions(run.id).height for run in runs)
 
 
+def of_slow(results: Path) -> list[tuple[object, ...]]:
+    return [row for row in answers(results) if str(row[0]).startswith(SLOW)]
+
+
+def wait_for_work(place: Path, launcher: ForkServerProcess) -> None:
+    end = time.monotonic() + 60
+    while not n_lines(place / "log"):
+        assert launcher.is_alive() and time.monotonic() < end, "it was to embed something"
+        time.sleep(0.05)
+
+
+def end_of(process: ForkServerProcess) -> int | None:
+    """Its exit status; a process that hangs fails the test and is ended."""
+    process.join(60)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        pytest.fail("the launcher did not end")
+    return process.exitcode
+
+
 def test_in_process_the_table_is_that_of_a_run_here(
-    place: Path, here: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+    place: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, "--on", "debug"]) == 0
-    assert answers(place / "results") == here
-    assert table("results", capsys) == table("here", capsys)
-    assert n_rows(place / "results") == n_rows(place / "here")
+    assert answers(place / "results") == answers(here)
+    assert table(place / "results", capsys) == table(here, capsys)
+    assert n_rows(place / "results") == n_rows(here)
     assert n_lines(place / "log") == N_IMAGES
     n_steps = len(Board(place / "results").steps())
     assert main([*RUN, "--on", "debug"]) == 0
     assert len(Board(place / "results").steps()) == n_steps, "nothing is left to do"
-    assert main(["run", *GRID, "--quiet"]) == 0, "a run here counts it as done"
+    assert main(RUN) == 0, "a run here counts it as done"
     assert n_lines(place / "log") == N_IMAGES
 
 
 def test_in_local_processes_the_table_is_that_of_a_run_here(
-    place: Path, here: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
+    place: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, "--on", "local", "--jobs", "2"]) == 0
-    assert answers(place / "results") == here
-    assert table("results", capsys) == table("here", capsys)
+    assert answers(place / "results") == answers(here)
+    assert table(place / "results", capsys) == table(here, capsys)
     assert n_lines(place / "log") == N_IMAGES
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_launcher_killed_at_any_moment_loses_and_doubles_nothing(
-    place: Path, here: list[tuple[object, ...]], moment: str
+    place: Path, here: Path, moment: str
 ) -> None:
     killed = start([*RUN, "--on", "debug"], kill=moment)
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
-    again = start([*RUN, "--on", "debug"])
-    again.join()
-    assert again.exitcode == 0
-    assert answers(place / "results") == here
-    assert n_rows(place / "results") == n_rows(place / "here")
+    assert end_of(killed) == -signal.SIGKILL
+    assert end_of(start([*RUN, "--on", "debug"])) == 0
+    assert answers(place / "results") == answers(here)
+    assert n_rows(place / "results") == n_rows(here)
     assert n_lines(place / "log") == N_IMAGES
     steps = Board(place / "results").steps()
     assert all(step.is_merged for step in steps if step.is_finished)
 
 
 def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
-    assert main([*RUN, "--on", "debug"]) == 0
+    assert main([*SHORT, "--on", "debug"]) == 0
     before, rows = answers(place / "results"), n_rows(place / "results")
     with Store.open(place / "results" / "fieldmark.db", read_only=True) as store:
         first = {run.key: run.finished for run in store.runs()}
     time.sleep(1.1)  # times are kept in seconds
-    assert main([*RUN, "--on", "debug", "--force"]) == 0
+    assert main([*SHORT, "--on", "debug", "--force"]) == 0
     with Store.open(place / "results" / "fieldmark.db", read_only=True) as store:
         assert all(run.finished != first[run.key] for run in store.runs())
     assert answers(place / "results") == before and n_rows(place / "results") == rows
 
 
-def test_two_launchers_do_no_run_twice(place: Path, here: list[tuple[object, ...]]) -> None:
-    base = ["run", *MODELS, "--task", "blobs.yaml", "--quiet", "--on", "local", "--jobs", "1"]
-    pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "-1", "3"])]
-    for process in pair:
-        process.join()
-    assert [process.exitcode for process in pair] == [0, 0]
-    names = [name for step in Board(place / "results").steps() for name in step.record.names]
-    assert len(names) == len(set(names)) == 4
-    assert answers(place / "results") == here
-    assert n_rows(place / "results") == n_rows(place / "here")
+def test_two_launchers_do_no_run_twice(place: Path, here: Path) -> None:
+    base = ["run", *ON, "--on", "local", "--jobs", "1", "--model", SLOW]
+    pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "-1", "5"])]
+    assert [end_of(process) for process in pair] == [0, 0]
+    steps = Board(place / "results").steps()
+    names = [name for step in steps for name in step.record.names]
+    assert len(names) == len(set(names)) == 3
+    assert all(step.is_merged for step in steps)
+    rows = of_slow(place / "results")
+    assert [row for row in rows if row[1] != 5] == of_slow(here)
+    assert n_rows(place / "results")[0] == 3
     assert n_lines(place / "log") == N_IMAGES
 
 
@@ -135,38 +155,34 @@ def test_a_failed_run_is_shown_with_its_log(
 
 def test_cancelled_steps_are_lost_until_the_same_command(
     place: Path,
-    here: list[tuple[object, ...]],
+    here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("EMBED_PAUSE", "3")
-    launcher = start([*RUN, "--on", "local", "--jobs", "1"])
-    while not n_lines(place / "log") and launcher.is_alive():
-        time.sleep(0.05)
+    launcher = start([*SHORT, "--on", "local", "--jobs", "1"])
+    wait_for_work(place, launcher)
     assert main(["status"]) == 0
     assert "running" in capsys.readouterr().out
     assert main(["cancel", "--all"]) == 0
-    launcher.join()
-    assert launcher.exitcode == 5
+    assert end_of(launcher) == 5
     capsys.readouterr()
     assert main(["status"]) == 0
     assert "lost" in capsys.readouterr().out
     monkeypatch.setenv("EMBED_PAUSE", "0")
-    assert main([*RUN, "--on", "local", "--jobs", "2"]) == 0
-    assert answers(place / "results") == here
+    assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
+    assert answers(place / "results") == of_slow(here)
 
 
 def test_a_launcher_killed_with_workers_at_work(
-    place: Path, here: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+    place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers go on; the same command waits for them and starts the rest."""
-    monkeypatch.setenv("EMBED_PAUSE", "0.3")
-    launcher = start([*RUN, "--on", "local", "--jobs", "1"])
-    while not n_lines(place / "log") and launcher.is_alive():
-        time.sleep(0.05)
+    monkeypatch.setenv("EMBED_PAUSE", "0.1")
+    launcher = start([*SHORT, "--on", "local", "--jobs", "1"])
+    wait_for_work(place, launcher)
     launcher.kill()
     launcher.join()
-    assert main([*RUN, "--on", "local", "--jobs", "1"]) == 0
-    assert answers(place / "results") == here
-    assert n_rows(place / "results") == n_rows(place / "here")
+    assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
+    assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") == N_IMAGES

@@ -216,6 +216,29 @@ def test_features_that_are_gone_fail_the_runs_in_one_line(place: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("decode", ["reference", "gpu"])
+def test_files_too_young_to_be_remembered_are_read_again_without_the_model(
+    place: Path, monkeypatch: pytest.MonkeyPatch, decode: str
+) -> None:
+    """What they hold is not noted anywhere, so that the features are looked up after reading."""
+    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 10**18)
+    settings = settings_of(place, "apart")
+    plan = plan_of(settings, ["m.py:Slow"], ["blobs.yaml"])
+    embed, runs = write_steps(make_steps(plan, StepOptions()), settings)
+    (place / "embedded").unlink()
+    assert run_step(embed) == 0 and n_lines(place / "embedded") >= 96
+    outcome = read_outcome(embed)
+    assert outcome is not None and outcome.n_embedded == 96
+    models = {name: replace(model, decode=decode) for name, model in outcome.models.items()}
+    made_elsewhere = replace(outcome, models=models).to_json()
+    (embed / "shard" / "outcome.json").write_text(made_elsewhere)
+    (place / "embedded").unlink()
+    assert run_step(runs) == 0
+    outcome = read_outcome(runs)
+    assert outcome is not None and not outcome.failures and len(outcome.keys) == 1
+    assert not (place / "embedded").exists()
+
+
 def test_what_fails_in_embedding_fails_the_runs_as_in_one_process(place: Path) -> None:
     from fieldmark.experiments import How, execute
     from fieldmark.progress import Silent
