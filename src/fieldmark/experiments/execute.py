@@ -204,8 +204,8 @@ def _refusal(failure: Failure) -> FieldmarkError:
 def _may_be_done(outline: RunSpec, store: Store) -> bool:
     """Is there a finished run that is the same, unless images have changed since?"""
     question = question_key(outline)
-    done = store.runs(RunFilter(states=("done",)))
-    return any(question_key(run.spec) == question for run in done)
+    alike = RunFilter(tasks=(outline.task,), seeds=(outline.seed,), states=("done",))
+    return any(question_key(run.spec) == question for run in store.runs(alike))
 
 
 def _prefetch(

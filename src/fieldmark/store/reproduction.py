@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +49,19 @@ def reproduction_record(
 
 
 def _versions() -> dict[str, str]:
+    wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
+    known = {name: version for name in wanted if (version := _version_of(name)) is not None}
+    return {"python": platform.python_version(), **known}
+
+
+@cache
+def _version_of(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 
-    wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
-    versions = {"python": platform.python_version()}
-    for name in wanted:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _gpus() -> list[str]:
