@@ -71,8 +71,8 @@ def _check_place(args: RunFlags, where: Where) -> None:
     if args.jobs is not None and where != "local":
         raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
     check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
-    if args.detach and where not in ("local", "slurm"):
-        raise UsageError("--detach: only runs elsewhere go on by themselves: add --on slurm.")
+    if args.detach and where != "slurm":
+        raise UsageError("--detach: only Slurm starts steps by itself: add --on slurm.")
 
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
