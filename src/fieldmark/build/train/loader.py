@@ -65,8 +65,8 @@ class TrainBatch:
     images: Any
     """uint8, n × 3 × size × size: cropped and resized, not normalised"""
     tokens: Any
-    """int64, n × length: that of the longest text, rounded up to a multiple of 16, where the network
-    allows it"""
+    """int64, n × length: that of the longest text, rounded up to a multiple of 16, where the
+    network allows it"""
     type_ids: Any
     """int64, n: places in `recipe.text_types`"""
     projectors: Any
