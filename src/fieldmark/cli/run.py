@@ -41,7 +41,7 @@ class RunFlags(PlaceFlags):
     jobs: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
     """processes at once with --on local [one per GPU, or a few on a machine without]"""
     detach: bool = False
-    """end when everything is submitted; the same command waits for it and gets the results"""
+    """with --on slurm: end when all is submitted; the same command waits for it, gets the results"""
 
 
 def make_args() -> type:
@@ -71,8 +71,11 @@ def _check_place(args: RunFlags, where: Where) -> None:
     if args.jobs and where != "local":
         raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
     check_least("--jobs", args.jobs, 0)
-    if args.detach and where not in ("local", "slurm"):
-        raise UsageError("--detach: only runs elsewhere go on by themselves: add --on slurm.")
+    if args.detach and where != "slurm":
+        raise UsageError(
+            f"--detach: with --on {where} this command does the work or starts who does it, and "
+            "must stay: leave out --detach, or run --on slurm."
+        )
 
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
