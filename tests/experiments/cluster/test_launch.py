@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from multiprocessing.context import ForkServerProcess
@@ -184,6 +185,26 @@ def test_a_launcher_killed_with_workers_at_work(
     wait_for_work(place, launcher)
     launcher.kill()
     launcher.join()
+    assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
+    assert answers(place / "results") == of_slow(here)
+    assert n_lines(place / "log") == N_IMAGES
+
+
+def test_ctrl_c_leaves_the_workers_at_work(
+    place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBED_PAUSE", "0.1")
+    launcher = start([*SHORT, "--on", "local", "--jobs", "1"], errors="errors")
+    wait_for_work(place, launcher)
+    assert launcher.pid is not None
+    os.kill(launcher.pid, signal.SIGINT)
+    assert end_of(launcher) == 130
+    again, ending = (place / "errors").read_text().splitlines()
+    assert again == (
+        "interrupted: steps that were begun go on. The same command waits for them and gets their "
+        "results; `fieldmark status --results results` shows them."
+    )
+    assert ending == "to end them: fieldmark cancel --all --results results"
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") == N_IMAGES

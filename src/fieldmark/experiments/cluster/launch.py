@@ -9,7 +9,6 @@ again by it, since that may be what the user wanted; the next command does it.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -91,11 +90,7 @@ def launch(
         launcher.submit()
         if options.is_detached:
             return Outcome((), ())
-        try:
-            launcher.watch()
-        except KeyboardInterrupt:
-            launcher.say_goodbye()
-            raise
+        launcher.watch()
         return launcher.outcome()
 
 
@@ -256,8 +251,8 @@ class _Launcher:
 
     def _gather(self) -> bool:
         gathered = gather(self.board, self.settings, self.leases)
-        for step, line in gathered.lines.items():
-            if step not in self.put_off:
+        for name, line in gathered.lines.items():
+            if name not in self.put_off:
                 self.progress.say(line)
         for late, why in gathered.put_off:
             n_tries, _ = self.put_off.get(late.id, (0, ""))
@@ -281,15 +276,6 @@ class _Launcher:
         self.progress.status(" ".join(words))
         is_changed, self._states = states != self._states, states
         return is_changed
-
-    def say_goodbye(self) -> None:
-        """What to do after Ctrl-C: steps go on."""
-        results = shlex.quote(str(self.settings.results))
-        self.progress.say(
-            "the steps go on without this command: give it again to wait for them and to get their "
-            f"results; `fieldmark status --results {results}` shows them, "
-            f"`fieldmark cancel --all --results {results}` ends them."
-        )
 
     def outcome(self) -> Outcome:
         """What came of its runs, whoever's steps did them."""
