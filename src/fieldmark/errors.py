@@ -65,7 +65,8 @@ class DataError(FieldmarkError):
 
 
 class StoreError(DataError):
-    pass
+    may_pass = False
+    """may the same file be read a while later, or by a newer fieldmark?"""
 
 
 class ModelError(FieldmarkError):

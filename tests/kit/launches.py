@@ -28,19 +28,26 @@ MOMENTS = {
 """where a process is killed: module, function, at which of its calls, and whether after it"""
 
 
-def start(words: Sequence[str], kill: str = "") -> ForkServerProcess:
-    """A fieldmark command in a process of its own, with this one's folder and variables."""
+def start(words: Sequence[str], kill: str = "", errors: str = "") -> ForkServerProcess:
+    """A fieldmark command in a process of its own, with this one's folder and variables; standard
+    error goes to the file `errors`.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["fieldmark.cli.run", LAUNCH, GATHER, "sklearn.linear_model"])
-    process = context.Process(target=_run, args=(list(words), kill, Path.cwd(), dict(os.environ)))
+    process = context.Process(
+        target=_run, args=(list(words), kill, errors, Path.cwd(), dict(os.environ))
+    )
     process.start()
     return process
 
 
-def _run(words: list[str], kill: str, folder: Path, variables: dict[str, str]) -> None:
+def _run(words: list[str], kill: str, errors: str, folder: Path, variables: dict[str, str]) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(variables)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if errors:
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT, 0o644), 2)
     if kill:
         _arm(kill)
     from fieldmark.cli import main

@@ -41,7 +41,7 @@ class RunFlags(PlaceFlags):
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """processes at once with --on local [one per GPU, or a few on a machine without]"""
     detach: bool = False
-    """end when everything is submitted; the same command waits for it and gets the results"""
+    """with --on slurm: end when all is submitted; the same command waits for the results"""
 
 
 def make_args() -> type:
@@ -72,7 +72,10 @@ def _check_place(args: RunFlags, where: Where) -> None:
         raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
     check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
     if args.detach and where != "slurm":
-        raise UsageError("--detach: only Slurm starts steps by itself: add --on slurm.")
+        raise UsageError(
+            f"--detach: with --on {where} this command does the work or starts who does it, and "
+            "must stay: leave out --detach, or run --on slurm."
+        )
 
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
@@ -90,10 +93,21 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     _show_notes(args, grid, plan)
     how = How(["fieldmark", *sys.argv[1:]], args.force)
     options = LaunchOptions(args.detach, before, step_options(grid))
-    with for_people(args.common.quiet) as progress, contextlib.closing(place):
-        outcome = launch(plan, settings, place, how, options, progress)
+    results = shlex.quote(str(settings.results))
+    try:
+        with for_people(args.common.quiet) as progress, contextlib.closing(place):
+            outcome = launch(plan, settings, place, how, options, progress)
+    except KeyboardInterrupt:
+        if where == "debug":  # its step ends with it
+            raise
+        which = "submitted" if where == "slurm" else "begun"
+        talk(
+            f"interrupted: steps that were {which} go on. The same command waits for them and gets "
+            f"their results; `fieldmark status --results {results}` shows them."
+        )
+        talk(f"to end them: fieldmark cancel --all --results {results}")
+        return 130
     if args.detach:
-        results = shlex.quote(str(settings.results))
         talk(
             "the steps go on by themselves: the same command waits for them and gets their "
             f"results; `fieldmark status --results {results}` shows them."

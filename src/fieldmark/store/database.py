@@ -291,6 +291,8 @@ _TEXTS = {
     "same command again.",
 }
 _TEXTS[sqlite3.SQLITE_LOCKED] = _TEXTS[sqlite3.SQLITE_PROTOCOL] = _TEXTS[sqlite3.SQLITE_BUSY]
+_LASTING = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+"""faults of the file itself: all others are of the disk, of rights or of the moment"""
 _TEXTS[sqlite3.SQLITE_PERM] = _TEXTS[sqlite3.SQLITE_CANTOPEN]
 
 
@@ -302,13 +304,17 @@ def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None
     text = _TEXTS.get(code & 0xFF) if code is not None else None
     if text is None:
         return None
-    return StoreError(at(path, None, text.format(waited=waited_s, name=path.name, error=error)))
+    fault = StoreError(at(path, None, text.format(waited=waited_s, name=path.name, error=error)))
+    fault.may_pass = code is not None and code & 0xFF not in _LASTING
+    return fault
 
 
 def _newer(path: Path, version: int, known: int) -> StoreError:
     versions = f"(store version {version}, this one knows up to {known})"
     text = f"was written by a newer fieldmark {versions}: update fieldmark, {_ELSEWHERE}."
-    return StoreError(at(path, None, text))
+    fault = StoreError(at(path, None, text))
+    fault.may_pass = True
+    return fault
 
 
 def _older(path: Path, version: int, wanted: int) -> StoreError:

@@ -48,6 +48,8 @@ class MergeCounts:
     """runs that stay as they were in the store"""
     faults: tuple[tuple[Path, str], ...] = ()
     """files that could not be read, and why, in one line: nothing of them is in the store"""
+    passing: tuple[Path, ...] = ()
+    """those of them that are not damaged: another try, or a newer fieldmark, may read them"""
 
 
 def merge_shards(
@@ -81,7 +83,7 @@ def _merge(
     kept = {key for (key,) in done} - replaced
     for batch in _batches(merging.readable(paths, kept, is_left)):
         merging.write(batch)
-    return replace(merging.counts, faults=tuple(merging.faults))
+    return replace(merging.counts, faults=tuple(merging.faults), passing=tuple(merging.passing))
 
 
 def _batches(shards: Iterable[Shard]) -> Iterator[list[Shard]]:
@@ -104,6 +106,7 @@ class _Merging:
     replaced: frozenset[str]
     counts: MergeCounts = MergeCounts()
     faults: list[tuple[Path, str]] = field(default_factory=list)
+    passing: list[Path] = field(default_factory=list)
     known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
     def readable(
@@ -114,6 +117,8 @@ class _Merging:
                 yield read_shard(path, kept, is_left)
             except StoreError as error:
                 self.faults.append((path, str(error)))
+                if error.may_pass:
+                    self.passing.append(path)
 
     def write(self, shards: Sequence[Shard]) -> None:
         try:

@@ -85,7 +85,8 @@ class Shard:
 
 
 def read_shard(path: Path, passed_over: Collection[str] = (), is_left: bool = True) -> Shard:
-    """The runs of a file; of those in `passed_over` (keys) no parts. StoreError: it is damaged.
+    """The runs of a file; of those in `passed_over` (keys) no parts. StoreError: it is damaged,
+    or cannot be read now (`may_pass`).
 
     A file that is not there, or empty, holds no runs. Without `is_left` somebody may still write
     to it: then all is read from a copy.
@@ -95,7 +96,7 @@ def read_shard(path: Path, passed_over: Collection[str] = (), is_left: bool = Tr
             return Shard(path) if database is None else _read(path, database, passed_over)
     except OSError as error:
         text = f"cannot be read ({error.strerror or error}): check the file and its folder."
-        raise StoreError(at(path, None, text)) from error
+        raise _passing(path, text) from error
     except (sqlite3.Error, ValueError, LookupError) as error:
         raise _damaged(path, str(error)) from error
 
@@ -201,7 +202,9 @@ def _opened(path: Path, is_left: bool) -> Iterator[Database | None]:
         try:
             database = open_database(copy, read_only=False, timeout_s=0.0)
         except StoreError as error:
-            raise StoreError(str(error).replace(str(copy), str(path))) from error
+            fault = StoreError(str(error).replace(str(copy), str(path)))
+            fault.may_pass = error.may_pass
+            raise fault from error
         with closing(database.connection):
             yield database
 
@@ -223,12 +226,18 @@ def _copied(path: Path, folder: Path) -> Path:
         if _stamps(path) == before:
             return folder / path.name
         time.sleep(_PAUSE_S)
-    raise StoreError(at(path, None, "is still being written: merge it when its process has ended."))
+    raise _passing(path, "is still being written: merge it when its process has ended.")
 
 
 def _stamps(path: Path) -> list[tuple[str, int, int]]:
     status = [(file.name, file.stat()) for file in _files(path)]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in status]
+
+
+def _passing(path: Path, text: str) -> StoreError:
+    fault = StoreError(at(path, None, text))
+    fault.may_pass = True
+    return fault
 
 
 def _damaged(path: Path, why: str) -> StoreError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from multiprocessing.context import ForkServerProcess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.errors import StoreError
 from fieldmark.experiments.cluster import Board
 from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
@@ -186,3 +188,64 @@ def test_a_launcher_killed_with_workers_at_work(
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") == N_IMAGES
+
+
+def test_ctrl_c_leaves_the_workers_at_work(
+    place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBED_PAUSE", "0.1")
+    launcher = start([*SHORT, "--on", "local", "--jobs", "1"], errors="errors")
+    wait_for_work(place, launcher)
+    assert launcher.pid is not None
+    os.kill(launcher.pid, signal.SIGINT)
+    assert end_of(launcher) == 130
+    again, ending = (place / "errors").read_text().splitlines()
+    assert again == (
+        "interrupted: steps that were begun go on. The same command waits for them and gets their "
+        "results; `fieldmark status --results results` shows them."
+    )
+    assert ending == "to end them: fieldmark cancel --all --results results"
+    assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
+    assert answers(place / "results") == of_slow(here)
+    assert n_lines(place / "log") == N_IMAGES
+
+
+@pytest.mark.parametrize("is_passing", [True, False])
+def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
+    place: Path,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_passing: bool,
+) -> None:
+    def fail(path: Path, *_: object) -> None:
+        fault = StoreError(f"{path}  is out of order.")
+        fault.may_pass = is_passing
+        raise fault
+
+    loud = [word for word in SHORT if word != "--quiet"]
+    with monkeypatch.context() as context:
+        context.setattr("fieldmark.store.merge.read_shard", fail)
+        assert main([*loud, "--on", "debug"]) == 5
+    shown = capsys.readouterr()
+    (step,) = (step for step in Board(place / "results").steps() if step.record.names)
+    what = "cannot be read now and stay for another try" if is_passing else "are damaged and put"
+    lines = [line for line in shown.err.splitlines() if line.strip().startswith("the results of")]
+    assert len(lines) == 1 and what in lines[0] and "is out of order." in lines[0]
+    assert step.is_finished == is_passing and not step.is_merged
+    assert len(list(step.path.glob("damaged-*"))) == (not is_passing)
+    n_steps = len(Board(place / "results").steps())
+    assert main([*SHORT, "--on", "debug"]) == 0
+    assert (len(Board(place / "results").steps()) == n_steps) == is_passing
+    assert answers(place / "results") == of_slow(here)
+    assert n_lines(place / "log") == N_IMAGES
+
+
+@pytest.mark.parametrize("where", ["local", "debug", "here"])
+def test_only_slurm_goes_on_without_the_command(
+    place: Path, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SHORT, "--on", where, "--detach"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"fieldmark: --detach: with --on {where} this command")
+    assert not (place / "results").exists()

@@ -325,7 +325,28 @@ def test_tasks_in_the_form_of_lmms_eval_are_known_to_workers(place: Path) -> Non
 
 
 def test_a_step_is_a_function_for_submitit(tmp_path: Path) -> None:
-    pytest.importorskip("submitit")
     task = StepTask(str(tmp_path))
     assert pickle.loads(pickle.dumps(task)) == task
-    assert task.checkpoint().function == task
+
+
+def test_a_step_that_gets_no_further_is_not_put_back_for_ever(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("submitit")
+    from fieldmark.experiments.cluster.places.slurm import ArrayTask
+
+    settings = settings_of(place, "apart")
+    plan = plan_of(settings, ["classical/colour"], ["blobs.yaml"])
+    embed, runs = write_steps(make_steps(plan, StepOptions()), settings)
+    assert run_step(embed) == 0
+    task = StepTask(str(runs))
+    assert [task.checkpoint().function for _ in range(2)] == [task, task]
+    kill_when(start(runs, FIT_PAUSE="0.3"), lambda: n_lines(place / "fits") >= 3)
+    assert [task.checkpoint().function for _ in range(2)] == [task, task], "it got further"
+    (settings.cache / "features" / "more").write_bytes(b"a feature")
+    assert [task.checkpoint().function for _ in range(2)] == [task, task], "features too"
+    assert task.checkpoint() is None
+    assert "given up: put back into the queue again and again" in capsys.readouterr().err
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
+    with pytest.raises(SystemExit):
+        ArrayTask({7: task}).checkpoint()

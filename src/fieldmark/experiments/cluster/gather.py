@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmark.data import MEMORY, absorb_contents
-from fieldmark.experiments.cluster.board import Board, StepFolder
+from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
 from fieldmark.leases import LeaseFolder
 from fieldmark.settings import Settings
-from fieldmark.store import Store, merge_shards
+from fieldmark.store import MergeCounts, Store, merge_shards
 
 STORE, CONTENTS = "fieldmark.db", MEMORY
 
@@ -28,7 +28,19 @@ class Gathered:
     steps: tuple[StepFolder, ...] = ()
     """that are merged now"""
     damaged: tuple[tuple[StepFolder, str], ...] = ()
-    """whose results could not be read, and why: they count as lost"""
+    """whose results cannot be read, and why: they were put aside and count as lost"""
+    put_off: tuple[tuple[StepFolder, str], ...] = ()
+    """whose results cannot be read now, and why: they stay for another try"""
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """What people are told, by step; nothing of those that are merged."""
+        lost, late = "are damaged and put aside", "cannot be read now and stay for another try"
+        return {
+            step.id: f"the results of step {short_id(step.id)} {what}: {why}"
+            for faults, what in ((self.damaged, lost), (self.put_off, late))
+            for step, why in faults
+        }
 
 
 def gather(board: Board, settings: Settings, leases: LeaseFolder) -> Gathered:
@@ -39,20 +51,24 @@ def gather(board: Board, settings: Settings, leases: LeaseFolder) -> Gathered:
         return Gathered()
     try:
         ready = [step for step in ready if not step.is_merged]
-        damaged = _merge(ready, settings)
+        damaged, put_off = _merge(ready, settings)
         lease.check()
         for step, _ in damaged:
             step.shard.rename(step.path / f"damaged-{os.urandom(2).hex()}")
-        merged = [step for step in ready if step.is_finished]
+        late = {step for step, _ in put_off}
+        merged = [step for step in ready if step.is_finished and step not in late]
         for step in merged:
             step.mark_merged()
     finally:
         leases.give_up(lease, is_done=True)
-    return Gathered(tuple(merged), tuple(damaged))
+    return Gathered(tuple(merged), tuple(damaged), tuple(put_off))
 
 
-def _merge(steps: Sequence[StepFolder], settings: Settings) -> list[tuple[StepFolder, str]]:
-    """The steps that could not be read, and why."""
+_Faults = list[tuple[StepFolder, str]]
+
+
+def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _Faults]:
+    """The steps whose results are damaged, those whose results cannot be read now, and why."""
     by_file = {step.shard / STORE: step for step in steps if (step.shard / STORE).is_file()}
     again: set[str] = set()
     for step in by_file.values():
@@ -60,13 +76,16 @@ def _merge(steps: Sequence[StepFolder], settings: Settings) -> list[tuple[StepFo
         again.update(outcome.again if outcome is not None else ())
         _move(step.shard / "files", settings.results / "files", is_newer=True)
         _move(step.shard / "models", settings.results / "models", is_newer=False)
-    faults: Sequence[tuple[Path, str]] = ()
+    counts = MergeCounts()
     if by_file:
         with Store.open(settings.store) as main:
-            faults = merge_shards(main, list(by_file), replace_keys=again).faults
+            counts = merge_shards(main, list(by_file), replace_keys=again)
     memories = [step.shard / CONTENTS for step in steps if (step.shard / CONTENTS).is_file()]
     absorb_contents(settings.cache / MEMORY, memories)
-    return [(by_file[path], why) for path, why in faults]
+    faults = [(path, (by_file[path], why)) for path, why in counts.faults]
+    passing = set(counts.passing)
+    damaged = [fault for path, fault in faults if path not in passing]
+    return damaged, [fault for path, fault in faults if path in passing]
 
 
 def _move(source: Path, target: Path, is_newer: bool) -> None:

@@ -9,7 +9,6 @@ again by it, since that may be what the user wanted; the next command does it.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -36,6 +35,8 @@ from fieldmark.store import Run, Store
 WAITS_S = {"slurm": (1.0, 10.0)}
 """how long a launcher waits before it looks again, by place: at first, and after a while"""
 SOON_S = (0.1, 1.0)
+MERGE_TRIES = 4
+"""then a launcher ends without results that cannot be read; the next command tries again"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,18 @@ def settle(settings: Settings, progress: Progress) -> frozenset[str]:
     if not board.folder.is_dir():
         return frozenset()
     board.prune()
+    put_off: set[str] = set()
     with LeaseFolder(board.folder) as leases:
         while True:
             merged = frozenset(step.id for step in board.steps() if step.is_merged)
-            waiting = [s for s in board.steps() if s.is_finished and s.id not in merged]
+            waiting = [s for s in board.steps() if s.is_finished and s.id not in merged | put_off]
             if not waiting:
                 return merged
             gathered = gather(board, settings, leases)
-            for step, why in gathered.damaged:
-                progress.say(f"the results of step {step.id} cannot be read: {why}")
-            if not gathered.steps and not gathered.damaged:  # another process is merging
+            put_off |= {step.id for step, _ in gathered.put_off}
+            for line in gathered.lines.values():
+                progress.say(line)
+            if not gathered.steps and not gathered.lines:  # another process is merging
                 time.sleep(SOON_S[0])
 
 
@@ -87,11 +90,7 @@ def launch(
         launcher.submit()
         if options.is_detached:
             return Outcome((), ())
-        try:
-            launcher.watch()
-        except KeyboardInterrupt:
-            launcher.say_goodbye()
-            raise
+        launcher.watch()
         return launcher.outcome()
 
 
@@ -118,6 +117,8 @@ class _Launcher:
     """those of them that it submitted itself"""
     earlier: list[tuple[set[str], Path]] = field(default_factory=list)
     """what lost steps have left: names of runs, and the folder"""
+    put_off: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """steps whose results could not be read: how many times in a row, and why"""
     _states: Counter[str] = field(default_factory=Counter)
     _n_shown: int = 0
 
@@ -231,10 +232,15 @@ class _Launcher:
                 if again := lost & self.doubtful:
                     self._take_up(again)
                     continue
-                if all(step.is_merged for step in self.own.values() if step.is_finished):
+                if all(map(self._is_settled, self.own.values())):
                     return
             wait = first if is_changed else min(wait * 1.3, last)
             time.sleep(wait)
+
+    def _is_settled(self, step: StepFolder) -> bool:
+        """Is nothing left to be merged, or nothing that can be?"""
+        n_tries, _ = self.put_off.get(step.id, (0, ""))
+        return step.is_merged or not step.is_finished or n_tries >= MERGE_TRIES
 
     def _take_up(self, lost: Collection[str]) -> None:
         """Submits anew what was in doubt at the beginning and has shown to be lost."""
@@ -245,8 +251,12 @@ class _Launcher:
 
     def _gather(self) -> bool:
         gathered = gather(self.board, self.settings, self.leases)
-        for step, why in gathered.damaged:
-            self.progress.say(f"the results of step {step.id} cannot be read: {why}")
+        for name, line in gathered.lines.items():
+            if name not in self.put_off:
+                self.progress.say(line)
+        for late, why in gathered.put_off:
+            n_tries, _ = self.put_off.get(late.id, (0, ""))
+            self.put_off[late.id] = n_tries + 1, why
         mine = [step for step in gathered.steps if step.id in self.own]
         for step in mine:
             for failure in getattr(step.outcome, "failures", ()):
@@ -267,15 +277,6 @@ class _Launcher:
         is_changed, self._states = states != self._states, states
         return is_changed
 
-    def say_goodbye(self) -> None:
-        """What to do after Ctrl-C: steps go on."""
-        results = shlex.quote(str(self.settings.results))
-        self.progress.say(
-            "the steps go on without this command: give it again to wait for them and to get their "
-            f"results; `fieldmark status --results {results}` shows them, "
-            f"`fieldmark cancel --all --results {results}` ends them."
-        )
-
     def outcome(self) -> Outcome:
         """What came of its runs, whoever's steps did them."""
         keys: list[str] = []
@@ -288,6 +289,8 @@ class _Launcher:
                 outcome, is_new = step.outcome, step.id in self.new
                 if outcome is None:
                     failures += self._lost(step)
+                elif step.id in self.put_off and not step.is_merged:
+                    failures += self._unread(step)
                 elif step.record.names:
                     keys += outcome.keys if is_new else self._mine(step, outcome, store)
                     failures += [f for f in outcome.failures if f.title in titles]
@@ -303,6 +306,11 @@ class _Launcher:
             return list(outcome.keys)
         runs = (store.run(key) for key in outcome.keys)
         return [run.key for run in runs if run is not None and name_of_run(run) in names]
+
+    def _unread(self, step: StepFolder) -> list[Failure]:
+        _, why = self.put_off[step.id]
+        error = f"it is done, but its results cannot be read now: {why}"
+        return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
 
     def _lost(self, step: StepFolder) -> list[Failure]:
         """Why the runs of a step without a result are not done: what they come after failed, or

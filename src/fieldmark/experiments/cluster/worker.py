@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +48,8 @@ NOT_EMBEDDED = 3
 """exit status of a step whose embedding is not there"""
 PATIENCE_S = 60.0
 """how long a shared file system may hide what another machine has written"""
+MOST_IDLE = 2
+"""times in a row that a step is stopped without any progress, before it is given up"""
 LOOK_EVERY_S = 0.5
 WRITE_EVERY_S = 1.0
 
@@ -64,10 +67,61 @@ class StepTask:
         return status
 
     def checkpoint(self) -> Any:
-        """The same again, of a job that is put back into the queue."""
+        """The same again, of a job that is put back into the queue; None where that is no use:
+        nothing was brought about since the last time, and nothing then.
+        """
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(self)
+        folder = Path(self.folder)
+        if _n_idle(folder) < MOST_IDLE:
+            return DelayedSubmission(self)
+        StepProgress(folder).say(
+            "given up: put back into the queue again and again, it got no further. It needs more "
+            "time (`time` in [slurm]) or smaller work; then run the same command again."
+        )
+        return None
+
+
+def _n_idle(folder: Path) -> int:
+    """How many times in a row, with this one, a step was stopped where it had stood before."""
+    path, mark = folder / "checkpoint.json", _brought_about(folder)
+    try:
+        before = json.loads(path.read_bytes())
+        n_idle = before["n_idle"] + 1 if before["mark"] == mark else 0
+    except (OSError, ValueError, LookupError, TypeError):
+        n_idle = 0
+    with suppress(OSError):
+        write_file(path, json.dumps({"mark": mark, "n_idle": n_idle}).encode())
+    return n_idle
+
+
+def _brought_about(folder: Path) -> list[int]:
+    """What stays of a step when it is killed: finished parts, and bytes of features and answers.
+    Others add to these too; then the step is given up later.
+    """
+    settings = read_work(folder).settings
+    kept = (settings.cache / "features", settings.results / "journal")
+    return [max(map(_n_parts, folder.glob("attempt-*")), default=0), *map(_n_bytes, kept)]
+
+
+def _n_parts(attempt: Path) -> int:
+    """Without a look at the journal: this process may be writing."""
+    address = f"{(attempt / 'fieldmark.db').absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM part").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def _n_bytes(folder: Path) -> int:
+    n = 0
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            if not name.endswith((".json", ".lease")):  # notes, not work
+                with suppress(OSError):
+                    n += (Path(inner) / name).stat().st_size
+    return n
 
 
 def run_step(folder: Path) -> int:

@@ -47,4 +47,7 @@ class DebugPlace:
         if step.id in self._ended:
             status = self._ended[step.id]
             return JobState("gone", f"exit status {status}" if status else "")
-        return self._watch.state(step)
+        state, job = self._watch.state(step), step.job
+        if state.state == "running" and job is not None and job.facts["pid"] == os.getpid():
+            return JobState("gone")  # an earlier launch of this process: `submit` has returned
+        return state

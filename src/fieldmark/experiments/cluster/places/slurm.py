@@ -66,8 +66,10 @@ class ArrayTask:
             sys.exit(status)
 
     def checkpoint(self) -> Any:
-        """What the task is when its job was put back into the queue."""
-        return self._own.checkpoint()
+        """What the task is when its job was put back into the queue; one that is given up ends
+        the process, since an exception would count as that of a run.
+        """
+        return self._own.checkpoint() or sys.exit(1)
 
     @property
     def _own(self) -> Any:
