@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from fieldmark.cli._flags import Common, CommonFlags, check_send_key
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import OtherModel, Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import load_settings
+from fieldmark.source_lines import set_dotted, toml_value
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
@@ -288,7 +288,7 @@ def _changes(protocol: Protocol, words: Sequence[str]) -> dict[str, Any]:
         if not equals or not key.isidentifier():  # a file's name may hold `=`
             changes |= named_changes(protocol, word)
         else:
-            changes[key] = _value(text)
+            changes[key] = toml_value(text)
     return changes
 
 
@@ -299,19 +299,8 @@ def _pairs(words: Sequence[str]) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise UsageError(f"{word!r}: expected KEY=VALUE.")
-        *outer, last = key.split(".")
-        inner = pairs
-        for name in outer:
-            inner = inner.setdefault(name, {})
-            if not isinstance(inner, dict):
-                raise UsageError(f"{word!r}: {name!r} has a value of its own already.")
-        inner[last] = _value(text)
+        try:
+            set_dotted(pairs, key, text)
+        except ValueError as error:
+            raise UsageError(f"{word!r}: {str(error)!r} has a value of its own already.") from None
     return pairs
-
-
-def _value(text: str) -> Any:
-    """As it would stand in a TOML file; whatever is no such value is text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

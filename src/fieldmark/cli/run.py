@@ -72,10 +72,7 @@ def _check_place(args: RunFlags, where: Where) -> None:
         raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
     check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
     if args.detach and where != "slurm":
-        raise UsageError(
-            f"--detach: with --on {where} this command does the work or starts who does it, and "
-            "must stay: leave out --detach, or run --on slurm."
-        )
+        raise UsageError("--detach: only Slurm starts steps by itself: add --on slurm.")
 
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,7 +17,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 
 from fieldmark.draws import digest
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.source_lines import Located, read_toml, validate
+from fieldmark.source_lines import Located, read_toml, set_dotted, validate
 from fieldmark.tasks import Strict
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -308,21 +307,11 @@ def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
         *outer, last = key.split(".")
         if not (equals and outer and all((*outer, last))):
             raise UsageError(f"--set {word}: expected TABLE.KEY=VALUE, such as train.batch=256.")
-        inner = changed
-        for name in outer:
-            inner = inner.setdefault(name, {})
-            if not isinstance(inner, dict):
-                raise UsageError(f"--set {word}: {name!r} is no table.")
-        inner[last] = _value(text)
+        try:
+            set_dotted(changed, key, text)
+        except ValueError as error:
+            raise UsageError(f"--set {word}: {str(error)!r} is no table.") from None
     return changed
-
-
-def _value(text: str) -> Any:
-    """As it would stand in a TOML file; whatever is no such value is text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def recipe_toml(recipe: TrainRecipe) -> str:
