@@ -95,3 +95,17 @@ def test_arrays_are_counted_as_they_are_made(tmp_path: Path) -> None:
     assert count_arrays(steps, 2) == 3 + 3 + 1
     folders = Board(tmp_path).new_steps(steps, "slurm", "ab12")
     assert len(group_steps(folders)) == 3
+
+
+def test_runs_whose_results_wait_on_the_board_are_left_out(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "e.toml", "--quiet", "--on", "debug"]) == 0
+    for step in Board(place / "results").steps():
+        (step.path / "merged").unlink()
+    for path in (place / "results").glob("fieldmark.db*"):
+        path.unlink()
+    capsys.readouterr()
+    assert main(["plan", "e.toml", "--on", "slurm"]) == 0
+    told = capsys.readouterr().err
+    assert "0 steps on slurm." in told and "4 runs left out" in told
