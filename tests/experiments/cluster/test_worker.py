@@ -307,6 +307,7 @@ def test_protocols_of_the_users_own_are_known_to_workers(place: Path) -> None:
 
 
 def test_tasks_in_the_form_of_lmms_eval_are_known_to_workers(place: Path) -> None:
+    pytest.importorskip("datasets")
     (place / "tasks").mkdir()
     write_jsonl(place / "tasks" / "rows.jsonl", [{"n": n} for n in range(5)])
     (place / "tasks" / "utils.py").write_text(
