@@ -119,7 +119,7 @@ def test_two_at_once_do_not_do_the_same_run(place: Path) -> None:
 def test_locked_store(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _ = told(COLOUR)
     assert code == 0
-    monkeypatch.setattr(Store.open.__func__, "__defaults__", (False, 0.2))
+    monkeypatch.setattr(Store.open.__func__, "__defaults__", (False, 0.2, False))
     holder = sqlite3.connect("results/fieldmark.db", isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     try:

@@ -115,11 +115,11 @@ def test_a_job_at_the_end_of_its_time_goes_on_in_the_next(slurm: Slurm, tmp_path
     after = make_step(tmp_path, 1, [step])
     here = place(time=1, signal_delay=20)
     here.submit(group_steps([step, after]))
-    wait_until(lambda: "checkpoint" in words(step), "the signal", 70)
+    wait_until(lambda: "checkpoint" in words(step), "the signal", 150)
     ready.touch()
     wait_until(lambda: state(here, step) == "pending", "a place in the queue")
     assert state(here, after) == "pending"
-    wait_until(lambda: step.is_finished and after.is_finished, "the end", 70)
+    wait_until(lambda: step.is_finished and after.is_finished, "the end", 150)
     assert words(step).count("start") == 2
     units = [line[1] for line in trace(step) if line[0] == "unit"]
     assert units == [str(n) for n in range(5)], "nothing lost, nothing done twice"
