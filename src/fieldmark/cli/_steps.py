@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from fieldmark.cli._show import printable
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.progress import duration
 
@@ -131,6 +133,15 @@ def choose_steps(words: Sequence[str], steps: Sequence[StepFolder]) -> list[Step
             raise UnknownName("step or run", word, (), "fieldmark status --all")
         chosen |= {step.id: step for step in fitting}
     return list(chosen.values())
+
+
+def log_text(path: Path, start: int = 0, end: int | None = None) -> str:
+    """What was printed, from one place of the file to another, as a terminal may be given it."""
+    with path.open("rb") as file:
+        file.seek(start)
+        data = file.read(-1 if end is None else end - start)
+    lines = data.decode("utf-8", "replace").split("\n")
+    return "\n".join(map(printable, lines))
 
 
 def _does(step: StepFolder, word: str) -> bool:

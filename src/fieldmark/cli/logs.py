@@ -20,7 +20,7 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import talk
-from fieldmark.cli._steps import ENDED, choose_steps, look, open_steps
+from fieldmark.cli._steps import ENDED, choose_steps, log_text, look, open_steps
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,11 +61,9 @@ def _print(step: StepFolder, places: Places, is_followed: bool) -> None:
     while True:
         is_over = not is_followed or look([step], places)[0].standing.state in ENDED
         for path in step.logs:
-            with path.open("rb") as file:
-                file.seek(read.get(path, 0))
-                data = file.read()
-            read[path] = read.get(path, 0) + len(data)
-            sys.stdout.write(data.decode("utf-8", "replace"))
+            size = path.stat().st_size
+            sys.stdout.write(log_text(path, read.get(path, 0), size))
+            read[path] = size
         sys.stdout.flush()
         if is_over:
             break
