@@ -132,7 +132,7 @@ def test_jobs_outlive_slurmctld(slurm: Slurm, tmp_path: Path) -> None:
     here = place()
     here.submit(group_steps([running, waiting]))
     wait_until(lambda: "unit" in words(running), "work")
-    wait_until(lambda: _is_saved(slurm, running), "Slurm's own note of the job")
+    wait_until(lambda: slurm.has_saved([running]), "Slurm's own note of the job")
     slurm.kill("slurmctld")
     states = here.states([running, waiting])
     assert {s.state for s in states.values()} == {"unknown"}
@@ -148,14 +148,6 @@ def test_jobs_outlive_slurmctld(slurm: Slurm, tmp_path: Path) -> None:
     wait_until(lambda: running.is_finished and waiting.is_finished, "both")
     assert words(running).count("start") == 1
     assert here.recover([other]) == [other]
-
-
-def _is_saved(slurm: Slurm, step: StepFolder) -> bool:
-    """slurmctld writes its state every few seconds: what it lost was never to be seen again."""
-    assert step.job is not None
-    name = step.job.name.encode()
-    path = slurm.folder / "state" / "job_state"
-    return path.exists() and name in path.read_bytes()
 
 
 def _die_after_sbatch(steps: list[StepFolder]) -> None:

@@ -95,6 +95,7 @@ def test_whatever_happens_the_same_command_ends_it(
     elif disaster == "launcher killed":
         os.kill(launcher.pid or 0, signal.SIGKILL)
     else:
+        wait_until(lambda: slurm.has_saved(Board(place / "results").steps()), "Slurm's own note")
         slurm.kill("slurmctld")
         slurm.start()
     launcher.join()
