@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,8 @@ def test_jobs_outlive_slurmctld(slurm: Slurm, tmp_path: Path) -> None:
     here = place()
     here.submit(group_steps([running, waiting]))
     wait_until(lambda: "unit" in words(running), "work")
-    wait_until(lambda: slurm.has_saved([running]), "Slurm's own note of the job")
+    now = time.time()
+    wait_until(lambda: slurm.has_saved(now), "Slurm's own note of the job")
     slurm.kill("slurmctld")
     states = here.states([running, waiting])
     assert {s.state for s in states.values()} == {"unknown"}

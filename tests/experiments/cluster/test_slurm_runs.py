@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,13 @@ def worker_of(model: str, results: Path) -> int:
     return int(embedding.progress["pid"])
 
 
+def join(launcher: ForkServerProcess) -> None:
+    launcher.join(120)
+    if launcher.exitcode is None:
+        launcher.kill()
+        pytest.fail("the launcher still waits after two minutes")
+
+
 @pytest.mark.parametrize(
     "disaster", ["scancel", "requeue", "worker killed", "launcher killed", "slurmctld killed"]
 )
@@ -95,14 +104,15 @@ def test_whatever_happens_the_same_command_ends_it(
     elif disaster == "launcher killed":
         os.kill(launcher.pid or 0, signal.SIGKILL)
     else:
-        wait_until(lambda: slurm.has_saved(Board(place / "results").steps()), "Slurm's own note")
+        now = time.time()
+        wait_until(lambda: slurm.has_saved(now), "Slurm's own note of the jobs")
         slurm.kill("slurmctld")
         slurm.start()
-    launcher.join()
+    join(launcher)
     is_harmless = disaster in ("requeue", "slurmctld killed")
     assert (launcher.exitcode == 0) == is_harmless
     again = start([*RUN, "--on", "slurm"])
-    again.join()
+    join(again)
     assert again.exitcode == 0
     assert answers(place / "results") == here
     assert n_rows(place / "results") == n_rows(place / "here")
