@@ -247,5 +247,5 @@ def test_only_slurm_goes_on_without_the_command(
 ) -> None:
     assert main([*SHORT, "--on", where, "--detach"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"fieldmark: --detach: with --on {where} this command")
+    assert line == "fieldmark: --detach: only Slurm starts steps by itself: add --on slurm."
     assert not (place / "results").exists()
