@@ -27,6 +27,7 @@ from fieldmark.errors import MissingExtra, ModelError, UnknownName
 from kit.tiny_clip import tiny_clip
 
 THREE = ("taxonomic", "caption", "replay")
+WIDTHS = "fieldmark.build.train.texts._STEPS_OF_WIDTH"
 TEXTS = ["Puma concolor", "a puma on a rock, by a lake", "stop!", "!"]
 
 
@@ -258,8 +259,9 @@ def test_a_network_that_writes_texts_is_refused(tmp_path: Path) -> None:
     ids=["clip", "custom", "eos"],
 )
 def test_trimmed_texts_give_the_same_features(
-    tmp_path: Path, text: dict[str, Any], top: dict[str, Any]
+    tmp_path: Path, text: dict[str, Any], top: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(WIDTHS, 8)  # the network here reads 16 tokens
     trainee = made(tmp_path, architecture=tiny_clip(tmp_path, "test-tiny-trim", text=text, **top))
     tokens = trainee.tokenise(TEXTS)
     short = trimmed(trainee, TEXTS[2:])
@@ -274,8 +276,11 @@ def test_trimmed_texts_give_the_same_features(
     torch.testing.assert_close(whole, theirs, atol=1e-6, rtol=0)
 
 
-def test_trimming_looks_for_the_end_not_for_padding(tmp_path: Path) -> None:
+def test_trimming_looks_for_the_end_not_for_padding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """0 is CLIP's padding and its exclamation mark."""
+    monkeypatch.setattr(WIDTHS, 8)
     trainee = made(tmp_path)
     tokens = trimmed(trainee, ["!" * 3 + " ! ! ! ! !"])
     assert tokens[0, -1] == 49407
