@@ -1,4 +1,5 @@
-"""Do attention and patches without copies give what torch's modules give, gradients too?"""
+"""Do attention, patches and the last block with less work give what open_clip's give, and the same
+gradients?"""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ open_clip = pytest.importorskip("open_clip")
 
 from fieldmark.build.train.layers import (  # noqa: E402
     fastest_attention,
+    pool_in_last_block,
     simplify_attention,
     simplify_patches,
 )
@@ -79,6 +81,43 @@ def test_patches_are_the_same_as_of_a_convolution(size: tuple[int, int]) -> None
 def test_convolutions_of_another_kind_stay(how: dict[str, Any]) -> None:
     assert not simplify_patches(torch.nn.Conv2d(3, 8, 8, **({"bias": False} | how)))
     assert not simplify_patches(None)
+
+
+def make_tower(**how: Any) -> Any:
+    torch.manual_seed(5)
+    shape = {"image_size": 32, "patch_size": 8, "width": 32, "layers": 2, "heads": 4}
+    return open_clip.transformer.VisionTransformer(**shape, mlp_ratio=4.0, output_dim=16, **how)
+
+
+def seen(tower: Any) -> list[Any]:
+    torch.manual_seed(6)
+    images = torch.randn(3, 3, 32, 32, requires_grad=True)
+    made = tower(images)
+    made.square().sum().backward()
+    return [made, images.grad, *(weight.grad for weight in tower.parameters())]
+
+
+@pytest.mark.parametrize("how", [{}, {"ls_init_value": 0.5}, {"final_ln_after_pool": True}])
+def test_a_last_block_for_one_token_gives_the_same(how: dict[str, Any]) -> None:
+    one, other = make_tower(**how), make_tower(**how)
+    names = list(other.state_dict())
+    assert pool_in_last_block(other)
+    assert list(other.state_dict()) == names
+    other = copy.deepcopy(other)
+    with torch.no_grad():
+        for tower in (one, other):
+            tower.transformer.resblocks[-1].attn.in_proj_weight.mul_(2)
+    assert other.transformer(torch.randn(3, 17, 32)).shape == (3, 1, 32)
+    for expected, made in zip(seen(one), seen(other), strict=True):
+        torch.testing.assert_close(made, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "how", [{"pool_type": "avg"}, {"attentional_pool": True}, {"output_tokens": True}]
+)
+def test_a_tower_that_needs_all_its_tokens_keeps_its_last_block(how: dict[str, Any]) -> None:
+    assert not pool_in_last_block(make_tower(**how))
+    assert not pool_in_last_block(torch.nn.Identity())
 
 
 def test_attention_is_chosen_on_gpus_only() -> None:

@@ -196,8 +196,9 @@ def test_where_the_compiler_fails_training_goes_on(
 
 @pytest.mark.parametrize("locked", ["", "model.lock_image=true", "model.lock_text=true"])
 def test_flops_are_counted_from_shapes(locked: str, tmp_path: Path) -> None:
-    """By hand: linear layers of both towers, two products of attention, patches, projections; by
-    the length of the texts, and three times as many where a tower learns.
+    """By hand: linear layers of both towers, two products of attention, patches, projections, less
+    what the class token alone saves in the last block of the image tower; by the length of the
+    texts, and three times as many where a tower learns.
     """
     words = [locked] if locked else []
     flops = PairFlops(make_trainee(small_recipe(tmp_path, *words).model, "softmax", 0))
@@ -206,7 +207,8 @@ def test_flops_are_counted_from_shapes(locked: str, tmp_path: Path) -> None:
     def tower(n_tokens: int) -> int:
         return 2 * (24 * n_tokens * width**2 + 4 * n_tokens**2 * width)
 
-    image = tower(5) + 2 * 4 * width * 3 * 64
+    others = 2 * 4 * (10 * width**2 + 2 * 5 * width)  # 4 of 5 tokens: all but keys and values
+    image = tower(5) - others + 2 * 4 * width * 3 * 64
     for n_tokens in (8, 16):
         text = tower(n_tokens) + 2 * 3 * width * dim
         assert flops.forward(n_tokens) == (image, text)

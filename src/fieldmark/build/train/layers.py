@@ -1,9 +1,10 @@
-"""Attention and patch embedding without copies: the weights and results of torch's, faster.
+"""Attention, patch embedding and last block with less work: the weights and results of torch's.
 
 `nn.MultiheadAttention` turns its input round, copies queries, keys and values apart, and adds a
 written-out mask for causal texts, which keeps flash attention away. Here all three are views of one
 product, and a causal mask is only named. A convolution whose windows do not overlap is one matrix
-product; cuDNN turns it round twice for that. What is of another kind stays as it is.
+product; cuDNN turns it round twice for that. Of the last block only the token that is pooled is
+computed. What is of another kind stays as it is.
 """
 
 from __future__ import annotations
@@ -102,3 +103,40 @@ def _attend(
         query, key, value, is_causal=attn_mask is not None
     )
     return attention.out_proj(mixed.transpose(1, 2).reshape(n, length, width))
+
+
+def pool_in_last_block(visual: Any) -> bool:
+    """Of an image tower that goes on with its class token alone: the last block answers with that
+    token only, which asks all others but needs no answers from them. For a ViT-B/16 that is 7 % of
+    the work. False: the tower is of another kind.
+    """
+    from open_clip.transformer import ResidualAttentionBlock, VisionTransformer
+
+    if not (
+        isinstance(visual, VisionTransformer)
+        and visual.pool_type == "tok"
+        and visual.attn_pool is None
+        and not visual.output_tokens
+    ):
+        return False
+    last = visual.transformer.resblocks[-1]
+    if not (isinstance(last, ResidualAttentionBlock) and _is_plain(last)):
+        return False
+    last.forward = partial(_first_token, last)
+    return True
+
+
+def _first_token(block: Any, x: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+    """n × length × width → n × 1 × width. `attn_mask`: images have none; open_clip hands it on."""
+    assert attn_mask is None
+    attention, normed = block.attn, block.ln_1(x)
+    n, length, width = x.shape
+    weight, bias = attention.in_proj_weight, attention.in_proj_bias
+    query = functional.linear(normed[:, :1], weight[:width], bias[:width])
+    both = functional.linear(normed, weight[width:], bias[width:])
+    query = query.view(n, 1, attention.num_heads, -1).transpose(1, 2)
+    key, value = both.view(n, length, 2, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
+    mixed = functional.scaled_dot_product_attention(query, key, value)
+    first = x[:, :1] + block.ls_1(attention.out_proj(mixed.transpose(1, 2).reshape(n, 1, width)))
+    made: Tensor = first + block.ls_2(block.mlp(block.ln_2(first)))
+    return made

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from fieldmark.build.train.layers import simplify_attention, simplify_patches
+from fieldmark.build.train.layers import pool_in_last_block, simplify_attention, simplify_patches
 from fieldmark.build.train.recipe import ModelRecipe
 from fieldmark.errors import MissingExtra, ModelError, first_line
 from fieldmark.models._name import ModelRequest, need_package, parse_name
@@ -227,6 +227,7 @@ def make_trainee(model: ModelRecipe, loss_kind: str, seed: int, is_loaded: bool 
     image, text = towers(trainee)
     simplify_attention([*image, *(text if tokenise.can_trim else ())])
     simplify_patches(getattr(network.visual, "conv1", None))
+    pool_in_last_block(network.visual)
     trainee.float()
     return trainee
 
