@@ -51,6 +51,7 @@ from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
 from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Progress, Silent
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -539,8 +540,7 @@ def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
 
 
 def _first_few(bad: Mapping[str, str]) -> str:
-    shown = "; ".join(f"{image} ({why})" for image, why in list(bad.items())[:3])
-    return shown + (f" and {len(bad) - 3} more" if len(bad) > 3 else "")
+    return first_few([f"{image} ({why})" for image, why in bad.items()], 3, "; ")
 
 
 def _collect(rows: FeatureRows, filled: Filled, items: Sequence[ImageRef]) -> Embedded:
