@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import ClaimLost, StoreError
-from fieldmark.processes import birth, boot_of, host, is_alive, this_place
+from fieldmark.processes import birth, host, still_runs, this_place
 
 BEAT_S = 5.0
 SILENCE_S = 60.0
@@ -221,9 +221,8 @@ class LeaseFolder:
         if facts is None and not path.exists():
             return False  # finished meanwhile
         if facts is not None:
-            if facts.get("is_free"):
-                return False
-            if _process_lives(facts) is False:
+            process = (facts.get(name, "") for name in ("host", "place", "pid", "born"))
+            if facts.get("is_free") or still_runs(*process) is False:
                 return False
         return self._silence_s(path, facts) < SILENCE_S
 
@@ -235,17 +234,6 @@ class LeaseFolder:
             self._watched[path] = (count, self._now())
             return 0.0
         return self._now() - since
-
-
-def _process_lives(facts: dict[str, Any]) -> bool | None:
-    """Does the holder's process run? None where that cannot be seen from here."""
-    place = facts.get("place", "")
-    if place and place == this_place():
-        return is_alive(facts["pid"], facts["born"])
-    boots = boot_of(place), boot_of(this_place())
-    if facts.get("host") == host() and all(boots) and boots[0] != boots[1]:
-        return False  # this machine was started again since
-    return None
 
 
 def _read(path: Path) -> dict[str, Any] | None:

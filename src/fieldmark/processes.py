@@ -55,6 +55,17 @@ def is_alive(pid: int, born: str) -> bool:
     return not Path("/proc/self/stat").exists()
 
 
+def still_runs(host_name: str, place: str, pid: int, born: str) -> bool | None:
+    """Does a process of some machine still run? None where that cannot be seen from here."""
+    here = this_place()
+    if place and place == here:
+        return is_alive(pid, born)
+    boots = boot_of(place), boot_of(here)
+    if host_name == host() and all(boots) and boots[0] != boots[1]:
+        return False  # this machine was started again since
+    return None
+
+
 def peak_bytes() -> int:
     """The most main memory this process has used; 0 where that is not known."""
     try:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fieldmark.errors import ClaimLost
+from fieldmark.processes import birth, boot_of, host, is_alive
 from fieldmark.store import PartResult, Predictions, Store, claims
-from fieldmark.store.claims import birth, boot_of, host, is_alive
 
 HOLD = """
 import sys, time

@@ -74,11 +74,9 @@ class ShownStep:
         """What fits on a screen."""
         from fieldmark.experiments.cluster import short_id
 
-        step, record, job, progress = (
-            self.step, self.step.record, self.step.job, self.step.progress,
-        )  # fmt: skip
+        step, record, job = self.step, self.step.record, self.step.job
         where = record.place if job is None else f"{job.place} {job.id}"
-        host = progress.get("host", "")
+        host = step.progress.get("host", "")
         return {
             "step": short_id(step.id),
             "kind": record.kind,

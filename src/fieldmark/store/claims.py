@@ -12,7 +12,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 
 from fieldmark.errors import ClaimLost
-from fieldmark.processes import birth, boot_of, host, is_alive, this_place
+from fieldmark.processes import birth, host, still_runs, this_place
 from fieldmark.store.database import Database
 from fieldmark.store.records import Claim, utc_now
 
@@ -94,11 +94,8 @@ def living(database: Database) -> dict[str, Claim]:
 
 
 def is_stale(claim: Claim) -> bool:
-    if claim.place and claim.place == this_place():
-        return not is_alive(claim.pid, claim.born)
-    boots = boot_of(claim.place), boot_of(this_place())
-    if claim.host == host() and all(boots) and boots[0] != boots[1]:
-        return True  # this machine was started again since
+    if (is_running := still_runs(claim.host, claim.place, claim.pid, claim.born)) is not None:
+        return not is_running
     # One from the future is as old as one from the past: a clock was set.
     return abs(datetime.now(UTC) - datetime.fromisoformat(claim.heartbeat)) > SILENCE
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def _merge(
     kept = {key for (key,) in done} - replaced
     for batch in _batches(merging.readable(paths, kept, is_left)):
         merging.write(batch)
-    return replace(merging.counts, faults=tuple(merging.faults))
+    return MergeCounts(**merging.counts, faults=tuple(merging.faults))
 
 
 def _batches(shards: Iterable[Shard]) -> Iterator[list[Shard]]:
@@ -102,7 +103,8 @@ class _Merging:
 
     main: Store
     replaced: frozenset[str]
-    counts: MergeCounts = MergeCounts()
+    counts: Counter[str] = field(default_factory=Counter)
+    """fields of `MergeCounts`"""
     faults: list[tuple[Path, StoreError]] = field(default_factory=list)
     known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
@@ -130,12 +132,7 @@ class _Merging:
             # names made in a transaction that was rolled back are not there
             self.main._names.forget()
             raise
-        self.counts = MergeCounts(
-            self.counts.n_runs + entering.n_runs,
-            self.counts.n_parts + entering.n_parts,
-            self.counts.n_rows + entering.n_rows,
-            self.counts.n_before + entering.n_before,
-        )
+        self.counts.update(entering.counts)
 
     def _numbers(self, names: ShardNames) -> np.ndarray:
         """The store's number of a name by that of the file; 0 stands for none in both."""
@@ -156,10 +153,7 @@ class _Entering:
 
     connection: sqlite3.Connection
     replaced: frozenset[str]
-    n_runs: int = 0
-    n_parts: int = 0
-    n_rows: int = 0
-    n_before: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     has_dropped: bool = False
     numbers: np.ndarray = field(default_factory=lambda: np.zeros(0, NUMBER))
     """of the file that is read now: its number of a name → the store's"""
@@ -173,8 +167,7 @@ class _Entering:
 
     def take(self, run: ShardRun) -> None:
         has_entered = self._done(run) if run.row["state"] == "done" else self._unfinished(run)
-        self.n_runs += has_entered
-        self.n_before += not has_entered
+        self.counts["n_runs" if has_entered else "n_before"] += 1
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -294,8 +287,8 @@ class _Entering:
                 self.has_dropped = True
             self._insert_part(where, facts, part)
             n_new += 1
-            self.n_rows += part.facts[4]
-        self.n_parts += n_new
+            self.counts["n_rows"] += part.facts[4]
+        self.counts["n_parts"] += n_new
         return n_new
 
     def _insert_part(

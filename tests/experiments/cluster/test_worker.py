@@ -104,7 +104,8 @@ def settings_of(place: Path, name: str) -> Settings:
 
 
 def start(folder: Path, **more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "fieldmark.experiments.cluster.worker", str(folder)]
+    program = f"import sys; from {StepTask.__module__} import StepTask as task; "
+    command = [sys.executable, "-c", f"{program}sys.exit(task(sys.argv[1])())", str(folder)]
     # from another folder: names of files in the work start where the command was typed
     return subprocess.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
 

@@ -14,14 +14,12 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
     from fieldmark.experiments.cluster.options import SlurmOptions
-    from fieldmark.experiments.cluster.places import Place
     from fieldmark.experiments.cluster.requests import describe_request
     from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
     from fieldmark.experiments.cluster.steps import PlannedStep, StepOptions, make_steps
 
 __all__ = [
     "Board",
-    "Place",
     "Places",
     "PlannedStep",
     "SlurmOptions",
@@ -39,7 +37,6 @@ __getattr__ = exports(
     {
         "board": ("Board", "StepFolder", "short_id"),
         "options": ("SlurmOptions",),
-        "places": ("Place",),
         "requests": ("describe_request",),
         "standing": ("Places", "StepStanding", "make_place"),
         "steps": ("PlannedStep", "StepOptions", "make_steps"),

@@ -84,7 +84,8 @@ def launch(
     """Submits what is to run and nobody is on, waits for it, and merges what comes."""
     board = Board(settings.results)
     board.folder.mkdir(parents=True, exist_ok=True)
-    execute(_only_done(plan), settings, progress, how)  # what runs that are done before are told
+    done = tuple(job for job in plan.jobs if job.status == "done")
+    execute(replace(plan, jobs=done), settings, progress, how)  # confirms them; nothing is run
     with LeaseFolder(board.folder) as leases:
         places = Places(place)
         launcher = _Launcher(plan, settings, board, leases, places, place, how, options, progress)
@@ -112,10 +113,6 @@ def _drop_redone(board: Board, places: Places) -> None:
         if not step.record.names and step.id not in awaited:
             board.drop(step)
     board.drop_contents()
-
-
-def _only_done(plan: Plan) -> Plan:
-    return replace(plan, jobs=tuple(job for job in plan.jobs if job.status == "done"))
 
 
 @dataclass(slots=True)

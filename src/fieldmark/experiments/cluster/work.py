@@ -18,6 +18,7 @@ from fieldmark.errors import StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import KnownModel
 from fieldmark.experiments.execute import Failure
+from fieldmark.files import write_file
 from fieldmark.protocols import PROTOCOLS, protocols
 from fieldmark.settings import Settings
 
@@ -100,10 +101,8 @@ class StepOutcome:
 
 def write_work(folder: Path, work: StepWork) -> None:
     """Keeps the work in a step's folder, whole or not at all."""
-    temporary = folder / f"{WORK}.{os.getpid()}"
     head = {"folder": work.folder, "protocol_path": work.settings.protocol_path}
-    temporary.write_bytes(pickle.dumps(head) + pickle.dumps(work))
-    temporary.replace(folder / WORK)
+    write_file(folder / WORK, pickle.dumps(head) + pickle.dumps(work))
 
 
 def read_work(folder: Path) -> StepWork:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -23,7 +22,7 @@ from typing import Any
 
 from fieldmark.data import MEMORY, Contents, ImageRef, absorb_contents
 from fieldmark.embed import fill, in_shard
-from fieldmark.errors import ClaimLost, FieldmarkError
+from fieldmark.errors import ClaimLost
 from fieldmark.experiments._models import KnownModel, Models
 from fieldmark.experiments.cluster.board import WORKER, StepFolder
 from fieldmark.experiments.cluster.work import (
@@ -62,10 +61,8 @@ class StepTask:
     folder: str
 
     def __call__(self) -> int:
-        status = run_step(Path(self.folder))
-        if status:
-            raise SystemExit(status)
-        return status
+        """The exit status of its process."""
+        return run_step(Path(self.folder))
 
     def checkpoint(self) -> Any:
         """The same again, of a job that is put back into the queue; None where that is no use:
@@ -372,15 +369,3 @@ class StepProgress(Lines):
         }
         with suppress(OSError):
             write_file(self._path, json.dumps(facts).encode())
-
-
-def main() -> int:
-    try:
-        return run_step(Path(sys.argv[1]))
-    except FieldmarkError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

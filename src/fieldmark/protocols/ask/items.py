@@ -15,7 +15,7 @@ import polars as pl
 from fieldmark.chat import AskRules, Detail, Item, Picture, Question, draw_pairs, make_question
 from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, plain_reason
 from fieldmark.progress import Progress
 from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
 from fieldmark.protocols._score import NO, YES
@@ -135,7 +135,7 @@ class Images:
         try:
             data = read_bytes(self.root, image)
         except DataError as error:
-            raise DataError(f"{image}  {reason_of(error)}.") from error
+            raise DataError(f"{image}  {plain_reason(error)}.") from error
         known = self.contents.known(self.root, [image]).get(image)
         if known is not None and known.key != content_key(data):
             raise DataError(f"{image}  was changed during the run.")
@@ -156,12 +156,6 @@ class _Reader:
 
     def __call__(self) -> bytes:
         return self.images.read(self.image)
-
-
-def reason_of(error: DataError | str) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
 
 
 def judge_broken(

@@ -40,7 +40,6 @@ from fieldmark.protocols.ask.items import (
     ask_part,
     ask_traits,
     judge_broken,
-    reason_of,
     targets_of,
 )
 from fieldmark.protocols.ask.reread import reading_of
@@ -266,4 +265,5 @@ def _unmeasured(prompts: Prompts, items: Sequence[Item]) -> dict[str, str]:
 
 def _image_and_reason(error: str) -> tuple[str, str]:
     """`a.jpg  is empty.` → a.jpg, is empty."""
-    return error.partition("  ")[0], reason_of(error)
+    image, _, reason = error.partition("  ")
+    return image, (reason or error).rstrip(".")

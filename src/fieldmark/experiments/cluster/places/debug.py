@@ -6,8 +6,8 @@ Errors come through as they are, with breakpoints and tracebacks where they belo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stderr
 
 from fieldmark.errors import UsageError
 from fieldmark.experiments.cluster.board import StepFolder
@@ -31,7 +31,10 @@ class DebugPlace:
         for group in groups:
             for step in group.steps:
                 step.write_job(process_job(self.name, step, os.getpid()))
-                with self._printing(step):
+                with ExitStack() as stack:
+                    if self._is_quiet:
+                        log = stack.enter_context((step.path / "log.txt").open("a"))
+                        stack.enter_context(redirect_stderr(log))
                     self._ended[step.id] = int(self._task(str(step.path))() or 0)
 
     def states(self, steps: Sequence[StepFolder]) -> dict[str, JobState]:
@@ -47,14 +50,6 @@ class DebugPlace:
 
     def close(self) -> None:
         """Nothing is left running."""
-
-    @contextmanager
-    def _printing(self, step: StepFolder) -> Iterator[None]:
-        if not self._is_quiet:
-            yield
-            return
-        with (step.path / "log.txt").open("a", encoding="utf-8") as log, redirect_stderr(log):
-            yield
 
     def _state(self, step: StepFolder) -> JobState:
         if step.id in self._ended:
