@@ -1,4 +1,4 @@
-"""Atomic writes: how does a file appear whole or not at all, whoever is killed on the way?
+"""Atomic writes and file locks: how does a file appear whole or not at all, and who writes to it?
 
 The bytes go to a hidden file beside the place, which gets its name at the end. `is_durable` forces
 them, and the name, to the disk first: for what is expensive to make again, and for files that say
@@ -60,3 +60,18 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def try_lock(file: IO[bytes]) -> bool | None:
+    """Locks an open file until it is closed or the process ends. False: another process has it;
+    None: files cannot be locked here (Windows, some network folders).
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True

@@ -110,7 +110,7 @@ class Lease:
 
 
 class LeaseFolder:
-    """All leases of a run; one thread beats for those that are held here."""
+    """The leases of one folder; a thread beats for those that are held here."""
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic) -> None:
         self.folder, self._now = folder, now

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.embed import CandidateCounts, PositiveRanks, rank_positives, search, top_k
+from fieldmark.embed import CandidateCounts, PositiveRanks, rank_positives, top_k
+from fieldmark.embed.search.nearest import BLOCK_BYTES
 from fieldmark.errors import DataError
 
 
@@ -86,7 +87,7 @@ def random_pairs(seed: int, n_q: int, n_g: int, share: float) -> tuple[np.ndarra
     seed=st.integers(0, 10**6),
     sizes=st.tuples(st.integers(0, 12), st.integers(0, 60), st.integers(1, 5)),
     k=st.integers(1, 70),
-    block=st.sampled_from([1, 20_000, search.BLOCK_BYTES]),
+    block=st.sampled_from([1, 20_000, BLOCK_BYTES]),
 )
 def test_top_k_is_brute_force(seed: int, sizes: tuple[int, int, int], k: int, block: int) -> None:
     n_q, n_g, width = sizes
@@ -108,7 +109,7 @@ def test_top_k_of_copies_goes_by_index_whatever_the_blocks(width: int) -> None:
     theirs = np.stack(
         [np.lexsort((np.arange(5000), -score))[:25] for score in _slow_scores(query, gallery)]
     )
-    for block in (1, 1 << 18, search.BLOCK_BYTES):
+    for block in (1, 1 << 18, BLOCK_BYTES):
         np.testing.assert_array_equal(top_k(query, gallery, 25, block_bytes=block)[0], theirs)
 
 

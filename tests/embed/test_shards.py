@@ -281,46 +281,31 @@ def held_bucket(folder: LeaseFolder, root: Path, image: str) -> LeasedBuckets:
     return buckets
 
 
-def test_what_another_holds_is_waited_for_and_computed_when_it_was_not(tmp_path: Path) -> None:
-    root, refs = tmp_path / "photos", photos(tmp_path / "photos", 30)
-    shown, model = Status(), Counting()
-    with LeaseFolder(tmp_path / "cache/features/counting-1/leases") as other:
-        held = held_bucket(other, root, refs[7].image)
-        options = EmbedOptions(tmp_path / "cache", leases=True)
-        thread = threading.Thread(target=fill, args=(model, root, refs, options, shown))
-        thread.start()
-        while not any("waiting for process" in text for text in shown.texts):
-            time.sleep(0.01)
-        same = Counter(bucket(ref.image) for ref in refs)[bucket(refs[7].image)]
-        assert model.n_images == 30 - same, "all that nobody holds is done"
-        assert len(list(other.folder.iterdir())) == 1, "who waits holds nothing"
-        held.release()
-        thread.join(30)
-    assert model.n_images == 30
-    assert shown.n_done == shown.n_total == 30
-    check_whole(tmp_path, root, refs, Counting())
-
-
-def test_what_another_has_embedded_meanwhile_is_not_embedded_again(tmp_path: Path) -> None:
-    """With and without a memory of contents that both share."""
+@pytest.mark.parametrize("is_embedded", [False, True])
+def test_what_another_holds_is_waited_for_and_computed_where_it_was_not(
+    tmp_path: Path, is_embedded: bool
+) -> None:
     root, refs = tmp_path / "photos", photos(tmp_path / "photos", 30)
     for path in root.iterdir():
         os.utime(path, (1e9, 1e9))
     shown, model = Status(), Counting()
+    options = EmbedOptions(tmp_path / "cache", leases=True)
     with LeaseFolder(tmp_path / "cache/features/counting-1/leases") as other:
         held = held_bucket(other, root, refs[7].image)
-        options = EmbedOptions(tmp_path / "cache", leases=True)
         thread = threading.Thread(target=fill, args=(model, root, refs, options, shown))
         thread.start()
         while not any("waiting for process" in text for text in shown.texts):
             time.sleep(0.01)
         own = [ref for ref in refs if bucket(ref.image) == bucket(refs[7].image)]
-        fill(Counting(), root, own, EmbedOptions(tmp_path / "cache"))  # type: ignore[arg-type]
-        held.settle({bucket(refs[7].image): 1})
+        assert model.n_images == 30 - len(own), "all that nobody holds is done"
+        assert len(list(other.folder.iterdir())) == 1, "who waits holds nothing"
+        if is_embedded:
+            fill(Counting(), root, own, EmbedOptions(tmp_path / "cache"))  # type: ignore[arg-type]
+            held.settle({bucket(refs[7].image): 1})
         held.release()
         thread.join(30)
-    assert model.n_images == 30 - len(own)
-    assert shown.n_done == 30
+    assert model.n_images == 30 - len(own) * is_embedded
+    assert shown.n_done == shown.n_total == 30
     check_whole(tmp_path, root, refs, Counting())
 
 

@@ -581,10 +581,10 @@ def test_a_damaged_shard_is_named_and_the_others_are_merged(tmp_path, main, how)
     shards = [make_shard(tmp_path / f"{number}.db", number) for number in range(1, 6)]
     damage(shards[2], how)
     counts = merge_shards(main, shards)
-    ((path, text),) = counts.faults
-    assert path == shards[2] and text.startswith(str(shards[2])) and "\n" not in text
+    ((path, error),) = counts.faults
+    assert path == shards[2] and str(error).startswith(str(path)) and "\n" not in str(error)
     cannot_be_opened = how in ("newer", "a folder")  # what is in the file is not known to be wrong
-    assert counts.passing == ((path,) if cannot_be_opened else ())
+    assert error.may_pass == cannot_be_opened
     assert counts.n_runs == 4
     with Store.open(tmp_path / "direct.db") as store:
         for number in (1, 2, 4, 5):
@@ -600,9 +600,10 @@ def test_a_shard_that_cannot_be_read_is_named(tmp_path, main, monkeypatch):
 
     monkeypatch.setattr("fieldmark.store.shards._files", stale)
     counts = merge_shards(main, [shard])
-    ((_, text),) = counts.faults
-    assert counts.passing == (shard,), "it may be read the next time"
-    assert text == f"{shard}  cannot be read (Stale file handle): check the file and its folder."
+    ((_, error),) = counts.faults
+    assert error.may_pass, "it may be read the next time"
+    text = f"{shard}  cannot be read (Stale file handle): check the file and its folder."
+    assert str(error) == text
 
 
 def test_missing_and_empty_shards_hold_no_runs(tmp_path, main):

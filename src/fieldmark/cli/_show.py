@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fieldmark.words import counted as counted
+
 
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:
     """A table with a heading, or a JSON list; `right` names the columns of numbers."""
@@ -66,14 +68,6 @@ def width() -> int:
 
 def folder_bytes(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def counted(n: int, noun: str) -> str:
-    """
-    >>> counted(1, "finding"), counted(0, "finding")
-    ('1 finding', '0 findings')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def size(n_bytes: float) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.cli._steps import ENDED, StepNames, choose_steps, look, open_steps
-from fieldmark.errors import UsageError
+from fieldmark.errors import UsageError, join_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,14 @@ def run(args: CancelArgs) -> int:
     by_place = defaultdict(list)
     for step in living:
         by_place[step.record.place if step.job is None else step.job.place].append(step)
+    problems = []
     for name, own in by_place.items():
-        places[name].cancel(own)
+        try:
+            places[name].cancel(own)
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError(join_problems(problems, "the others were cancelled"))
     if args.json:
         print_json([step.id for step in living])
     talk(f"{counted(len(living), 'step')} cancelled, {len(steps) - len(living)} had ended before.")

@@ -82,7 +82,7 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     from fieldmark.progress import for_people
 
     settings = settings_on(where, grid, settings)
-    place = make_place(where, grid.slurm, args.jobs or 0)
+    place = make_place(where, grid.slurm, args.jobs or 0, args.common.quiet)
     with for_people(args.common.quiet) as progress:
         before = settle(settings, progress)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)

@@ -18,6 +18,8 @@ from fieldmark.data._bytes import locate, read_bytes, split_reference
 from fieldmark.data._dataset import Finding, Source
 from fieldmark.data._image import quick_check
 from fieldmark.errors import DataError
+from fieldmark.words import counted as counted
+from fieldmark.words import first_few
 
 P = ParamSpec("P")
 
@@ -44,17 +46,7 @@ def as_findings(check: Callable[P, Iterable[Finding]]) -> Callable[P, list[Findi
 
 def name_some(names: Sequence[str], most: int = 3) -> str:
     """The first few in quotes and how many more: `'a', 'b', 'c' and 9 more`."""
-    return _first_few([repr(name) for name in names], most)
-
-
-def _first_few(texts: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(texts[:most])
-    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
-
-
-def counted(n: int, noun: str, plural: str = "") -> str:
-    """`1 class`, `2 classes`."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+    return first_few([repr(name) for name in names], most)
 
 
 # --- files ---
@@ -110,7 +102,7 @@ def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
         text = f"{len(missing)} of {n} are missing: {name_some(missing)}."
         findings.append(Finding("error", text))
     if broken:
-        text = f"{len(broken)} of {n} cannot be read: {_first_few(broken)}."
+        text = f"{len(broken)} of {n} cannot be read: {first_few(broken, 3)}."
         findings.append(Finding("error", text))
     return findings
 

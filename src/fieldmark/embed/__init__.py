@@ -15,7 +15,6 @@ from fieldmark.embed.chunks import EmbeddedChunk, embed_chunks
 from fieldmark.embed.engine import (
     Embedded,
     EmbedOptions,
-    Filled,
     checking,
     embed,
     fill,
@@ -28,9 +27,9 @@ from fieldmark.embed.patches import (
     patch_name,
     write_patches,
 )
-from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
-from fieldmark.embed.search import top_k
+from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
 from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
+from fieldmark.embed.sink import Filled
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
 from fieldmark.embed.work import (
     Throughput,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from fieldmark import draws
 from fieldmark.data import MEMORY
 from fieldmark.embed.rows import KEY_DTYPE
 from fieldmark.embed.shards import LEASES
-from fieldmark.embed.work import Throughput
+from fieldmark.embed.work import Throughput, n_parameters_of, noted_decode
 from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.models import Backbone
 
 N = TypeVar("N", int, float)
 BEHAVIOUR = "behaviour.npy"
@@ -48,18 +51,13 @@ def _put(path: Path, data: bytes) -> None:
         raise
 
 
-def read_about(folder: Path) -> dict[str, Any] | None:
-    """What `write_about` kept; None where it is absent or damaged."""
+def kept_facts(folder: Path) -> dict[str, Any]:
+    """What `write_about` kept of a model; nothing where that is absent or damaged."""
     try:
         about = json.loads((folder / "model.json").read_text())
     except (OSError, ValueError):
-        return None
-    return about if isinstance(about, dict) else None
-
-
-def kept_facts(folder: Path) -> dict[str, Any]:
-    """What is known of the model whose features are in the folder; nothing where none are."""
-    return read_about(folder) or {}
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 def trusted_fingerprint(
@@ -108,6 +106,48 @@ def number(value: object, kind: Callable[[Any], N]) -> N | None:
     """A number of `model.json`; it is a cache file like others: what it says may be nonsense."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return kind(value) if is_number else None
+
+
+def keep_about(model: Backbone, folder: Path, now: Throughput | None = None) -> None:
+    """Whose features these are, how fast all of them together were computed, and where the time
+    went.
+    """
+    before = kept_facts(folder)
+    own = {
+        "model": model.name,
+        "dim": model.dim,
+        "fingerprint": model.fingerprint,
+        "n_parameters": n_parameters_of(model),
+        "reads": noted_decode(model),
+    }
+    about = before | own | (_speed(before, now) if now else {})
+    if about != before:
+        write_about(folder, about)
+    behaviour = getattr(model, "behaviour", None)
+    write_behaviour(folder, behaviour() if callable(behaviour) else None)
+
+
+def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
+    """Sums over all passes; the rest is of the last one."""
+    n, seconds, n_fallback = (
+        (number(before.get(name), float) or 0.0) + getattr(now, name)
+        for name in ("n_computed", "seconds", "n_fallback")
+    )
+    had = before.get("busy_s")
+    spent = had if isinstance(had, dict) else {}
+    busy_s = {part: (number(spent.get(part), float) or 0.0) + s for part, s in now.busy_s.items()}
+    return {
+        "images_per_s": n / seconds if seconds else 0.0,
+        "n_computed": int(n),
+        "seconds": seconds,
+        "decode": now.decode,
+        "n_fallback": int(n_fallback),
+        "busy_s": busy_s,
+        "device_busy": now.device_busy,
+        "n_devices": now.n_devices,
+        "batch_size": now.batch_size,
+        "is_compiled": now.is_compiled,
+    }
 
 
 def _is_features(folder: Path) -> bool:
@@ -169,7 +209,7 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
     """Every model with features in the cache (those whose name contains `model`), largest first."""
     models = []
     for folder in sorted((cache / "features").glob("*")):
-        about = read_about(folder) or {}
+        about = kept_facts(folder)
         name = str(about.get("model", "unknown"))
         if _is_features(folder) and model in name:
             n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
@@ -189,7 +229,7 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
 
 def throughput_of(cache: Path, fingerprint: str) -> Throughput:
     """How fast all features of this model were computed here, and where the time went."""
-    return _throughput(read_about(cache / "features" / fingerprint) or {})
+    return _throughput(kept_facts(cache / "features" / fingerprint))
 
 
 def _throughput(about: Mapping[str, Any]) -> Throughput:

@@ -29,6 +29,7 @@ from typing import IO
 import numpy as np
 
 from fieldmark.errors import DataError
+from fieldmark.files import try_lock
 from fieldmark.processes import host
 
 KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
@@ -384,24 +385,18 @@ def _renew_listing(folder: Path) -> None:
 def _lock_some_file(folder: Path, owner: str) -> IO[bytes]:
     """The first keys file nobody writes to, locked; the lock ends with the process.
 
-    Where files cannot be locked (Windows, some network folders) each process has one of its own.
+    Where files cannot be locked each process has one of its own.
     """
-    try:
-        import fcntl
-    except ImportError:
-        return _own_file(folder)
     for number in range(10_000):
         path = folder / f"rows-{owner}{number:03d}.keys"
         is_new = not path.exists()
         path.touch()
         file = path.open("r+b", buffering=0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_mine = try_lock(file)
+        if is_mine:
             return file
-        except BlockingIOError:
-            file.close()
-        except OSError:
-            file.close()
+        file.close()
+        if is_mine is None:
             if is_new:
                 path.unlink(missing_ok=True)
             break

@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from fieldmark.errors import DataError, UsageError, first_line
+from fieldmark.files import try_lock
 
 if TYPE_CHECKING:
     from fieldmark.data import ImageSource, ListedImage
@@ -317,19 +318,12 @@ def open_alone(path: Path) -> IO[bytes]:
     """The file, for this process only; what is in it stays."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     file = os.fdopen(descriptor, "r+b")
-    with contextlib.suppress(ImportError):
-        import fcntl
-
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            raise DataError(
-                f"{path}  is being written by another process: wait for it, or choose another "
-                "name with --out."
-            ) from None
-        except OSError:
-            return file  # a folder without locks
+    if try_lock(file) is False:
+        file.close()
+        raise DataError(
+            f"{path}  is being written by another process: wait for it, or choose another name "
+            "with --out."
+        )
     return file
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.lmms.read.schema import result_name
 from fieldmark.store import OK, Run, RunFilter, RunSpec, Score, Store, canonical_json
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from fieldmark.metrics import Metric
@@ -176,7 +177,7 @@ class GroupResult:
 
     @property
     def words(self) -> str:
-        return f"{self.group}: mean over {_some([run.spec.task_name for run in self.members])}"
+        return f"{self.group}: mean over {first_few([run.spec.task_name for run in self.members])}"
 
 
 def _model(run: Run) -> tuple[str, str]:
@@ -281,11 +282,7 @@ def _pipelines(item: Mapping[str, Any]) -> list[str]:
 
 
 def _missing(group: str, run: Run, missing: Sequence[str]) -> str:
-    return f"group {group!r} of {run.spec.model}: {_some(missing)} not among these results"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"group {group!r} of {run.spec.model}: {first_few(missing)} not among these results"
 
 
 def average(scores: Sequence[Score], by_size: bool) -> Score:

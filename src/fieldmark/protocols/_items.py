@@ -21,6 +21,7 @@ from fieldmark.errors import DataError, UnknownName, UsageError, closest
 from fieldmark.probes import is_multilabel
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from fieldmark.protocols._workspace import Workspace
@@ -448,7 +449,7 @@ def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> 
         if not any(fnmatchcase(name, pattern) for name in names):
             kind = f"part or group of task {task.task!r}"
             unknown = UnknownName(kind, pattern, names, where=wanted.where)
-            return unknown if unknown.closest else UsageError(f"{unknown} {_some(sorted(names))}")
+            return unknown if unknown.closest else UsageError(f"{unknown} {_having(sorted(names))}")
     return UsageError(
         f"{place}task {task.task!r}: the filters leave none of its {len(parts)} parts."
     )
@@ -460,7 +461,7 @@ def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
         values = table.get_column(column).cast(pl.String).drop_nulls().unique().sort().to_list()
         if not any(is_match(value, patterns) for value in values):
             near = closest(patterns[0], values, most=1) if patterns else []
-            mean = f" Did you mean {near[0]!r}?" if near else f" {_some(values)}"
+            mean = f" Did you mean {near[0]!r}?" if near else f" {_having(values)}"
             return DataError(
                 f"{task.place_of('where', column)}  where: no row of dataset {task.dataset!r} has "
                 f"{_rules({column: patterns})}.{mean}"
@@ -470,9 +471,8 @@ def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
     )
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"It has {', '.join(names[:5]) or 'none'}{more}."
+def _having(names: Sequence[str]) -> str:
+    return f"It has {first_few(names) or 'none'}."
 
 
 def _rules(wanted: Filter) -> str:

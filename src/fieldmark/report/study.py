@@ -20,6 +20,7 @@ from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
 from fieldmark.report.ways import head_of
 from fieldmark.store import Store
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from fieldmark.report.paired import Paired
     from fieldmark.stats import Errors
 
-MOST_NAMED = 5
-"""rows in a note"""
 Place = tuple[str, str]
 """a column: its heading and its metric"""
 
@@ -171,15 +170,10 @@ def _easier(rows: Sequence[Row]) -> list[str]:
     if len(few) < 2:
         return []
     return [
-        f"{rows[0].heading}: {_some(names)} chose among {n} answers, an easier question."
+        f"{rows[0].heading}: {first_few(names)} chose among {n} answers, an easier question."
         for n, names in few.items()
         if n
     ]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _fewer_draws(rows: Sequence[Row]) -> list[str]:

@@ -46,10 +46,8 @@ class MergeCounts:
     """predictions"""
     n_before: int = 0
     """runs that stay as they were in the store"""
-    faults: tuple[tuple[Path, str], ...] = ()
-    """files that could not be read, and why, in one line: nothing of them is in the store"""
-    passing: tuple[Path, ...] = ()
-    """those of them that are not damaged: another try, or a newer fieldmark, may read them"""
+    faults: tuple[tuple[Path, StoreError], ...] = ()
+    """files that could not be read, and why: nothing of them is in the store"""
 
 
 def merge_shards(
@@ -71,8 +69,8 @@ def adopt_shard(own: Store, earlier: Path) -> None:
     It may have been killed in the middle of a write, or hang and write again some day: its file is
     not touched. One that cannot be read is passed over, as what it held can be done again.
     """
-    for _, text in _merge(own, [earlier], frozenset(), is_left=False).faults:
-        _log.warning("%s", text)
+    for _, error in _merge(own, [earlier], frozenset(), is_left=False).faults:
+        _log.warning("%s", error)
 
 
 def _merge(
@@ -83,7 +81,7 @@ def _merge(
     kept = {key for (key,) in done} - replaced
     for batch in _batches(merging.readable(paths, kept, is_left)):
         merging.write(batch)
-    return replace(merging.counts, faults=tuple(merging.faults), passing=tuple(merging.passing))
+    return replace(merging.counts, faults=tuple(merging.faults))
 
 
 def _batches(shards: Iterable[Shard]) -> Iterator[list[Shard]]:
@@ -105,8 +103,7 @@ class _Merging:
     main: Store
     replaced: frozenset[str]
     counts: MergeCounts = MergeCounts()
-    faults: list[tuple[Path, str]] = field(default_factory=list)
-    passing: list[Path] = field(default_factory=list)
+    faults: list[tuple[Path, StoreError]] = field(default_factory=list)
     known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
     def readable(
@@ -116,9 +113,7 @@ class _Merging:
             try:
                 yield read_shard(path, kept, is_left)
             except StoreError as error:
-                self.faults.append((path, str(error)))
-                if error.may_pass:
-                    self.passing.append(path)
+                self.faults.append((path, error))
 
     def write(self, shards: Sequence[Shard]) -> None:
         try:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.experiments.cluster.board import StepFolder
+from fieldmark.errors import UsageError
+from fieldmark.experiments.cluster.board import Board, StepFolder
 from fieldmark.experiments.cluster.places import StepGroup, group_steps
 from fieldmark.experiments.cluster.places.debug import DebugPlace
 from fieldmark.experiments.cluster.places.local import LocalPlace
@@ -98,6 +99,17 @@ def test_how_workers_ended_is_told(tmp_path: Path) -> None:
     assert [state.state for state in other.states(steps).values()] == ["gone", "gone"]
 
 
+def test_a_step_that_cannot_be_started_holds_up_no_other(tmp_path: Path) -> None:
+    first, second = make_step(tmp_path, 0), make_step(tmp_path, 1)
+    (first.path / "log.txt").mkdir()
+    place = LocalPlace(1, gpus=(), task=ScriptTask)
+    place.submit(group_steps([first, second]))
+    wait_until(lambda: second.is_finished, "the other")
+    state = place.states([first])[first.id]
+    assert state.state == "gone" and state.reason.startswith("cannot be started: ")
+    place.close()
+
+
 def test_cancelled_steps_end_and_are_not_started(tmp_path: Path) -> None:
     working = make_step(tmp_path, 0, until=str(tmp_path / "never"))
     waiting = [make_step(tmp_path, n) for n in (1, 2)]
@@ -157,6 +169,23 @@ def test_debug_does_all_in_this_process(tmp_path: Path) -> None:
         ("gone", "exit status 3"),
     ]
     assert json.loads((first.path / "job.json").read_text())["place"] == "debug"
+    with pytest.raises(UsageError, match=f"Ctrl-C in process {os.getpid()}"):
+        place.cancel([first])
+
+
+def test_steps_leave_the_board_a_week_after_they_were_merged(tmp_path: Path) -> None:
+    merged, waiting = make_step(tmp_path, 0), make_step(tmp_path, 1)
+    merged.shard.mkdir()
+    merged.mark_merged()
+    board = Board(tmp_path)
+    board.contents_folder.mkdir()
+    for tag in ("test", "gone"):
+        (board.contents_folder / f"{tag}.db").touch()
+    board.prune()
+    assert board.steps() == [merged, waiting]
+    assert [path.name for path in board.contents_folder.iterdir()] == ["test.db"]
+    board.prune(lambda: time.time() + 8 * 24 * 3600)
+    assert board.steps() == [waiting]
 
 
 def test_groups_are_as_large_as_can_be(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fieldmark import draws
 from fieldmark.build.shards.index import shard_index, write_index
@@ -35,7 +35,7 @@ from fieldmark.data import (
     stamp,
 )
 from fieldmark.errors import DataError, plain_reason
-from fieldmark.files import whole_file, write_file
+from fieldmark.files import try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
 from fieldmark.world import RANKS
 
@@ -329,7 +329,7 @@ def _working(out: Path, name: str) -> Iterator[None]:
                 )
         manifest.mkdir(parents=True, exist_ok=True)
         with (manifest / f"{name}.lock").open("ab") as lock:
-            if not _try_lock(lock):
+            if try_lock(lock) is False:
                 raise DataError(f"{out}  another process makes the shards of {name!r}: wait.")
             left = re.compile(rf"\.{re.escape(name)}-\d{{5,}}\.(tar|json)\.\d+\.part")
             for part in [*out.iterdir(), *manifest.iterdir()]:
@@ -338,19 +338,6 @@ def _working(out: Path, name: str) -> Iterator[None]:
             yield
     except OSError as error:
         raise DataError(f"{out}  cannot be written: {error.strerror or error}.") from error
-
-
-def _try_lock(file: IO[bytes]) -> bool:
-    """True also where files cannot be locked."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return True
-    return True
 
 
 def _note(path: Path) -> Path:

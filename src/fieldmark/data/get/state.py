@@ -7,7 +7,6 @@ gigabytes are not read again), holds scratch folders, and a lock: one download p
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from urllib.parse import quote
 from fieldmark.data.get.download import make_folder
 from fieldmark.data.get.verify import Download
 from fieldmark.errors import DataError
+from fieldmark.files import try_lock
 
 FOLDER = ".fieldmark"
 
@@ -83,23 +83,8 @@ def locked_folder(root: Path) -> Iterator[FolderState]:
     except OSError as error:
         raise DataError(f"{root}  cannot be written ({error.strerror}).") from error
     with lock:
-        if not _try_lock(lock.fileno()):
+        if try_lock(lock) is False:
             raise DataError(
                 f"{root}  is being filled by another `fieldmark data get`: wait for it, or end it."
             )
         yield state
-
-
-def _try_lock(handle: int) -> bool:
-    """True also where files cannot be locked: then one must take care oneself."""
-    if os.name == "nt":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True

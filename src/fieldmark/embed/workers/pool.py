@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.data import ImageRef, split_reference
-from fieldmark.embed.cache import number, read_about
+from fieldmark.embed.cache import kept_facts, number
 from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
 from fieldmark.embed.workers.process import (
@@ -32,7 +32,8 @@ from fieldmark.errors import first_line
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
-    from fieldmark.embed.engine import EmbedOptions, Filled
+    from fieldmark.embed.engine import EmbedOptions
+    from fieldmark.embed.sink import Filled
     from fieldmark.models import Backbone
 
 START_S = 10.0
@@ -93,7 +94,7 @@ class DeviceWorkers:
         is_here = bool(places) and self.devices[0].partition(":")[0] == kind
         if not is_here or not getattr(model, "load_again", None):
             return False
-        about = read_about(cache / "features" / model.fingerprint) or {}
+        about = kept_facts(cache / "features" / model.fingerprint)
         rate = number(about.get("images_per_s"), float) or USUAL_RATE
         alone_s = n_images / rate * (number(about.get("n_devices"), int) or 1)
         is_ready = all(self._has_model(place, model.fingerprint) for place in places)

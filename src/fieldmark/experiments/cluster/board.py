@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.data import MEMORY
 from fieldmark.errors import DataError
 from fieldmark.experiments.cluster.work import StepOutcome, read_outcome, write_work
 from fieldmark.files import write_file
@@ -56,8 +57,6 @@ class StepRecord:
     """UTC"""
     place: str = ""
     """slurm, local or debug"""
-    is_forced: bool = False
-    """does finished runs again"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +67,6 @@ class JobRecord:
     id: str
     """as the place names it: `1234_7` on Slurm, a process number on this machine"""
     name: str = ""
-    submitted: str = ""
-    """UTC"""
     logs: tuple[str, ...] = ()
     """files that what the worker prints goes to"""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -109,7 +106,6 @@ class StepFolder:
         return JobRecord(**(data | {"logs": tuple(data.get("logs", ()))}))
 
     def write_job(self, job: JobRecord) -> None:
-        job = job if job.submitted else replace(job, submitted=utc_now())
         _write_json(self.path / "job.json", asdict(job))
 
     @property
@@ -126,7 +122,7 @@ class StepFolder:
         return (self.path / "merged").exists()
 
     def mark_merged(self) -> None:
-        """From now on its shard's results are in the store; what readers of it need stays."""
+        """From now on its results are in the store; what it says of them stays."""
         (self.path / "merged").touch()
         for name in ("fieldmark.db", "fieldmark.db-journal"):
             (self.shard / name).unlink(missing_ok=True)
@@ -145,11 +141,6 @@ class StepFolder:
     def has_worker(self) -> bool:
         """Does a worker hold its lease? One on another machine is heard for a while to tell."""
         return not self._leases.is_free(WORKER)
-
-    @property
-    def worker(self) -> tuple[str, float]:
-        """Who holds the lease, in words, and for how many seconds nothing was heard."""
-        return self._leases.holder(WORKER)
 
     @property
     def attempts(self) -> list[Path]:
@@ -180,7 +171,7 @@ class Board:
 
     @property
     def contents_folder(self) -> Path:
-        """Snapshots of what is remembered of files, for workers."""
+        """What is remembered of files: a snapshot for the workers of each launch, `TAG.db`."""
         return self.folder / "contents"
 
     def steps(self) -> list[StepFolder]:
@@ -210,9 +201,8 @@ class Board:
         """Writes the folders of planned steps; those they come after stand before them. A step
         appears whole. `tag` is what all of them have in common in their names.
         """
-        tag = tag or new_tag()
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        ids = [f"{stamp}-{tag}-{number:04d}" for number in range(len(planned))]
+        tag, now = tag or new_tag(), datetime.now(UTC)
+        ids = [f"{now:%Y%m%dT%H%M%S}-{tag}-{number:04d}" for number in range(len(planned))]
         self.steps_folder.mkdir(parents=True, exist_ok=True)
         steps = []
         for own, step in zip(ids, planned, strict=True):
@@ -225,9 +215,8 @@ class Board:
                 names=tuple(work.names) if step.kind != "embed" else (),
                 after=after,
                 request=asdict(step.request),
-                created=utc_now(),
+                created=f"{now:%Y-%m-%dT%H:%M:%SZ}",
                 place=place,
-                is_forced=work.force,
             )
             hidden = self.steps_folder / f".{own}"
             hidden.mkdir()
@@ -238,27 +227,33 @@ class Board:
             self._steps[own] = steps[-1]
         return steps
 
-    def prune(self, now: Callable[[], float] = time.time) -> int:
-        """Removes steps that were merged long ago, and snapshots that no other step reads."""
-        n_removed = 0
+    def prune(self, now: Callable[[], float] = time.time) -> None:
+        """Removes steps that were merged long ago."""
         for step in self.steps():
             with suppress(OSError):
                 if now() - (step.path / "merged").stat().st_mtime > KEEP_S:
-                    shutil.rmtree(step.path, ignore_errors=True)
-                    n_removed += 1
-        with suppress(OSError):
-            for path in self.contents_folder.iterdir():
-                if now() - path.stat().st_mtime > KEEP_S and not self._unmerged():
-                    path.unlink(missing_ok=True)
-        return n_removed
+                    self.drop(step)
+        self.drop_contents()
 
     def drop(self, step: StepFolder) -> None:
-        """Removes a step that nobody has: its launcher died before it was submitted."""
         shutil.rmtree(step.path, ignore_errors=True)
         self._steps.pop(step.id, None)
 
-    def _unmerged(self) -> Iterable[StepFolder]:
-        return [step for step in self.steps() if not step.is_merged]
+    def drop_contents(self) -> None:
+        """Removes what is remembered of files where no step will read it any more: snapshots of
+        launches whose steps are all finished, and what merged steps have seen.
+        """
+        steps = self.steps()
+        unfinished = [step for step in steps if not step.is_finished]
+        tags = {short_id(step.id).partition("-")[0] for step in unfinished}
+        awaited = {name for step in unfinished for name in step.record.after}
+        memories = [s.shard / MEMORY for s in steps if s.is_merged and s.id not in awaited]
+        with suppress(FileNotFoundError):
+            snapshots = list(self.contents_folder.iterdir())
+            memories += [path for path in snapshots if path.name.partition(".")[0] not in tags]
+        for path in memories:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def short_id(step: str) -> str:
@@ -273,10 +268,6 @@ def short_id(step: str) -> str:
 def new_tag() -> str:
     """Tells the steps of one launch from those of others: four letters or digits."""
     return secrets.token_hex(2)
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

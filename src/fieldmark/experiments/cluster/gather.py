@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmark.data import MEMORY, absorb_contents
+from fieldmark.errors import StoreError
 from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
 from fieldmark.leases import LeaseFolder
 from fieldmark.settings import Settings
-from fieldmark.store import MergeCounts, Store, merge_shards
+from fieldmark.store import Store, merge_shards
 
-STORE, CONTENTS = "fieldmark.db", MEMORY
+STORE = "fieldmark.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def gather(board: Board, settings: Settings, leases: LeaseFolder) -> Gathered:
         merged = [step for step in ready if step.is_finished and step not in late]
         for step in merged:
             step.mark_merged()
+        board.drop_contents()
     finally:
         leases.give_up(lease, is_done=True)
     return Gathered(tuple(merged), tuple(damaged), tuple(put_off))
@@ -69,23 +71,28 @@ _Faults = list[tuple[StepFolder, str]]
 
 def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _Faults]:
     """The steps whose results are damaged, those whose results cannot be read now, and why."""
-    by_file = {step.shard / STORE: step for step in steps if (step.shard / STORE).is_file()}
+    faults: list[tuple[StepFolder, StoreError]] = []
+    by_file: dict[Path, StepFolder] = {}
     again: set[str] = set()
-    for step in by_file.values():
-        outcome = step.outcome
+    for step in steps:
+        try:
+            outcome = step.outcome
+        except StoreError as error:
+            faults.append((step, error))
+            continue
         again.update(outcome.again if outcome is not None else ())
         _move(step.shard / "files", settings.results / "files", is_newer=True)
         _move(step.shard / "models", settings.results / "models", is_newer=False)
-    counts = MergeCounts()
+        if (step.shard / STORE).is_file():
+            by_file[step.shard / STORE] = step
     if by_file:
         with Store.open(settings.store) as main:
             counts = merge_shards(main, list(by_file), replace_keys=again)
-    memories = [step.shard / CONTENTS for step in steps if (step.shard / CONTENTS).is_file()]
+            faults += [(by_file[path], error) for path, error in counts.faults]
+    memories = [step.shard / MEMORY for step in steps if (step.shard / MEMORY).is_file()]
     absorb_contents(settings.cache / MEMORY, memories)
-    faults = [(path, (by_file[path], why)) for path, why in counts.faults]
-    passing = set(counts.passing)
-    damaged = [fault for path, fault in faults if path not in passing]
-    return damaged, [fault for path, fault in faults if path in passing]
+    damaged = [(step, str(error)) for step, error in faults if not error.may_pass]
+    return damaged, [(step, str(error)) for step, error in faults if error.may_pass]
 
 
 def _move(source: Path, target: Path, is_newer: bool) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fieldmark.data import MEMORY, snapshot_contents
 from fieldmark.draws import digest
-from fieldmark.errors import RunsFailed
+from fieldmark.errors import MissingExtra, RunsFailed, UsageError
 from fieldmark.experiments.cluster.board import Board, StepFolder, new_tag, short_id
 from fieldmark.experiments.cluster.gather import gather
 from fieldmark.experiments.cluster.places import Place, group_steps
@@ -31,6 +31,7 @@ from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.store import Run, Store
+from fieldmark.words import counted
 
 WAITS_S = {"slurm": (1.0, 10.0)}
 """how long a launcher waits before it looks again, by place: at first, and after a while"""
@@ -91,7 +92,26 @@ def launch(
         if options.is_detached:
             return Outcome((), ())
         launcher.watch()
-        return launcher.outcome()
+        outcome = launcher.outcome()
+        _drop_redone(board, places)
+        return outcome
+
+
+def _drop_redone(board: Board, places: Places) -> None:
+    """Removes lost steps whose runs later steps have done, and lost embeddings for them."""
+    steps = board.steps()
+    redone_by = {name: step.id for step in steps if step.is_merged for name in step.record.names}
+    standings = places.standings([step for step in steps if not step.is_finished])
+    lost = [step for step in steps if step.id in standings and standings[step.id].state == "lost"]
+    for step in lost:
+        names = step.record.names
+        if names and all(redone_by.get(name, "") > step.id for name in names):
+            board.drop(step)
+    awaited = {name for s in board.steps() if not s.is_finished for name in s.record.after}
+    for step in lost:
+        if not step.record.names and step.id not in awaited:
+            board.drop(step)
+    board.drop_contents()
 
 
 def _only_done(plan: Plan) -> Plan:
@@ -133,13 +153,25 @@ class _Launcher:
             taken = self._attach(names)
             new = self._make(taken)
             lease.check()
+            self._hand_over(new)
             self.own |= {step.id: step for step in new}
             self.new |= {step.id for step in new}
-            if new:
-                self.place.submit(group_steps(new))
         finally:
             self.leases.give_up(lease, is_done=True)
         self._say_submitted(new)
+
+    def _hand_over(self, new: Sequence[StepFolder]) -> None:
+        try:
+            if new:
+                self.place.submit(group_steps(new))
+        except (UsageError, MissingExtra):  # refused: what has no job by now will never have one
+            refused = [step for step in new if step.job is None]
+            for step in refused:
+                self.board.drop(step)
+            self.board.drop_contents()
+            if n := len(new) - len(refused):
+                self.progress.say(f"{n} of {counted(len(new), 'step')} submitted: they go on")
+            raise
 
     def _claim(self) -> Lease:
         """Waits until no other launcher is submitting."""
@@ -200,9 +232,10 @@ class _Launcher:
         planned = make_steps(self.plan, replace(options, contents=(snapshot,)))
         if not planned:
             return []
-        snapshot_contents(self.settings.cache / MEMORY, snapshot)
         planned = [replace(step, work=self._with_earlier(step.work)) for step in planned]
-        return self.board.new_steps(planned, self.place.name, tag)
+        steps = self.board.new_steps(planned, self.place.name, tag)
+        snapshot_contents(self.settings.cache / MEMORY, snapshot)
+        return steps
 
     def _with_earlier(self, work: StepWork) -> StepWork:
         """With the attempts of lost steps that hold parts of its runs."""
@@ -212,11 +245,13 @@ class _Launcher:
     def _say_submitted(self, new: Collection[StepFolder]) -> None:
         n_attached = len(self.own) - len(self.new)
         if n_attached:
-            self.progress.say(f"{_steps(n_attached)} of these runs went on since: waiting for them")
+            steps = counted(n_attached, "step")
+            self.progress.say(f"{steps} of earlier commands do some of these runs: waiting")
         if new:
             kinds = Counter(step.record.kind for step in new)
             words = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
-            self.progress.say(f"{_steps(len(new))} submitted ({words}) on {self.place.name}")
+            steps = counted(len(new), "step")
+            self.progress.say(f"{steps} submitted ({words}) on {self.place.name}")
 
     def watch(self) -> None:
         """Until none of its steps is alive and all that finished are merged."""
@@ -313,17 +348,12 @@ class _Launcher:
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
 
     def _lost(self, step: StepFolder) -> list[Failure]:
-        """Why the runs of a step without a result are not done: what they come after failed, or
-        it was cancelled, killed or out of time.
-        """
-        for name in step.record.after:
-            before = self.own.get(name) or self.board.step(name)
-            outcome = None if before is None else before.outcome
-            if outcome is not None and outcome.failures:
-                return [replace(outcome.failures[0], title=title) for title in step.record.runs]
+        """Of a step without a result: where to look, which is the embedding if that has none."""
+        before = (self.board.step(name) for name in step.record.after)
+        first = next((one for one in before if one is not None and not one.is_finished), step)
         error = (
-            f"step {short_id(step.id)} ended without a result (cancelled, killed or out of time): "
-            f"`fieldmark logs {short_id(step.id)}` shows why, the same command does it again."
+            f"step {short_id(first.id)} ended without a result (cancelled, killed or out of time): "
+            f"`fieldmark logs {short_id(first.id)}` shows why, the same command does it again."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
 
@@ -332,7 +362,3 @@ def name_of_run(run: Run) -> str:
     """The name, on the board, of a run that is done: what `run_name` gave before."""
     outline = replace(run.spec, data=run.spec.data.partition("-")[0])
     return digest("run", outline.key, run.root or place_of(Path())).hex()
-
-
-def _steps(n: int) -> str:
-    return f"{n} step{'' if n == 1 else 's'}"

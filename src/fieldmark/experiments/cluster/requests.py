@@ -14,6 +14,7 @@ from fieldmark.experiments.cluster.work import StepKind
 from fieldmark.experiments.plan import Planned
 from fieldmark.progress import duration
 from fieldmark.store import RunFilter, RunSpec, Store
+from fieldmark.words import counted
 
 MARGIN = 1.5
 START_S = 300.0
@@ -129,7 +130,6 @@ def describe_request(request: StepRequest) -> str:
     >>> describe_request(StepRequest(5400, 8 << 30, 4, 1))
     '1 h 30 min, 8 GB, 4 CPUs, 1 GPU'
     """
-    cpus = f"{request.cpus} CPU{'' if request.cpus == 1 else 's'}"
-    gpus = f", {request.gpus} GPU{'' if request.gpus == 1 else 's'}" if request.gpus else ""
-    memory = -(-request.memory_bytes // GIB)
-    return f"{duration(request.seconds)}, {memory} GB, {cpus}{gpus}"
+    memory, gpus = -(-request.memory_bytes // GIB), request.gpus
+    asked = [duration(request.seconds), f"{memory} GB", counted(request.cpus, "CPU")]
+    return ", ".join([*asked, counted(gpus, "GPU")] if gpus else asked)

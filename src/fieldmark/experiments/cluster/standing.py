@@ -70,7 +70,9 @@ class Places:
             place.close()
 
 
-def make_place(name: str, slurm: SlurmOptions | None = None, n_jobs: int = 0) -> Place:
+def make_place(
+    name: str, slurm: SlurmOptions | None = None, n_jobs: int = 0, is_quiet: bool = False
+) -> Place:
     """The place of that name; `n_jobs` is how many processes run at once where they are local."""
     if name == "slurm":
         from fieldmark.experiments.cluster.places.slurm import SlurmPlace
@@ -82,7 +84,7 @@ def make_place(name: str, slurm: SlurmOptions | None = None, n_jobs: int = 0) ->
         return LocalPlace(n_jobs)
     from fieldmark.experiments.cluster.places.debug import DebugPlace
 
-    return DebugPlace()
+    return DebugPlace(is_quiet=is_quiet)
 
 
 def _judged(step: StepFolder, job: JobState | None) -> StepStanding:

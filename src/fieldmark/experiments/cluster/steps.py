@@ -30,6 +30,7 @@ from fieldmark.models import abilities, is_own_model, may_use_gpu
 from fieldmark.protocols import PROTOCOLS, load_protocol
 from fieldmark.registry import is_file_reference
 from fieldmark.settings import Settings
+from fieldmark.words import counted
 
 SHARD_IMAGES = 20_000
 """images of an embedding step where no speed is known"""
@@ -106,7 +107,7 @@ def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:
     for chain in by_chain.values():
         maker.add_chain(chain)
     for provider, runs in chat.items():
-        maker.add("chat", runs, (), f"{provider or 'chat models'}: {_counted(len(runs), 'run')}")
+        maker.add("chat", runs, (), f"{provider or 'chat models'}: {counted(len(runs), 'run')}")
     return maker.steps
 
 
@@ -201,7 +202,7 @@ class _StepMaker:
         own = plan.workspace.settings
         has_gpu = kind != "runs" and own.device != "cpu" and any(map(may_use_gpu, models))
         request = StepRequest(
-            min(request.seconds, options.seconds) if options.seconds else request.seconds,
+            min(request.seconds, options.seconds or math.inf),
             options.memory_bytes or request.memory_bytes,
             options.cpus or request.cpus,
             options.gpus if has_gpu else 0,
@@ -235,14 +236,10 @@ def _absolute(settings: Settings) -> Settings:
     )
 
 
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
 def _pack_title(pack: Sequence[Planned]) -> str:
     tasks = dict.fromkeys(run.job.task_name for run in pack)
     shown = ", ".join(list(tasks)[:2]) + (" …" if len(tasks) > 2 else "")
-    return f"{pack[0].job.model}: {_counted(len(pack), 'run')} of {shown}"
+    return f"{pack[0].job.model}: {counted(len(pack), 'run')} of {shown}"
 
 
 def _refuse_unsendable(jobs: Sequence[Job]) -> None:

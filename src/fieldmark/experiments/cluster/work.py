@@ -130,6 +130,8 @@ def read_outcome(folder: Path) -> StepOutcome | None:
     """Of a finished step (the folder of the step); None where it is not finished."""
     try:
         text = (folder / "shard" / OUTCOME).read_text(encoding="utf-8")
+        return StepOutcome.from_json(text)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return StepOutcome.from_json(text)
+    except (ValueError, LookupError, TypeError) as error:
+        raise StoreError(f"{folder / 'shard' / OUTCOME}  is damaged ({error}).") from error

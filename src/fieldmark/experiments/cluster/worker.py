@@ -25,6 +25,7 @@ from fieldmark.data import MEMORY, Contents, ImageRef, absorb_contents
 from fieldmark.embed import fill, in_shard
 from fieldmark.errors import ClaimLost, FieldmarkError
 from fieldmark.experiments._models import KnownModel, Models
+from fieldmark.experiments.cluster.board import WORKER, StepFolder
 from fieldmark.experiments.cluster.work import (
     OUTCOME,
     StepOutcome,
@@ -140,7 +141,7 @@ def run_step(folder: Path) -> int:
         attempt.mkdir(exist_ok=True)
         step = _Step(work, folder, attempt, before, progress)
         outcome = step.carry_out()
-        write_file(attempt / OUTCOME, outcome.to_json().encode())
+        write_file(attempt / OUTCOME, outcome.to_json().encode(), is_durable=True)
         try:
             lease.check()
             attempt.rename(folder / "shard")
@@ -157,11 +158,11 @@ def _claim(folder: Path, leases: LeaseFolder, progress: Lines) -> Lease | None:
     """This process's turn, when no other attempt lives; None when one of them has finished."""
     is_waiting = False
     while not (folder / "shard").is_dir():
-        lease = leases.claim("worker")
+        lease = leases.claim(WORKER)
         if lease is not None:
             return lease
         if not is_waiting:
-            progress.say(f"{leases.holder('worker')[0]} is on this step: waiting for it.")
+            progress.say(f"{leases.holder(WORKER)[0]} is on this step: waiting for it.")
             is_waiting = True
         time.sleep(LOOK_EVERY_S)
     return None
@@ -204,7 +205,10 @@ class _Step:
         settings = self._settings()
         models = self._models(settings)
         plan = make_plan(self.work.jobs, settings, may_load=True, models=models, is_private=True)
-        plan.workspace.shared.update(self._shared())
+        plan.workspace.shared |= {
+            "leases": True,
+            "journal": self.work.settings.results / "journal",
+        }
         outcome = self._embed(plan) if self.work.kind == "embed" else self._run(plan, settings)
         models.contents.flush()
         return replace(
@@ -214,9 +218,6 @@ class _Step:
     def _settings(self) -> Settings:
         own = self.work.settings
         return replace(own, results=self.attempt, threads=own.threads or self.work.cpus)
-
-    def _shared(self) -> dict[str, Any]:
-        return {"leases": True, "journal": self.work.settings.results / "journal"}
 
     def _models(self, settings: Settings) -> Models:
         """Those of a step that needs features only are what the steps before saw them to be."""
@@ -238,8 +239,8 @@ class _Step:
 
     def _adopt(self) -> None:
         """Takes over what attempts before this one hold."""
-        own = (path for path in self.folder.glob("attempt-*") if path != self.attempt)
-        former = [*self.work.earlier, *sorted(own, key=lambda path: int(path.name[8:] or 0))]
+        own = StepFolder(self.folder).attempts
+        former = [*self.work.earlier, *(path for path in own if path != self.attempt)]
         stores = [path / "fieldmark.db" for path in former if (path / "fieldmark.db").is_file()]
         if stores:
             with Store.open(self.attempt / "fieldmark.db", is_private=True) as store:
@@ -255,7 +256,7 @@ class _Step:
 
     def _run(self, plan: Plan, settings: Settings) -> StepOutcome:
         refused = {key: why for outcome in self.before for key, why in outcome.unready.items()}
-        how = How(self.work.command, shared=self._shared(), is_private=True, refused=refused)
+        how = How(self.work.command, is_private=True, refused=refused)
         outcome = execute(plan, settings, self.progress, how)
         former = [planned.key for planned in plan.jobs if planned.status == "done"]
         keys = tuple(dict.fromkeys([*former, *outcome.keys]))

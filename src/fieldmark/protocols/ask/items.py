@@ -21,6 +21,7 @@ from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.ask.block import AskBlock
 from fieldmark.tasks import Task
+from fieldmark.words import first_few
 
 SAME = "same"
 
@@ -169,8 +170,7 @@ def judge_broken(
     """Refuses broken images, or says that they are left out."""
     if not broken:
         return
-    shown = "; ".join(f"{image} ({why})" for image, why in list(broken.items())[:3])
-    shown += f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+    shown = first_few([f"{image} ({why})" for image, why in broken.items()], 3, "; ")
     if bad_images == "skip":
         progress.say(f"{root}  {len(broken)} of {n} images left out: {shown}.")
         return

@@ -14,6 +14,7 @@ from fieldmark.report.cells import Row
 from fieldmark.report.plots._render import BAND, BLUE, QUIET, SHADE, WIDTH
 from fieldmark.report.plots._results import MOST_PANELS
 from fieldmark.store import Score
+from fieldmark.words import first_few
 
 Spec = dict[str, Any]
 LONGEST = 42
@@ -111,16 +112,6 @@ def panels(parts: Sequence[Spec], per_row: int = 2) -> Spec:
     return {"concat": list(parts), "columns": per_row}
 
 
-def some(names: Sequence[str], most: int = 5) -> str:
-    """
-    >>> some(["a", "b", "c"], most=2)
-    'a, b and 1 more'
-    """
-    if len(names) <= most:
-        return ", ".join(names)
-    return f"{', '.join(names[:most])} and {len(names) - most} more"
-
-
 def first_panels(columns: Sequence[str], most: int = MOST_PANELS) -> tuple[list[str], str]:
     """As many columns as a figure takes, and what to say of the others."""
     if len(columns) <= most:
@@ -142,19 +133,19 @@ def without_interval(rows: Sequence[Row]) -> str:
     lacking = [row.name for row in rows if row.score.low is None]
     if not lacking or len(lacking) == len(rows):
         return ""
-    return f"Hollow, no interval stored: {some(sorted(set(lacking)))}."
+    return f"Hollow, no interval stored: {first_few(sorted(set(lacking)))}."
 
 
 def undefined(rows: Sequence[Row]) -> str:
     lost = sorted({row.name for row in rows if row.score.value != row.score.value})
-    return f"Not defined, so not drawn: {some(lost)}." if lost else ""
+    return f"Not defined, so not drawn: {first_few(lost)}." if lost else ""
 
 
 def few_answers(rows: Sequence[Row]) -> str:
     """Who left many questions without an answer, each of which counts as wrong."""
     few = {row.name: row for row in rows if row.caveat}
     named = [f"{name} {row.caveat}" for name, row in sorted(few.items())]
-    return f"No answer counts as wrong: {some(named)}." if named else ""
+    return f"No answer counts as wrong: {first_few(named)}." if named else ""
 
 
 # --- one line per model: a point, its interval, the number at the edge ---

@@ -27,13 +27,13 @@ from fieldmark.report.plots._panel import (
     panels,
     score_title,
     short_names,
-    some,
     undefined,
     without_family,
     without_interval,
 )
 from fieldmark.report.plots._render import BLUE, INK, QUIET
 from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.words import first_few
 
 SIZE = (350, 250)
 Domains = tuple[tuple[float, float], tuple[float, float]]
@@ -79,8 +79,8 @@ def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
         f"{'smaller' if cost.is_better_small else 'faster'} at once; intervals may still overlap.",
         *chance_words(list(chance.values())),
         few_answers(rows),
-        f"{cost.lacking}: {some(lacking)}." if lacking else "",
-        f"Without room for a name: {some(unnamed)}." if unnamed else "",
+        f"{cost.lacking}: {first_few(lacking)}." if lacking else "",
+        f"Without room for a name: {first_few(unnamed)}." if unnamed else "",
         more,
         without_interval(rows),
         undefined(results.rows),

@@ -21,11 +21,11 @@ from fieldmark.report.plots._panel import (
     panels,
     rounded,
     short_names,
-    some,
 )
 from fieldmark.report.plots._render import INK, ORANGE, WIDTH
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
+from fieldmark.words import first_few
 
 N_PAIRS = 20
 
@@ -48,8 +48,8 @@ def plot(results: Results) -> Spec:
     notes = [
         "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",
         f"The best of {others + 1} models; --model chooses another." if others else "",
-        f"No wrong answers: {some(right)}." if right else "",
-        f"Texts, not labels, were answered: {some(texts)}." if texts else "",
+        f"No wrong answers: {first_few(right)}." if right else "",
+        f"Texts, not labels, were answered: {first_few(texts)}." if texts else "",
         more,
     ]
     title = f"What {drawn[0][0].name} mixes up on {heading(drawn[0][0])}"

@@ -18,7 +18,6 @@ from fieldmark.report.plots._panel import (
     figure,
     first_panels,
     panels,
-    some,
     undefined,
 )
 from fieldmark.report.plots._results import Results
@@ -32,6 +31,7 @@ from fieldmark.report.plots._series import (
 )
 from fieldmark.report.ways import spec_facts
 from fieldmark.store import Score
+from fieldmark.words import first_few
 
 _DRAWS = ("n_train", "seed", "repeats", "shots", "sampling", "data")
 """what may differ along one line"""
@@ -65,8 +65,8 @@ def plot(results: Results) -> Spec:
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
-        f"Number of training images not known: {some(unplaced)}." if unplaced else "",
-        f"One number of training images only, so no curve: {some(flat)}." if flat else "",
+        f"Number of training images not known: {first_few(unplaced)}." if unplaced else "",
+        f"One number of training images only, so no curve: {first_few(flat)}." if flat else "",
         more,
         undefined(results.rows),
     ]

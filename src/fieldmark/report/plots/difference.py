@@ -23,11 +23,11 @@ from fieldmark.report.plots._panel import (
     panels,
     rounded,
     short_names,
-    some,
     undefined,
 )
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.providers import pairing_metric, why_not_paired
+from fieldmark.words import first_few
 
 MOST_MODELS, MOST_OF_MANY = 40, 20
 """compared with the best in a panel alone, and in each of several"""
@@ -58,7 +58,7 @@ def plot(results: Results) -> Spec:
         mixed_words(results, [columns[name] for name in parts]),
         few_answers([row for name in parts for row in columns[name]]),
         f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
-        f"Not compared here: {some(unread)}; --task chooses." if unread else "",
+        f"Not compared here: {first_few(unread)}; --task chooses." if unread else "",
         undefined(results.rows),
     ]
     first = columns[next(iter(parts))]

@@ -17,7 +17,6 @@ from fieldmark.report.plots._panel import (
     figure,
     first_panels,
     panels,
-    some,
     undefined,
 )
 from fieldmark.report.plots._results import Results
@@ -31,6 +30,7 @@ from fieldmark.report.plots._series import (
 )
 from fieldmark.report.ways import spec_facts
 from fieldmark.store import Score
+from fieldmark.words import first_few
 
 _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts", "metric")
 
@@ -61,7 +61,7 @@ def plot(results: Results) -> Spec:
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
-        f"Other settings that differ (--by draws them): {some(others)}." if others else "",
+        f"Other settings that differ (--by draws them): {first_few(others)}." if others else "",
         more,
         undefined(results.rows),
     ]

@@ -6,8 +6,10 @@ Errors come through as they are, with breakpoints and tracebacks where they belo
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 
+from fieldmark.errors import UsageError
 from fieldmark.experiments.cluster.board import StepFolder
 from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
 from fieldmark.experiments.cluster.places.local import LauncherWatch, process_job
@@ -19,8 +21,9 @@ class DebugPlace:
 
     name = "debug"
 
-    def __init__(self, task: StepTaskClass = StepTask) -> None:
-        self._task = task
+    def __init__(self, task: StepTaskClass = StepTask, is_quiet: bool = False) -> None:
+        """`is_quiet`: what a step prints goes to its log, not to the terminal."""
+        self._task, self._is_quiet = task, is_quiet
         self._ended: dict[str, int] = {}
         self._watch = LauncherWatch()
 
@@ -28,7 +31,8 @@ class DebugPlace:
         for group in groups:
             for step in group.steps:
                 step.write_job(process_job(self.name, step, os.getpid()))
-                self._ended[step.id] = int(self._task(str(step.path))() or 0)
+                with self._printing(step):
+                    self._ended[step.id] = int(self._task(str(step.path))() or 0)
 
     def states(self, steps: Sequence[StepFolder]) -> dict[str, JobState]:
         return {step.id: self._state(step) for step in steps}
@@ -38,10 +42,19 @@ class DebugPlace:
         return list(steps)
 
     def cancel(self, steps: Sequence[StepFolder]) -> None:
-        """A launcher that debugs ends with Ctrl-C, and its step with it."""
+        jobs = ", ".join(dict.fromkeys(step.job.id for step in steps if step.job is not None))
+        raise UsageError(f"a step of --on debug ends with its launcher: Ctrl-C in process {jobs}.")
 
     def close(self) -> None:
         """Nothing is left running."""
+
+    @contextmanager
+    def _printing(self, step: StepFolder) -> Iterator[None]:
+        if not self._is_quiet:
+            yield
+            return
+        with (step.path / "log.txt").open("a", encoding="utf-8") as log, redirect_stderr(log):
+            yield
 
     def _state(self, step: StepFolder) -> JobState:
         if step.id in self._ended:

@@ -13,7 +13,7 @@ from itertools import cycle
 
 import numpy as np
 
-from fieldmark.embed.scores import (
+from fieldmark.embed.search.scores import (
     MANY,
     TIE,
     as_finite,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.embed.scores import (
+from fieldmark.embed.search.scores import (
     MANY,
     TIE,
     as_finite,
