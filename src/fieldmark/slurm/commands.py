@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError
-from fieldmark.slurm.options import SlurmOptions
+from fieldmark.slurm.options import JobOptions
 
 PATIENCE_S = 60.0
 """for an answer of Slurm"""
@@ -83,9 +83,7 @@ def refused(command: str, text: str) -> FieldmarkError:
     """Of what a command of Slurm complains about, the error to be shown."""
     if any(word in text.lower() for word in _DOWN):
         return _silent(command, text)
-    return UsageError(
-        f"Slurm refused ({command}: {_gist(text)}): look at [slurm] of the experiment."
-    )
+    return UsageError(f"Slurm refused ({command}: {_gist(text)}): look at the table [slurm].")
 
 
 def _silent(command: str, text: str) -> RunsFailed:
@@ -112,7 +110,7 @@ def require_commands(instead: str) -> None:
 
 
 @contextlib.contextmanager
-def outside_of_jobs(options: SlurmOptions) -> Iterator[None]:
+def outside_of_jobs(options: JobOptions) -> Iterator[None]:
     """Hides what the launcher's own job, if it runs in one, would hand on to the new ones."""
     given = ("account", "partition", "qos", "constraint")
     ours = {f"SBATCH_{name}" for name in _OURS}

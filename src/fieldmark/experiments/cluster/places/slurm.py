@@ -235,7 +235,6 @@ class SlurmPlace:
 
         options, request = self.options, asked(array.request, self.options)
         minutes, memory = round(request.seconds / 60), request.memory_bytes
-        delay_s = min(options.signal_delay, 15 * minutes)
         partition = options.partition
         if not request.gpus and options.cpu_partition:
             partition = options.cpu_partition
@@ -243,7 +242,7 @@ class SlurmPlace:
         others = {
             "array": numbers,
             "requeue": True,
-            "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{delay_s}",
+            "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{options.notice_s(minutes)}",
             "output": str(folder / "%A_%a_log.txt"),
         }
         if array.dependency:
@@ -284,9 +283,8 @@ def _setup_lines(folder: Path, options: SlurmOptions) -> list[str]:
     """Before the worker starts. submitit looks for its pickle under the name of the job."""
     pickle = shlex.quote(str(folder / "task.pkl"))
     own = f"{shlex.quote(str(folder))}/${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
-    variables = [f"export {name}={shlex.quote(v)}" for name, v in options.environment.items()]
     link = f"[ -e {own}_submitted.pkl ] || ln -sf {pickle} {own}_submitted.pkl"
-    return [link, f"rm -f {own}_submitted.pkl.save_tmp", *variables, *options.setup]
+    return [link, f"rm -f {own}_submitted.pkl.save_tmp", *options.exports, *options.setup]
 
 
 def _require_slurm() -> None:
