@@ -13,7 +13,6 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
-    from fieldmark.experiments.cluster.options import SlurmOptions
     from fieldmark.experiments.cluster.places import Place
     from fieldmark.experiments.cluster.requests import describe_request
     from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
@@ -24,7 +23,6 @@ __all__ = [
     "Place",
     "Places",
     "PlannedStep",
-    "SlurmOptions",
     "StepFolder",
     "StepOptions",
     "StepStanding",
@@ -38,7 +36,6 @@ __getattr__ = exports(
     __name__,
     {
         "board": ("Board", "StepFolder", "short_id"),
-        "options": ("SlurmOptions",),
         "places": ("Place",),
         "requests": ("describe_request",),
         "standing": ("Places", "StepStanding", "make_place"),
