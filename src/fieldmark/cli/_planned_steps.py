@@ -63,7 +63,7 @@ class PlannedSteps:
 
 def plan_steps(plan: Plan, grid: Grid, where: Where) -> PlannedSteps:
     """Cuts the plan as `run` does; asks Slurm for no more than how long an array may be."""
-    from fieldmark.experiments.cluster import SlurmOptions, make_steps
+    from fieldmark.experiments.cluster import make_steps
     from fieldmark.experiments.cluster.places import count_arrays, rounded
 
     taken = _taken(plan.workspace.settings)
@@ -72,6 +72,7 @@ def plan_steps(plan: Plan, grid: Grid, where: Where) -> PlannedSteps:
     if where != "slurm":
         return PlannedSteps(where, steps, 0, n_taken)
     from fieldmark.experiments.cluster.places.slurm import SlurmPlace, asked
+    from fieldmark.slurm.options import SlurmOptions
 
     options = grid.slurm or SlurmOptions()
     n_arrays = count_arrays(steps, SlurmPlace(options).longest)

@@ -6,17 +6,21 @@ examples:
       --set texts.types.caption=0 'model.projectors=["taxonomic"]'
   torchrun --nproc-per-node 8 -m fieldmark train biocap --captions captions --out runs/biocap \\
       --shards 'tol10m/train-{000..159}.tar' --evaluate rarespecies
+  fieldmark train biocap --shards 'tol10m/train-{000..159}.tar' --captions captions \\
+      --out runs/biocap --on slurm --set slurm.nodes=4 slurm.gpus=8 slurm.time=24:00:00
   fieldmark train runs/biocap --export biocap-captions --projector caption
 
 Killed at any moment, the same command goes on from the last checkpoint. SIGUSR1 writes one;
 SIGTERM writes one and ends with 143, Ctrl-C with 130. runs/tiny/page.html shows how it goes.
+With --on slurm the command submits a job and ends; given again, it says how the job stands, and
+submits the rest of an unfinished training whose job is gone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -25,7 +29,8 @@ from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.build.train.recipe import TrainRecipe
+    from fieldmark.build.train.job.launch import TrainStanding
+    from fieldmark.build.train.recipe import SlurmRecipe, TrainRecipe
     from fieldmark.build.train.run import TrainPlan, TrainTotals
     from fieldmark.progress import Lines, Live
 
@@ -49,6 +54,8 @@ class TrainArgs:
     """changes to the recipe: train.batch=256 optimiser.lr=1e-3"""
     evaluate: Annotated[tuple[str, ...], arg(metavar="TASK…", help_behavior_hint="")] = ()
     """tasks that the model is evaluated on [the recipe's evaluate.tasks]"""
+    on: Literal["here", "slurm"] = "here"
+    """where to train: in this process, or in a job of the cluster, as the recipe's [slurm] says"""
     check: bool = False
     """only check recipe and shards, and say how much there is to do"""
     export: _Folder = None
@@ -66,6 +73,8 @@ def run(args: TrainArgs) -> int:
 
     if args.export is not None:
         return _export(args, args.export)
+    if args.on == "slurm" and not args.check:
+        return _submit(args)
     plan = _plan(args)
     with for_people(args.common.quiet) as progress:
         if args.check:
@@ -83,7 +92,8 @@ def run(args: TrainArgs) -> int:
     return 0 if args.check else totals.exit_code
 
 
-def _plan(args: TrainArgs) -> TrainPlan:
+def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
+    """With what the flags say, and the folder of the run."""
     from fieldmark.build.train.recipe import load_recipe
 
     recipe = _with_flags(load_recipe(args.recipe, args.set), args)
@@ -92,6 +102,11 @@ def _plan(args: TrainArgs) -> TrainPlan:
         raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
     if not recipe.data.shards:
         raise UsageError("--shards is missing: what to train on, such as --shards 'shards/*.tar'.")
+    return recipe, args.out
+
+
+def _plan(args: TrainArgs) -> TrainPlan:
+    recipe, out = _read_recipe(args)
     _need_torch()
     from fieldmark.build.train.run import TrainPlan
     from fieldmark.build.train.suite import setting_flags
@@ -101,11 +116,47 @@ def _plan(args: TrainArgs) -> TrainPlan:
         recipe=recipe,
         shards=recipe.data.shards,
         captions=Path(recipe.data.captions) if recipe.data.captions else None,
-        out=args.out,
+        out=out,
         device=settings.device,
         store=settings.store,
         flags=setting_flags(settings, recipe.evaluate.device),
     )
+
+
+def _submit(args: TrainArgs) -> int:
+    from fieldmark.build.train.job.launch import launch
+    from fieldmark.build.train.suite import setting_flags
+
+    recipe, out = _read_recipe(args)
+    settings = args.common.settings()
+    flags = ("--results", str(settings.results), *setting_flags(settings))
+    standing = launch(recipe, out, flags)
+    if args.json:
+        facts = asdict(standing)
+        print_json(facts | {"log": str(standing.log or "")})
+    elif not args.common.quiet:
+        for line in _standing_lines(standing, recipe.slurm, out):
+            talk(line)
+    return 0
+
+
+def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> list[str]:
+    total = f" of {standing.n_steps:,}" if standing.n_steps else ""
+    loss = "" if standing.loss is None else f", loss {standing.loss:.3f}"
+    step = f"step {standing.step:,}{total}{loss}" if standing.step else "no step yet"
+    page = f"page: {out / 'page.html'}"
+    if standing.state == "finished":
+        return [f"finished: {step}", f"model: {out / 'model'}", page]
+    job, why = standing.job, f" ({standing.reason})" if standing.reason else ""
+    if standing.state == "submitted":
+        size = f"{counted(slurm.nodes, 'node')} × {slurm.n_local} processes"
+        return [
+            *([f"{standing.reason}; the next one goes on after {step}"] if why else []),
+            f"submitted as job {job}: {size}",
+            f"log: {standing.log}",
+            f"the same command says how it stands; scancel {job} ends it",
+        ]
+    return [f"job {job} is {standing.state}{why}: {step}", f"log: {standing.log}", page]
 
 
 def _with_flags(recipe: TrainRecipe, args: TrainArgs) -> TrainRecipe:
@@ -133,12 +184,12 @@ def _need_torch() -> None:
 
 def _check(plan: TrainPlan, progress: Lines | Live) -> tuple[dict[str, Any], list[str]]:
     from fieldmark.build.train.index import open_data
-    from fieldmark.build.train.run import check_shares, count_steps
+    from fieldmark.build.train.run import count_steps
     from fieldmark.progress import duration
     from fieldmark.tasks import load_task
 
     recipe = plan.recipe
-    check_shares(recipe, 1)
+    recipe.check_shares(1)
     for name in recipe.evaluate.tasks:
         load_task(name)
     data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)

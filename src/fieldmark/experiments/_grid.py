@@ -23,7 +23,6 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
-from fieldmark.experiments.cluster.options import SlurmOptions
 from fieldmark.models import abilities, check_key, check_model_name
 from fieldmark.protocols import (
     Draw,
@@ -39,6 +38,7 @@ from fieldmark.protocols import (
     task_problems,
 )
 from fieldmark.settings import dataset_key
+from fieldmark.slurm.options import SlurmOptions
 from fieldmark.source_lines import Located, read_toml, validate
 from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 

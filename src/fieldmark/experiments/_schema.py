@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, create_model
 
-from fieldmark.experiments.cluster.options import SlurmOptions
 from fieldmark.protocols import Setting, protocols, settings_of
 from fieldmark.registry import PROTOCOLS
+from fieldmark.slurm.options import SlurmOptions
 from fieldmark.tasks import Strict
 
 

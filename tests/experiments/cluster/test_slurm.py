@@ -12,10 +12,10 @@ import pytest
 
 from fieldmark.errors import RunsFailed, UsageError
 from fieldmark.experiments.cluster.board import StepFolder
-from fieldmark.experiments.cluster.options import SlurmOptions
 from fieldmark.experiments.cluster.places import StepGroup, group_steps
 from fieldmark.experiments.cluster.places.slurm import SlurmPlace
 from fieldmark.experiments.cluster.steps import StepRequest
+from fieldmark.slurm.options import SlurmOptions
 from kit.slurm import SMALL, Slurm, make_step, trace, wait_until, when, words
 from kit.step_task import ScriptTask
 

@@ -17,6 +17,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 
 from fieldmark.draws import digest
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.slurm.options import JobOptions, SignalDelay
 from fieldmark.source_lines import Located, read_toml, set_dotted, validate
 from fieldmark.tasks import Strict
 
@@ -203,6 +204,33 @@ class GuardRecipe(Strict):
     """spikes in a row that stop the run"""
 
 
+class SlurmRecipe(JobOptions):
+    """`[slurm]`: the job of `--on slurm`; another cluster trains the same model."""
+
+    nodes: Positive = 1
+    tasks: Count = 0
+    """processes on each node where there are no GPUs; with GPUs it is one for each"""
+    signal_delay: SignalDelay = 300
+
+    @model_validator(mode="after")
+    def _one_process_per_gpu(self) -> Self:
+        if self.n_gpus and self.tasks not in (0, self.n_gpus):
+            raise ValueError(
+                f"slurm.tasks is {self.tasks}, expected one process for each of the {self.n_gpus} "
+                "GPUs of a node: leave it out"
+            )
+        return self
+
+    @property
+    def n_local(self) -> int:
+        """Processes on each node."""
+        return self.n_gpus or self.tasks or 1
+
+    @property
+    def n_processes(self) -> int:
+        return self.nodes * self.n_local
+
+
 class TrainRecipe(Strict):
     """A training run."""
 
@@ -215,6 +243,7 @@ class TrainRecipe(Strict):
     state: StateRecipe = StateRecipe()
     evaluate: EvaluateRecipe = EvaluateRecipe()
     guard: GuardRecipe = GuardRecipe()
+    slurm: SlurmRecipe = SlurmRecipe()
 
     @model_validator(mode="after")
     def _every_projector_learns(self) -> Self:
@@ -245,7 +274,7 @@ class TrainRecipe(Strict):
         value, as JSON gives it back. What precision "auto" is and what a network's file holds is
         noted in checkpoints.
         """
-        parts = self.model_dump(mode="json", exclude={"state", "evaluate", "guard"})
+        parts = self.model_dump(mode="json", exclude={"state", "evaluate", "guard", "slurm"})
         flat = {
             f"{table}.{key}": value
             for table, values in parts.items()
@@ -258,6 +287,15 @@ class TrainRecipe(Strict):
         flat["texts.types"] = [[name, weight] for name, weight in self.texts.types.items()]
         return flat
 
+    def check_shares(self, n_processes: int) -> None:
+        """UsageError where a batch cannot be shared among so many."""
+        parts = n_processes * self.train.accumulate
+        if self.train.batch % parts:
+            raise UsageError(
+                f"train.batch is {self.train.batch:,}, expected a multiple of {parts:,} "
+                f"({n_processes} processes × train.accumulate {self.train.accumulate})."
+            )
+
     @property
     def digest(self) -> str:
         """Stands for the facts."""
@@ -269,6 +307,23 @@ _NO_EFFECT = (
     "data.decode", "train.precision", "train.log_steps", "train.recompute", "train.accumulate",
     "train.parallel", "train.compile",
 )  # fmt: skip
+
+
+def refuse_other(run: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """UsageError where a folder was trained by other facts than those of now."""
+    keys = [key for key in {**then, **now} if now.get(key) != then.get(key)]
+    if keys:
+        shown = ", ".join(f"{key} was {_short(then.get(key))}" for key in keys[:3])
+        more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+        raise UsageError(
+            f"{run}  was trained with another recipe: {shown}{more}. "
+            "Give that recipe, or another --out."
+        )
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def recipe_names() -> list[str]:
@@ -315,9 +370,11 @@ def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
 
 
 def recipe_toml(recipe: TrainRecipe) -> str:
-    """The recipe with every key, as a file that `load_recipe` reads."""
+    """The recipe with every key, as a file that `load_recipe` reads. Not [slurm]: the page shows
+    this text, and variables of a job may be secret.
+    """
     lines = []
-    for table, values in recipe.model_dump(mode="json").items():
+    for table, values in recipe.model_dump(mode="json", exclude={"slurm"}).items():
         lines += [f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
     return "\n".join(lines)
 

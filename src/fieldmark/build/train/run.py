@@ -35,7 +35,7 @@ from fieldmark.build.train.record.checkpoint import (
     restore_state,
     training_state,
 )
-from fieldmark.build.train.record.log import Row, RunLog, RunState
+from fieldmark.build.train.record.log import FINISHED, GOES_ON, Row, RunLog, RunState
 from fieldmark.build.train.record.scores import (
     EVALUATED,
     MODEL,
@@ -100,15 +100,6 @@ def count_steps(recipe: TrainRecipe, data: TrainData) -> int:
     return recipe.train.steps or recipe.train.epochs * data.order(recipe).n_batches
 
 
-def check_shares(recipe: TrainRecipe, n_ranks: int) -> None:
-    parts = n_ranks * recipe.train.accumulate
-    if recipe.train.batch % parts:
-        raise UsageError(
-            f"train.batch is {recipe.train.batch:,}, expected a multiple of {parts:,} "
-            f"({n_ranks} processes × train.accumulate {recipe.train.accumulate})."
-        )
-
-
 def check_cache(recipe: TrainRecipe, trainee: Trainee) -> None:
     """A gradient cache computes every row twice, and both must be the same."""
     names = random_modules(trainee) if recipe.train.accumulate > 1 else []
@@ -128,7 +119,7 @@ class TrainRun:
         self.totals = TrainTotals()
 
     def run(self) -> TrainTotals:
-        check_shares(self.recipe, self.ranks.n_ranks)
+        self.recipe.check_shares(self.ranks.n_ranks)
         data = self._open_data()
         n_steps = self.totals.n_steps = count_steps(self.recipe, data)
         self._make_network(n_steps)
@@ -147,7 +138,8 @@ class TrainRun:
                 if self.totals.step == n_steps:
                     self._finish(signals)
                 else:
-                    self._draw(f"stopped at step {self.totals.step:,}; the same command goes on")
+                    self._draw(f"stopped at step {self.totals.step:,}; {GOES_ON}")
+                    self.ranks.wait()  # who leaves first may be what a cluster ends the others for
                 self.totals.exit_code = self.totals.exit_code or signals.exit_code
         finally:
             if self.ranks.is_first:
@@ -351,10 +343,13 @@ class TrainRun:
         last = self.scores.by_step.get(self.totals.step)
         self.totals.scores = last.named if last else {}
         self.totals.best_step = self.scores.best_step
-        if self.totals.step in self.scores.failed:
+        ending = ""
+        if signals.exit_code:
+            ending = f"; not evaluated yet, {GOES_ON}"
+        elif self.totals.step in self.scores.failed:
             self.totals.exit_code = RunsFailed.exit_code
-        ending = "; not evaluated yet, the same command does" if signals.exit_code else ""
-        self._draw(f"finished{ending}")
+            ending = "; not all of it is evaluated"
+        self._draw(f"{FINISHED}{ending}")
 
     def _draw(self, state: str, is_due: bool = True) -> None:
         if self.ranks.is_first:

@@ -2,6 +2,7 @@
 
 Several processes save together or not at all, so they agree on it after every step: over gloo, on
 the CPU, so that nothing waits for a GPU. torchrun kills 30 s after it has passed on a SIGTERM.
+Slurm may send SIGTERM twice, by itself and through srun: only a second Ctrl-C is impatience.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class StopSignals:
         self._is_asked = True
         if number in _ENDS:
             self._wanted_end = _ENDS[signal.Signals(number)]
+        if number == signal.SIGINT:
             signal.signal(number, self._before[number])  # a second one ends at once
 
     def __enter__(self) -> StopSignals:

@@ -13,7 +13,6 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
-    from fieldmark.experiments.cluster.options import SlurmOptions
     from fieldmark.experiments.cluster.requests import describe_request
     from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
     from fieldmark.experiments.cluster.steps import PlannedStep, StepOptions, make_steps
@@ -22,7 +21,6 @@ __all__ = [
     "Board",
     "Places",
     "PlannedStep",
-    "SlurmOptions",
     "StepFolder",
     "StepOptions",
     "StepStanding",
@@ -36,7 +34,6 @@ __getattr__ = exports(
     __name__,
     {
         "board": ("Board", "StepFolder", "short_id"),
-        "options": ("SlurmOptions",),
         "requests": ("describe_request",),
         "standing": ("Places", "StepStanding", "make_place"),
         "steps": ("PlannedStep", "StepOptions", "make_steps"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fieldmark.experiments.cluster.board import StepFolder
-from fieldmark.experiments.cluster.options import SlurmOptions
+from fieldmark.slurm.options import SlurmOptions
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.places import JobState, Place

@@ -25,7 +25,7 @@ from fieldmark.build.train.parallel import (
     set_full_state,
     set_full_tensors,
 )
-from fieldmark.build.train.recipe import TrainRecipe
+from fieldmark.build.train.recipe import TrainRecipe, refuse_other
 from fieldmark.build.train.updates import autocast_type
 from fieldmark.devices import choose_decode
 from fieldmark.draws import digest
@@ -147,18 +147,11 @@ class CheckpointFolder:
                 path.unlink(missing_ok=True)
 
     def _check_same(self, note: CheckpointNote, say: Callable[[str], None]) -> None:
-        run, now, then = self.folder.parent, self.facts, note.recipe
-        keys = [key for key in {**then, **now} if now.get(key) != then.get(key)]
-        if DECODE in keys:  # the same photos to a level or two of brightness
-            keys.remove(DECODE)
-            say(f"{note.name}: {DECODE} was {then.get(DECODE)} and is {now.get(DECODE)} here")
-        if keys:
-            shown = ", ".join(f"{key} was {_short(then.get(key))}" for key in keys[:3])
-            more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-            raise UsageError(
-                f"{run}  was trained with another recipe: {shown}{more}. "
-                "Give that recipe, or another --out."
-            )
+        run, now, then = self.folder.parent, dict(self.facts), dict(note.recipe)
+        if (old := then.pop(DECODE, None)) != (new := now.pop(DECODE, None)):
+            # the same photos to a level or two of brightness
+            say(f"{note.name}: {DECODE} was {old} and is {new} here")
+        refuse_other(run, then, now)
         if note.data != self.data:
             raise UsageError(
                 f"{run}  was trained on other data: its shards or captions have changed since. "
@@ -209,11 +202,6 @@ class _HashingWriter:
 
 def _json(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=1) + "\n").encode()
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 # --- what the next step depends on ---

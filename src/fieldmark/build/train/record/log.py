@@ -30,6 +30,10 @@ MOST_POINTS = 400
 """of a curve on the page: from there on, each is the mean of neighbouring steps"""
 MOST_LOSSES = 1000
 """of the last steps, that are kept in memory"""
+STATE = "state.json"
+FINISHED = "finished"
+GOES_ON = "the same command goes on"
+"""of a run that was stopped on request: a job is put back into the queue where it reads this"""
 Row = dict[str, Any]
 _TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -79,11 +83,13 @@ class RunLog:
                 os.fsync(file.fileno())
 
     def draw(self, state: RunState, is_due: bool = False) -> None:
-        """Writes the page, at most every few seconds unless it is due."""
+        """Writes the page and how the run stands, at most every few seconds unless it is due."""
         now = time.monotonic()
         if is_due or now - self._drawn_at >= PAGE_EVERY_S:
             self._drawn_at = now
             write_file(self.folder / "page.html", page(self.curves, state).encode())
+            facts = {"state": state.state, "n_steps": state.n_steps}
+            write_file(self.folder / STATE, json.dumps(facts).encode())
 
 
 class Curve:

@@ -6,9 +6,7 @@ unpickles is there before sbatch is called, so that a launcher that dies right a
 that work. A task of an array that waits for one other has the number of that one, which is what
 `--dependency=aftercorr` asks for. And `exec` makes the worker the batch script's process, to which
 `--signal=B:` goes: without srun no other gets it, and none of the worker's own helpers should.
-
-Only sbatch, squeue, scancel and `scontrol show config` are called: sacct needs a database that many
-clusters do not have. https://slurm.schedmd.com/job_array.html
+https://slurm.schedmd.com/job_array.html
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import os
 import secrets
 import shlex
 import shutil
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,29 +26,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import FieldmarkError, MissingExtra, RunsFailed, UsageError
+from fieldmark.errors import MissingExtra, RunsFailed, UsageError
 from fieldmark.experiments.cluster.board import JobRecord, StepFolder
-from fieldmark.experiments.cluster.options import SlurmOptions
 from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
 from fieldmark.experiments.cluster.steps import StepRequest
 from fieldmark.experiments.cluster.worker import StepTask
 from fieldmark.files import write_file
+from fieldmark.slurm.commands import (
+    call,
+    outside_of_jobs,
+    queue,
+    read_config,
+    refused,
+    require_commands,
+)
+from fieldmark.slurm.options import SlurmOptions
 
 MOST_TIMEOUTS = 10_000
 """how often a job is put back at the end of its time: a step ends when its work is done, and one
 that makes no progress ends itself"""
-PATIENCE_S = 60.0
-"""for an answer of Slurm"""
 DEFAULT_LONGEST = 1001
 """Slurm's MaxArraySize where a cluster sets none"""
-_PENDING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
-_GONE = {
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
-    "PREEMPTED", "REVOKED", "TIMEOUT",
-}  # fmt: skip
-_DOWN = ("unable to contact", "timed out", "connection refused", "connect failure")
-_OURS = ("ARRAY_INX", "JOB_NAME", "NO_REQUEUE", "OPEN_MODE", "REQUEUE", "SIGNAL", "TIMELIMIT")
-"""of sbatch's variables those that would override what a script of ours must say"""
 
 
 class ArrayTask:
@@ -108,10 +103,10 @@ class SlurmPlace:
         try:
             clusters = {job.facts.get("cluster", "") for job in jobs.values()} - {self._cluster}
             users = {str(job.facts.get("user", os.getuid())) for job in jobs.values()}
-            rows = _queue("--states=all", f"--user={','.join(sorted(users))}") if jobs else []
+            rows = queue("--states=all", f"--user={','.join(sorted(users))}") if jobs else []
         except RunsFailed as error:
             return states | dict.fromkeys(jobs, JobState("unknown", str(error)))
-        by_job = {(row.id, row.name): row.job_state for row in rows}
+        by_job = {(row.id, row.name): JobState(row.state, row.reason) for row in rows}
         for name, job in jobs.items():
             state = by_job.get((job.id, job.name), JobState("gone"))
             if job.facts.get("cluster", "") in clusters:
@@ -131,11 +126,11 @@ class SlurmPlace:
             for path in _arrays_folder(steps[0]).glob("*/steps.json")
             if not wanted.keys().isdisjoint((numbers := _read_numbers(path)).values())
         }
-        rows = _queue(f"--name={','.join(sorted(arrays))}") if arrays else []
+        rows = queue(f"--name={','.join(sorted(arrays))}") if arrays else []
         for row in rows:
             job_id, _, number = row.id.partition("_")
             step = wanted.pop(arrays[row.name].get(int(number or -1), ""), None)
-            if step is not None and row.job_state.is_alive:
+            if step is not None and row.state != "gone":
                 self._write_job(step, job_id, int(number), row.name)
             elif step is not None:
                 wanted[step.id] = step
@@ -145,7 +140,7 @@ class SlurmPlace:
         ids = [job.id for step in steps if (job := step.job) is not None]
         for start in range(0, len(ids), 500):
             with contextlib.suppress(UsageError):  # one that has ended is no mistake
-                _call("scancel", "--quiet", *ids[start : start + 500])
+                call("scancel", "--quiet", *ids[start : start + 500])
 
     def close(self) -> None:
         """Jobs need no launcher."""
@@ -156,9 +151,7 @@ class SlurmPlace:
 
     @cached_property
     def _config(self) -> dict[str, str]:
-        """What the cluster is set up as."""
-        pairs = (line.partition("=") for line in _call("scontrol", "show", "config").splitlines())
-        return {name.strip(): value.strip() for name, _, value in pairs}
+        return read_config()
 
     @property
     def longest(self) -> int:
@@ -215,11 +208,11 @@ class SlurmPlace:
             folder, max_num_timeout=MOST_TIMEOUTS, python=f"exec {shlex.quote(sys.executable)}"
         )
         executor.update_parameters(**parameters)
-        with _outside_of_jobs(self.options):
+        with outside_of_jobs(self.options):
             try:
                 job_id = executor.submit(task).job_id
             except (RuntimeError, OSError) as error:
-                raise _refused("sbatch", str(error)) from error
+                raise refused("sbatch", str(error)) from error
         for number, step in array.steps.items():
             self._write_job(step, job_id, number, name)
 
@@ -242,7 +235,6 @@ class SlurmPlace:
 
         options, request = self.options, asked(array.request, self.options)
         minutes, memory = round(request.seconds / 60), request.memory_bytes
-        delay_s = min(options.signal_delay, 15 * minutes)
         partition = options.partition
         if not request.gpus and options.cpu_partition:
             partition = options.cpu_partition
@@ -250,7 +242,7 @@ class SlurmPlace:
         others = {
             "array": numbers,
             "requeue": True,
-            "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{delay_s}",
+            "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{options.notice_s(minutes)}",
             "output": str(folder / "%A_%a_log.txt"),
         }
         if array.dependency:
@@ -291,72 +283,8 @@ def _setup_lines(folder: Path, options: SlurmOptions) -> list[str]:
     """Before the worker starts. submitit looks for its pickle under the name of the job."""
     pickle = shlex.quote(str(folder / "task.pkl"))
     own = f"{shlex.quote(str(folder))}/${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
-    variables = [f"export {name}={shlex.quote(v)}" for name, v in options.environment.items()]
     link = f"[ -e {own}_submitted.pkl ] || ln -sf {pickle} {own}_submitted.pkl"
-    return [link, f"rm -f {own}_submitted.pkl.save_tmp", *variables, *options.setup]
-
-
-@dataclass(frozen=True, slots=True)
-class _QueueRow:
-    id: str
-    name: str
-    job_state: JobState
-
-
-def _queue(*which: str) -> list[_QueueRow]:
-    """What squeue lists, one row for every task of an array."""
-    text = _call("squeue", "-h", "-r", "-o", "%i|%T|%j|%N|%r", *which)
-    rows = []
-    for line in text.splitlines():
-        job_id, state, name, nodes, reason = line.split("|", 4)
-        reason = "" if reason == "None" else reason
-        if state in _PENDING:
-            job_state = JobState("pending", reason)
-        elif state in _GONE:
-            job_state = JobState("gone", state.replace("_", " ").lower())
-        else:
-            job_state = JobState("running", nodes if state == "RUNNING" else state.lower())
-        rows.append(_QueueRow(job_id.strip(), name, job_state))
-    return rows
-
-
-def _call(*command: str) -> str:
-    """What a command of Slurm prints. RunsFailed where Slurm does not answer."""
-    try:
-        answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise _refused(command[0], f"timed out after {PATIENCE_S:.0f} s") from error
-    except OSError as error:
-        raise RunsFailed(f"{command[0]} cannot be started: {error.strerror}.") from error
-    if answer.returncode:
-        if command[0] == "squeue":  # what it is asked is never wrong
-            raise _silent(command[0], answer.stderr)
-        raise _refused(command[0], answer.stderr)
-    return answer.stdout
-
-
-def _refused(command: str, text: str) -> FieldmarkError:
-    """Of what a command of Slurm complains about, the error to be shown."""
-    if any(word in text.lower() for word in _DOWN):
-        return _silent(command, text)
-    return UsageError(
-        f"Slurm refused ({command}: {_gist(text)}): look at [slurm] of the experiment."
-    )
-
-
-def _silent(command: str, text: str) -> RunsFailed:
-    return RunsFailed(
-        f"Slurm does not answer ({command}: {_gist(text)}): give the same command again later."
-    )
-
-
-def _gist(text: str) -> str:
-    lines = [
-        line.rpartition("error: ")[2].strip(" .") for line in text.splitlines() if line.strip()
-    ]
-    return "; ".join(dict.fromkeys(lines)) or "no reason given"
+    return [link, f"rm -f {own}_submitted.pkl.save_tmp", *options.exports, *options.setup]
 
 
 def _require_slurm() -> None:
@@ -364,27 +292,7 @@ def _require_slurm() -> None:
 
     if importlib.util.find_spec("submitit") is None:
         raise MissingExtra("--on slurm", "slurm", "submitit")
-    missing = [name for name in ("sbatch", "squeue", "scontrol") if shutil.which(name) is None]
-    if missing:
-        raise UsageError(
-            f"--on slurm needs {' and '.join(missing)}, not found here: run on a login node of the "
-            "cluster, or use --on local."
-        )
-
-
-@contextlib.contextmanager
-def _outside_of_jobs(options: SlurmOptions) -> Iterator[None]:
-    """Hides what the launcher's own job, if it runs in one, would hand on to the new ones."""
-    given = ("account", "partition", "qos", "constraint")
-    ours = {f"SBATCH_{name}" for name in _OURS}
-    ours |= {f"SBATCH_{name.upper()}" for name in given if getattr(options, name)}
-    prefixes = ("SLURM_", "SLURMD_", "SRUN_", "SUBMITIT_")
-    names = [n for n in os.environ if n in ours or (n.startswith(prefixes) and n != "SLURM_CONF")]
-    hidden = {name: os.environ.pop(name) for name in names}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
+    require_commands("use --on local")
 
 
 def _arrays_folder(step: StepFolder) -> Path:

@@ -1,8 +1,10 @@
-"""Slurm options (sbatch): what may the table `[slurm]` of an experiment say?"""
+"""Slurm options (sbatch): what may the table `[slurm]` of an experiment or a recipe say?"""
 
 from __future__ import annotations
 
+import datetime
 import re
+import shlex
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,6 +23,8 @@ def minutes_of(value: object) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
+    if isinstance(value, datetime.time):  # TOML has times of the day: 04:00:00 without quotes
+        value = value.isoformat("seconds")
     match = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is not None:
         days, *parts = (int(part) if part else 0 for part in match.groups())
@@ -76,35 +80,54 @@ def _setup(value: object) -> object:
 
 
 Word = Annotated[str, AfterValidator(_word)]
+SignalDelay = Annotated[int, Field(ge=1, le=3600)]
 
 
-class SlurmOptions(BaseModel):
-    """What every job of an experiment is submitted with. What is left out, the cluster decides."""
+class JobOptions(BaseModel):
+    """What any job is submitted with. What is left out, the cluster decides."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     account: Word = ""
     partition: Word = ""
-    cpu_partition: Word = ""
-    """of jobs without a GPU, where that is another one"""
     qos: Word = ""
     constraint: str = ""
     time: Annotated[int, BeforeValidator(minutes_of)] | None = None
     """minutes, or "HH:MM:SS": no job asks for more; one that needs more goes on in a next one"""
     gpus: Annotated[int | str, AfterValidator(_gpus)] = 0
-    """of a job that runs a network; "a100:1" asks for a type"""
+    """of a job that runs a network, on each node; "a100:1" asks for a type"""
     cpus: Annotated[int, Field(ge=0)] = 0
-    """of a job; 0 = as fieldmark sees fit"""
+    """of a process; 0 = as fieldmark sees fit"""
     memory: Annotated[str, AfterValidator(_memory)] = ""
-    """of a job, as "32G"; empty = as past runs needed"""
-    array_parallelism: Annotated[int, Field(ge=1)] = 256
-    """jobs of one array that run at once, at most"""
+    """of a node, as "32G"; empty = as fieldmark sees fit"""
     setup: Annotated[tuple[str, ...], BeforeValidator(_setup)] = ()
-    """lines of shell before the worker starts, as "module load cuda" """
+    """lines of shell before the work starts, as "module load cuda" """
     environment: Annotated[dict[str, str], AfterValidator(_environment)] = {}
     """variables that are set before these lines"""
-    signal_delay: Annotated[int, Field(ge=1, le=3600)] = 90
+    signal_delay: SignalDelay = 90
     """seconds before the end of its time at which a job is told, and put back into the queue"""
+
+    @property
+    def n_gpus(self) -> int:
+        return int(str(self.gpus).rpartition(":")[2])
+
+    @property
+    def exports(self) -> list[str]:
+        """Lines of shell that set the variables."""
+        return [f"export {name}={shlex.quote(v)}" for name, v in self.environment.items()]
+
+    def notice_s(self, minutes: int | None) -> int:
+        """Seconds before the end at which a job of so many minutes is told."""
+        return min(self.signal_delay, 15 * minutes) if minutes else self.signal_delay
+
+
+class SlurmOptions(JobOptions):
+    """What every job of an experiment is submitted with."""
+
+    cpu_partition: Word = ""
+    """of jobs without a GPU, where that is another one"""
+    array_parallelism: Annotated[int, Field(ge=1)] = 256
+    """jobs of one array that run at once, at most"""
 
     @property
     def time_s(self) -> float:
@@ -115,7 +138,3 @@ class SlurmOptions(BaseModel):
     def memory_bytes(self) -> int:
         """0 = as past runs needed."""
         return bytes_of(self.memory) if self.memory else 0
-
-    @property
-    def n_gpus(self) -> int:
-        return int(str(self.gpus).rpartition(":")[2])

@@ -1,0 +1,185 @@
+"""Launcher of a training (sbatch): submitted once, however often the command is given.
+
+`OUT/slurm` holds the script, the recipe as it was when the job was submitted, the logs, and
+`job.json` with the job's name, which is written before sbatch is called: a launcher that dies right
+after it has left a job that the next one finds. Of two launchers at a time one submits, under a
+lease. What the job does on its nodes is said by `script.py`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fieldmark.build.shards import find_shards
+from fieldmark.build.train.job.script import log_path, make_script
+from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_toml, refuse_other
+from fieldmark.build.train.record.log import FINISHED, STATE, read_rows
+from fieldmark.errors import ClaimLost, UsageError
+from fieldmark.files import write_file
+from fieldmark.leases import LeaseFolder
+from fieldmark.slurm.commands import (
+    QueueRow,
+    call,
+    outside_of_jobs,
+    queue,
+    read_config,
+    require_commands,
+)
+from fieldmark.tasks import load_task
+
+PATIENCE_S = 90.0
+"""for another launcher; one that is gone loses its lease before"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainStanding:
+    """How a training on a cluster stands."""
+
+    state: Literal["submitted", "pending", "running", "finished"]
+    job: str = ""
+    reason: str = ""
+    """why it waits, where it runs; of one that was submitted, what became of the job before"""
+    log: Path | None = None
+    step: int = 0
+    n_steps: int = 0
+    """0 = not known yet"""
+    loss: float | None = None
+
+
+def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStanding:
+    """Submits the training, or goes on with it, unless it is queued, running or finished.
+
+    `flags` are those of `fieldmark train` that say where files are and what to compute on.
+    """
+    require_commands("train here, without --on slurm")
+    _check(recipe, out)
+    out = out.absolute()
+    with _only_launcher(out / "slurm"):
+        job = _read(out / "slurm" / "job.json")
+        row = _row(job, out)
+        if row is not None and row.state != "gone":
+            _check_same_job(recipe, out, row.id)
+            return _standing(out, row.state, row.id, row.reason)
+        if _is_finished(recipe, out):
+            return _standing(out, "finished", str(job.get("id", "")))
+        before = f"job {job['id'] or job['name']} is gone" if job else ""
+        before += f" ({row.reason})" if row is not None else ""
+        return _standing(out, "submitted", _submit(recipe, out, flags), before)
+
+
+def _check(recipe: TrainRecipe, out: Path) -> None:
+    """What can be known to be wrong before a job has waited for hours."""
+    recipe.check_shares(recipe.slurm.n_processes)
+    for name in recipe.evaluate.tasks:
+        load_task(name)
+    find_shards(recipe.data.shards)
+    if recipe.data.replay_share:
+        find_shards(recipe.data.replay_shards)
+    if any((out / "checkpoints").glob("step-*.json")):
+        try:
+            before = load_recipe(out / "recipe.toml")
+        except UsageError:  # of another version: the job will say
+            return
+        refuse_other(out, before.facts(), recipe.facts())
+
+
+@contextlib.contextmanager
+def _only_launcher(folder: Path) -> Iterator[None]:
+    """One launcher at a time, on all machines that see the folder."""
+    end = time.monotonic() + PATIENCE_S
+    with LeaseFolder(folder) as leases:
+        while (lease := leases.claim("launch")) is None:
+            if time.monotonic() > end:
+                raise ClaimLost(
+                    f"{folder}  is held by {leases.holder('launch')[0]}, which submits the same "
+                    "training: give the same command again later."
+                )
+            time.sleep(0.2)
+        try:
+            yield
+        finally:
+            leases.give_up(lease, is_done=True)
+
+
+def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
+    """What Slurm knows of a job; None where it knows nothing any more."""
+    if not job:
+        return None
+    cluster = read_config().get("ClusterName", "")
+    if job.get("cluster", "") != cluster:
+        raise UsageError(
+            f"{out}  was submitted on the cluster {job.get('cluster')}, and this one is {cluster}: "
+            "give the command there, or, once it has ended, remove slurm/job.json in that folder."
+        )
+    rows = queue("--states=all", f"--name={job['name']}")
+    return rows[-1] if rows else None
+
+
+def _check_same_job(recipe: TrainRecipe, out: Path, job_id: str) -> None:
+    if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
+        raise UsageError(
+            f"{out}  is being trained by job {job_id} with another recipe: wait for it, end it "
+            f"(`scancel {job_id}`), or give another --out."
+        )
+
+
+def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
+    is_finished = _read(out / STATE).get("state") == FINISHED
+    return is_finished and _text(out / "recipe.toml") == recipe_toml(recipe)
+
+
+def _submit(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> str:
+    """The number of the job."""
+    folder = out / "slurm"
+    words = re.sub(r"\W+", "-", out.name)
+    name = f"fm-train-{words}-{secrets.token_hex(2)}"
+    command = [sys.executable, "-m", "fieldmark", "train", str(folder / "recipe.toml")]
+    command += ["--out", str(out), *flags]
+    job = {"name": name, "cluster": read_config().get("ClusterName", ""), "id": ""}
+    write_file(folder / "recipe.toml", recipe_toml(recipe).encode())
+    write_file(folder / "job.sh", make_script(recipe.slurm, name, out, command).encode())
+    write_file(folder / "job.json", json.dumps(job).encode())
+    with outside_of_jobs(recipe.slurm):
+        answer = call("sbatch", "--parsable", str(folder / "job.sh"))
+    job["id"] = answer.strip().partition(";")[0]
+    write_file(folder / "job.json", json.dumps(job).encode())
+    return job["id"]
+
+
+def _standing(out: Path, state: Any, job_id: str, reason: str = "") -> TrainStanding:
+    rows = read_rows(out / "log.jsonl")
+    last = rows[-1] if rows else {}
+    return TrainStanding(
+        state=state,
+        job=job_id,
+        reason=reason,
+        log=log_path(out, job_id) if job_id else None,
+        step=last.get("step", 0),
+        n_steps=_read(out / STATE).get("n_steps", 0),
+        loss=last.get("loss"),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A small file of ours; {} where there is none."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
