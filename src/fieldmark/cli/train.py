@@ -83,6 +83,8 @@ def run(args: TrainArgs) -> int:
             from fieldmark.build.train.run import train
 
             totals = train(plan, progress)
+            if not totals.is_first:
+                return totals.exit_code
             summary, lines = _summary(totals, plan.out)
     if args.json:
         print_json(summary)
