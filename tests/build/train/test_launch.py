@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ pytest.importorskip("open_clip")
 
 from fieldmark.build.train.job.script import make_script
 from fieldmark.build.train.recipe import SlurmRecipe, load_recipe, recipe_toml
+from fieldmark.build.train.record.log import GOES_ON
 from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from kit.slurm import Slurm, wait_until
@@ -96,6 +98,7 @@ def test_the_script_asks_for_what_the_table_says(tmp_path: Path) -> None:
     ]
     assert places == sorted(places)
     assert "train=(/env/bin/python -m fieldmark 'a b')" in lines
+    assert GOES_ON in script  # what the training writes where it was stopped on request
     path = tmp_path / "job.sh"
     path.write_text(script)
     subprocess.run(["bash", "-n", path], check=True)
@@ -133,6 +136,17 @@ def submit(
     return answer
 
 
+def submit_twice(inputs: Path, out: Path) -> list[dict[str, Any]]:
+    """What two commands at the same instant say, the one that submitted first."""
+    command = words(inputs, out, "--on", "slurm", "--json", "--set", *SET, *JOB)
+    both = [
+        subprocess.Popen([sys.executable, "-m", "fieldmark", *command], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    answers = [json.loads(process.communicate(timeout=LONG_S)[0]) for process in both]
+    return sorted(answers, key=lambda answer: answer["state"] != "submitted")
+
+
 def n_rows(out: Path) -> int:
     log = out / "log.jsonl"
     return log.read_bytes().count(b"\n") if log.exists() else 0
@@ -157,8 +171,11 @@ def test_put_back_cancelled_and_submitted_again_the_curve_is_the_same(
     slurm: Slurm, inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, here = tmp_path / "run", tmp_path / "here"
-    first = submit(inputs, out, capsys)
-    assert first["state"] == "submitted"
+    first, other = submit_twice(inputs, out)
+    assert first["state"] == "submitted" and other["state"] in ("pending", "running")
+    assert first["job"] == other["job"]
+    note = out / "slurm" / "job.json"  # as of a launcher that was killed before it had an answer
+    note.write_text(json.dumps({**json.loads(note.read_text()), "id": ""}))
     wait_for_more(out)
     again = submit(inputs, out, capsys)
     assert (again["job"], again["state"]) == (first["job"], "running")
@@ -176,10 +193,12 @@ def test_put_back_cancelled_and_submitted_again_the_curve_is_the_same(
     wait_until(lambda: not jobs(slurm), "its end")
     second = submit(inputs, out, capsys)
     assert second["state"] == "submitted" and second["job"] != first["job"]
-    assert second["reason"].startswith(f"job {first['job']} is gone")
+    assert "is gone" in second["reason"]
     wait_until(lambda: not jobs(slurm), "the end", LONG_S)
     last = submit(inputs, out, capsys)
     assert (last["state"], last["step"], last["n_steps"]) == ("finished", N_STEPS, N_STEPS)
+    assert main(words(inputs, out, "--on", "slurm", "--set", *SET, "optimiser.lr=0.1")) == 2
+    assert "trained with another recipe: optimiser.lr was 0.001" in capsys.readouterr().err
     assert not jobs(slurm)
     assert main(words(inputs, here, "--quiet", "--set", *SET)) == 0
     assert [row["step"] for row in rows_of(out)] == list(range(1, N_STEPS + 1))

@@ -316,6 +316,14 @@ def test_a_signal_that_comes_while_processes_agree_counts_in_the_next_step(
         assert signals.is_asked() and signals.agreed_end == 143
 
 
+def test_a_second_sigterm_changes_nothing() -> None:
+    """A cluster may send it twice, by itself and through srun: the checkpoint is still written."""
+    with StopSignals(Ranks()) as signals:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert signals.is_asked() and signals.agreed_end == 143
+
+
 # --- scores ---
 
 
