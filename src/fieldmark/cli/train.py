@@ -19,6 +19,7 @@ submits the rest of an unfinished training whose job is gone.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -78,11 +79,13 @@ def run(args: TrainArgs) -> int:
     plan = _plan(args)
     with for_people(args.common.quiet) as progress:
         if args.check:
-            summary, lines = _check(plan, progress)
+            summary, lines = _check(plan, progress, args.on == "slurm")
         else:
             from fieldmark.build.train.run import train
 
             totals = train(plan, progress)
+            if not totals.is_first:
+                return totals.exit_code
             summary, lines = _summary(totals, plan.out)
     if args.json:
         print_json(summary)
@@ -128,6 +131,9 @@ def _submit(args: TrainArgs) -> int:
     from fieldmark.build.train.suite import setting_flags
 
     recipe, out = _read_recipe(args)
+    for package in ("torch", "open_clip"):  # loaded by the job only
+        if find_spec(package) is None:
+            raise MissingExtra("fieldmark train", "vision", package)
     settings = args.common.settings()
     flags = ("--results", str(settings.results), *setting_flags(settings))
     standing = launch(recipe, out, flags)
@@ -144,6 +150,7 @@ def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> l
     total = f" of {standing.n_steps:,}" if standing.n_steps else ""
     loss = "" if standing.loss is None else f", loss {standing.loss:.3f}"
     step = f"step {standing.step:,}{total}{loss}" if standing.step else "no step yet"
+    goes_on = f"goes on after {step}" if standing.step else "begins anew"
     page = f"page: {out / 'page.html'}"
     if standing.state == "finished":
         return [f"finished: {step}", f"model: {out / 'model'}", page]
@@ -151,7 +158,7 @@ def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> l
     if standing.state == "submitted":
         size = f"{counted(slurm.nodes, 'node')} × {slurm.n_local} processes"
         return [
-            *([f"{standing.reason}; the next one goes on after {step}"] if why else []),
+            *([f"{standing.reason}; the next one {goes_on}"] if why else []),
             f"submitted as job {job}: {size}",
             f"log: {standing.log}",
             f"the same command says how it stands; scancel {job} ends it",
@@ -182,14 +189,16 @@ def _need_torch() -> None:
             raise MissingExtra("fieldmark train", "vision", package) from error
 
 
-def _check(plan: TrainPlan, progress: Lines | Live) -> tuple[dict[str, Any], list[str]]:
+def _check(
+    plan: TrainPlan, progress: Lines | Live, is_job: bool
+) -> tuple[dict[str, Any], list[str]]:
     from fieldmark.build.train.index import open_data
     from fieldmark.build.train.run import count_steps
     from fieldmark.progress import duration
     from fieldmark.tasks import load_task
 
     recipe = plan.recipe
-    recipe.check_shares(1)
+    recipe.check_shares(recipe.slurm.n_processes if is_job else 1)
     for name in recipe.evaluate.tasks:
         load_task(name)
     data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)

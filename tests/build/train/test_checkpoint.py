@@ -189,6 +189,18 @@ def test_a_run_goes_on_to_the_bit(tmp_path: Path) -> None:
         assert torch.equal(value, others[2].weights[name])
 
 
+def test_every_process_draws_on_as_before(tmp_path: Path) -> None:
+    """Their random states are rows of one table, in a file that is mapped into memory."""
+    folder, parts = open_folder(tmp_path), make_parts(0)
+    state = training_state(*parts, ALONE)
+    torch.manual_seed(7)
+    state["random"]["cpu"] = torch.stack([state["random"]["cpu"][0], torch.get_rng_state()])
+    drawn = torch.rand(3)
+    folder.save(5, state)
+    restore_state(folder.read(5), *make_parts(1), Ranks(1, 2, torch.device("cpu")))
+    assert torch.equal(torch.rand(3), drawn)
+
+
 def test_the_note_can_be_read_by_others(tmp_path: Path) -> None:
     path = open_folder(tmp_path).save(10, {"model": {}})
     note = json.loads(path.with_suffix(".json").read_text())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
 import shutil
 import signal
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PIL import Image
 
 pytest.importorskip("torch")
 open_clip = pytest.importorskip("open_clip")
@@ -38,77 +35,14 @@ from fieldmark.build.train.record.log import (  # noqa: E402
 from fieldmark.build.train.signals import StopSignals  # noqa: E402
 from fieldmark.build.train.suite import SuiteScore  # noqa: E402
 from fieldmark.cli import main  # noqa: E402
+from kit.train_inputs import rows_of, words, write_inputs, write_shards  # noqa: E402
 
-SMALL = {
-    "embed_dim": 16,
-    "vision_cfg": {"image_size": 16, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
-    "text_cfg": {
-        "context_length": 32,
-        "vocab_size": 49408,
-        "width": 32,
-        "heads": 2,
-        "layers": 1,
-    },
-}
-RECIPE = """
-[model]
-architecture = "small.json"
-projectors = ["taxonomic", "caption"]
-
-[texts]
-types = {taxon = 1, sci = 1, caption = 1}
-
-[optimiser]
-lr = 1e-3
-warmup_steps = 5
-
-[train]
-batch = 8
-epochs = 4
-log_steps = 3
-ema = 0.9
-
-[state]
-every_steps = 4
-"""
 N_STEPS = 20
-
-
-def write_shards(folder: Path, n_shards: int = 2, n: int = 20) -> Path:
-    folder.mkdir(parents=True)
-    draw = random.Random(0)
-    for number in range(n_shards):
-        with tarfile.open(folder / f"s-{number}.tar", "w") as tar:
-            for place in range(n):
-                colour = tuple(draw.randrange(256) for _ in range(3))
-                photo = io.BytesIO()
-                Image.new("RGB", (24, 20), colour).save(photo, "JPEG")
-                kind = draw.randrange(4)
-                members = {
-                    "jpg": photo.getvalue(),
-                    "taxon.txt": f"a photo of Animalia Aves species{kind}.".encode(),
-                    "sci.txt": f"a photo of species{kind}.".encode(),
-                    "caption.txt": f"A bird of colour {colour} on a branch.".encode(),
-                }
-                for ending, data in members.items():
-                    facts = tarfile.TarInfo(f"{number}-{place:03d}.{ending}")
-                    facts.size = len(data)
-                    tar.addfile(facts, io.BytesIO(data))
-    return folder
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("train")
-    write_shards(folder / "shards")
-    (folder / "small.json").write_text(json.dumps(SMALL))
-    (folder / "small.toml").write_text(RECIPE)
-    return folder
-
-
-def words(inputs: Path, out: Path, *more: str) -> list[str]:
-    flags = ["--shards", str(inputs / "shards"), "--out", str(out), "--device", "cpu"]
-    return ["train", str(inputs / "small.toml"), *flags, *more]
+    return write_inputs(tmp_path_factory.mktemp("train"))
 
 
 def start(inputs: Path, out: Path, *more: str, before: Sequence[str] = ()) -> Popen[str]:
@@ -128,10 +62,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def rows_of(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
 
 
 def curve(run: Path) -> list[Any]:
@@ -387,6 +317,14 @@ def test_a_signal_that_comes_while_processes_agree_counts_in_the_next_step(
     with StopSignals(Ranks(n_ranks=2)) as signals:
         assert not signals.is_asked() and not signals.agreed_end
         assert signals.exit_code == 143
+        assert signals.is_asked() and signals.agreed_end == 143
+
+
+def test_a_second_sigterm_changes_nothing() -> None:
+    """A cluster may send it twice, by itself and through srun: the checkpoint is still written."""
+    with StopSignals(Ranks()) as signals:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         assert signals.is_asked() and signals.agreed_end == 143
 
 

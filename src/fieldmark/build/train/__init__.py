@@ -11,6 +11,7 @@ parallel.py    several processes: DDP and FSDP under torchrun
 updates.py     one step of the optimiser
 run.py         the loop
 record/        what a run writes down: checkpoints, log, page, scores
+job/           a training as a job of a Slurm cluster
 suite.py       evaluation on tasks, in a process of its own
 export.py      a folder that open_clip loads
 """

@@ -86,6 +86,8 @@ class TrainTotals:
     scores: dict[str, float] = field(default_factory=dict)
     best_step: int | None = None
     exit_code: int = 0
+    is_first: bool = True
+    """of several processes this is the one that speaks"""
 
 
 def train(plan: TrainPlan, progress: Progress | None = None) -> TrainTotals:
@@ -116,7 +118,7 @@ class TrainRun:
 
     def __init__(self, plan: TrainPlan, ranks: Ranks, progress: Progress) -> None:
         self.plan, self.recipe, self.ranks, self.progress = plan, plan.recipe, ranks, progress
-        self.totals = TrainTotals()
+        self.totals = TrainTotals(is_first=ranks.is_first)
 
     def run(self) -> TrainTotals:
         self.recipe.check_shares(self.ranks.n_ranks)

@@ -240,7 +240,8 @@ def restore_state(
         set_full_tensors(average.weights, state["average"])
     for kind, states in state["random"].items():
         if ranks.rank < len(states):  # more processes than before: the new ones keep their own
-            own = states[ranks.rank]
+            # A copy: torch 2.15 reads a row of a table from the table's beginning, and crashes.
+            own = states[ranks.rank].clone()
             torch.set_rng_state(own) if kind == "cpu" else torch.cuda.set_rng_state(
                 own, ranks.device
             )
