@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from fieldmark.experiments.cluster.options import SlurmOptions
     from fieldmark.experiments.cluster.places import Place
     from fieldmark.experiments.cluster.requests import describe_request
-    from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
+    from fieldmark.experiments.cluster.standing import (
+        Places,
+        StepStanding,
+        make_place,
+        recover_steps,
+    )
     from fieldmark.experiments.cluster.steps import PlannedStep, StepOptions, make_steps
 
 __all__ = [
@@ -31,6 +36,7 @@ __all__ = [
     "describe_request",
     "make_place",
     "make_steps",
+    "recover_steps",
     "short_id",
 ]
 
@@ -41,7 +47,7 @@ __getattr__ = exports(
         "options": ("SlurmOptions",),
         "places": ("Place",),
         "requests": ("describe_request",),
-        "standing": ("Places", "StepStanding", "make_place"),
+        "standing": ("Places", "StepStanding", "make_place", "recover_steps"),
         "steps": ("PlannedStep", "StepOptions", "make_steps"),
     },
 )

@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -239,16 +239,17 @@ class Board:
         return steps
 
     def prune(self, now: Callable[[], float] = time.time) -> int:
-        """Removes steps that were merged long ago, and snapshots that no other step reads."""
+        """Removes steps that were merged long ago, and snapshots that none of the others reads."""
         n_removed = 0
         for step in self.steps():
             with suppress(OSError):
                 if now() - (step.path / "merged").stat().st_mtime > KEEP_S:
                     shutil.rmtree(step.path, ignore_errors=True)
                     n_removed += 1
+        read = {tag for step in self.steps() if not step.is_merged for tag in step.id.split("-")}
         with suppress(OSError):
             for path in self.contents_folder.iterdir():
-                if now() - path.stat().st_mtime > KEEP_S and not self._unmerged():
+                if now() - path.stat().st_mtime > KEEP_S and path.stem not in read:
                     path.unlink(missing_ok=True)
         return n_removed
 
@@ -256,9 +257,6 @@ class Board:
         """Removes a step that nobody has: its launcher died before it was submitted."""
         shutil.rmtree(step.path, ignore_errors=True)
         self._steps.pop(step.id, None)
-
-    def _unmerged(self) -> Iterable[StepFolder]:
-        return [step for step in self.steps() if not step.is_merged]
 
 
 def short_id(step: str) -> str:

@@ -7,13 +7,17 @@ and the mark that a step is merged last.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmark.data import MEMORY, absorb_contents
 from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
+from fieldmark.experiments.cluster.work import OUTCOME
+from fieldmark.files import whole_file
 from fieldmark.leases import LeaseFolder
 from fieldmark.settings import Settings
 from fieldmark.store import MergeCounts, Store, merge_shards
@@ -69,7 +73,9 @@ _Faults = list[tuple[StepFolder, str]]
 
 def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _Faults]:
     """The steps whose results are damaged, those whose results cannot be read now, and why."""
-    by_file = {step.shard / STORE: step for step in steps if (step.shard / STORE).is_file()}
+    broken = [(step, fault) for step in steps if (fault := _fault_of(step))]
+    whole = [step for step in steps if step not in {step for step, _ in broken}]
+    by_file = {step.shard / STORE: step for step in whole if (step.shard / STORE).is_file()}
     again: set[str] = set()
     for step in by_file.values():
         outcome = step.outcome
@@ -80,12 +86,22 @@ def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _F
     if by_file:
         with Store.open(settings.store) as main:
             counts = merge_shards(main, list(by_file), replace_keys=again)
-    memories = [step.shard / CONTENTS for step in steps if (step.shard / CONTENTS).is_file()]
+    memories = [step.shard / CONTENTS for step in whole if (step.shard / CONTENTS).is_file()]
     absorb_contents(settings.cache / MEMORY, memories)
     faults = [(path, (by_file[path], why)) for path, why in counts.faults]
     passing = set(counts.passing)
     damaged = [fault for path, fault in faults if path not in passing]
-    return damaged, [fault for path, fault in faults if path in passing]
+    return [*broken, *damaged], [fault for path, fault in faults if path in passing]
+
+
+def _fault_of(step: StepFolder) -> str:
+    """What a disk that failed has left of a finished step; "" = both of its files are there."""
+    if step.outcome is None:
+        return f"{step.shard / OUTCOME}  is missing or damaged"
+    store = step.shard / STORE
+    if step.record.kind != "embed" and not (store.is_file() and store.stat().st_size):
+        return f"{store}  is missing or empty"
+    return ""
 
 
 def _move(source: Path, target: Path, is_newer: bool) -> None:
@@ -97,4 +113,15 @@ def _move(source: Path, target: Path, is_newer: bool) -> None:
         for name in names:
             if is_newer or not (place / name).exists():
                 place.mkdir(parents=True, exist_ok=True)
-                (Path(folder) / name).replace(place / name)
+                _replace(Path(folder) / name, place / name)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Moves a file; where the board is on another file system, it is copied."""
+    try:
+        source.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with source.open("rb") as stream, whole_file(target) as file:
+            shutil.copyfileobj(stream, file)

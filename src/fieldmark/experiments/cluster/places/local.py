@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fieldmark.errors import UsageError, join_problems
+from fieldmark.errors import DataError, UsageError, join_problems
 from fieldmark.experiments.cluster.board import JobRecord, StepFolder
 from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
 from fieldmark.experiments.cluster.worker import StepTask
@@ -68,8 +68,8 @@ class LocalPlace:
         self._task = task
         self._waiting: list[_QueuedStep] = []
         self._working: dict[str, _Working] = {}
-        self._ended: dict[str, int] = {}
-        """exit statuses by step"""
+        self._ended: dict[str, str] = {}
+        """by step: how, in words"""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -108,7 +108,7 @@ class LocalPlace:
             elif step.id in working:
                 states[step.id] = JobState("running", host())
             elif step.id in ended:
-                states[step.id] = JobState("gone", _ending(ended[step.id]))
+                states[step.id] = JobState("gone", ended[step.id])
             else:
                 states[step.id] = self._watch.state(step)
         return states
@@ -136,14 +136,18 @@ class LocalPlace:
             with self._lock:
                 for worker in list(self._working.values()):
                     if worker.process.poll() is not None:
-                        self._ended[worker.step.id] = worker.process.returncode
+                        self._ended[worker.step.id] = _ending(worker.process.returncode)
                         self._gpus = [*worker.gpus, *self._gpus]
                         del self._working[worker.step.id]
                 busy = {one.step.id for one in self._waiting} | self._working.keys()
                 while len(self._working) < self.n_jobs and (one := self._next(busy)) is not None:
                     self._waiting.remove(one)
-                    if not (one.step.path / _CANCELLED).exists():
+                    if (one.step.path / _CANCELLED).exists():
+                        continue
+                    try:
                         self._start(one)
+                    except OSError as error:  # what waits must not wait for ever
+                        self._ended[one.step.id] = f"could not be started: {error}"
 
     def _next(self, busy: set[str]) -> _QueuedStep | None:
         """The first that waits for nobody, and whose GPUs are free."""
@@ -162,18 +166,21 @@ class LocalPlace:
 
     def _start(self, one: _QueuedStep) -> None:
         n_gpus = min(one.n_gpus, self.n_gpus)
-        gpus, self._gpus = tuple(self._gpus[:n_gpus]), self._gpus[n_gpus:]
+        gpus = tuple(self._gpus[:n_gpus])
         environment = dict(os.environ)
         if self.n_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         with (one.step.path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-u", "-c", _program(self._task), str(one.step.path)],
+                # -P: files of the current folder are no modules, as in the launcher
+                [sys.executable, "-P", "-u", "-c", _program(self._task), str(one.step.path)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
                 start_new_session=True,
             )  # fmt: skip
-        one.step.write_job(process_job(self.name, one.step, process.pid, self._own))
+        self._gpus = self._gpus[n_gpus:]
         self._working[one.step.id] = _Working(one.step, process, gpus)
+        with suppress(DataError):  # on a full disk its lease tells that it lives
+            one.step.write_job(process_job(self.name, one.step, process.pid, self._own))
 
 
 def visible_gpus() -> list[str]:
