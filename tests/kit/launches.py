@@ -17,6 +17,7 @@ GATHER, WORKER = "fieldmark.experiments.cluster.gather", "fieldmark.experiments.
 MOMENTS = {
     "with one of its steps written": (BOARD, "write_work", 2, False),
     "with its steps written and none submitted": (LAUNCH, "group_steps", 1, False),
+    "with steps submitted and none noted down": (BOARD, "StepFolder.write_job", 1, False),
     "with one step submitted": (BOARD, "StepFolder.write_job", 1, True),
     "with the first step done": (BOARD, "StepFolder.write_job", 2, False),
     "in a run": ("fieldmark.store", "Store.write_part", 3, True),

@@ -10,13 +10,21 @@ examples:
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.cli._steps import ENDED, StepNames, choose_steps, look, open_steps
 from fieldmark.errors import UsageError, join_problems
+
+if TYPE_CHECKING:
+    from fieldmark.experiments.cluster import Board, Places, StepFolder
+
+EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,8 @@ def run(args: CancelArgs) -> int:
         raise UsageError("give steps or runs (`fieldmark status` lists them), or --all.")
     board, places = open_steps(args.common.settings())
     steps = board.steps() if args.all else choose_steps(args.steps, board.steps())
+    if any(step.job is None for step in steps):
+        _recover(board, steps, places)
     living = [one.step for one in look(steps, places) if one.standing.state not in ENDED]
     by_place = defaultdict(list)
     for step in living:
@@ -51,3 +61,17 @@ def run(args: CancelArgs) -> int:
         print_json([step.id for step in living])
     talk(f"{counted(len(living), 'step')} cancelled, {len(steps) - len(living)} had ended before.")
     return 0
+
+
+def _recover(board: Board, steps: Sequence[StepFolder], places: Places) -> None:
+    """Steps may have jobs that their launcher did not live to note down, or be on their way."""
+    from fieldmark.experiments.cluster import recover_steps
+    from fieldmark.leases import LeaseFolder
+
+    with LeaseFolder(board.folder) as leases:
+        while (lease := leases.claim("launch")) is None:
+            time.sleep(EVERY_S)
+        try:
+            recover_steps(steps, places)
+        finally:
+            leases.give_up(lease, is_done=True)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import time
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import StoreError, UsageError
 from fieldmark.experiments.cluster import Board
+from fieldmark.experiments.cluster.gather import gather
 from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
 from kit.launches import MOMENTS, start
@@ -267,6 +270,49 @@ def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
     assert (step in Board(place / "results").steps()) == is_passing
     assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") == N_IMAGES
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("fieldmark.db", 0), ("fieldmark.db", None), ("outcome.json", 40)]
+)
+def test_what_a_disk_has_lost_is_done_again_and_never_counts_as_done(
+    place: Path,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    size: int | None,
+) -> None:
+    def damaging(board: Board, *others: Any) -> object:
+        for step in board.steps():
+            path = step.shard / name
+            if step.record.names and path.exists():
+                path.unlink() if size is None else os.truncate(path, size)
+        return gather(board, *others)
+
+    with monkeypatch.context() as context:
+        context.setattr("fieldmark.experiments.cluster.launch.gather", damaging)
+        assert main([*SHORT, "--on", "debug"]) == 5
+    assert main(["status", "--all"]) == 0
+    assert "lost" in capsys.readouterr().out
+    assert main([*SHORT, "--on", "debug"]) == 0
+    assert answers(place / "results") == of_slow(here)
+
+
+def test_the_board_may_be_on_another_disk(
+    place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Path.replace
+
+    def refuse(source: Path, target: Path) -> Path:
+        if "shard" in source.parts:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        return original(source, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert main([*SHORT, "--on", "debug"]) == 0
+    assert answers(place / "results") == of_slow(here)
+    assert list((place / "results").glob("models/*/behaviour.npy"))
 
 
 @pytest.mark.parametrize("where", ["local", "debug", "here"])

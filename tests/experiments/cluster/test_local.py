@@ -99,14 +99,29 @@ def test_how_workers_ended_is_told(tmp_path: Path) -> None:
     assert [state.state for state in other.states(steps).values()] == ["gone", "gone"]
 
 
-def test_a_step_that_cannot_be_started_holds_up_no_other(tmp_path: Path) -> None:
-    first, second = make_step(tmp_path, 0), make_step(tmp_path, 1)
-    (first.path / "log.txt").mkdir()
+def test_a_step_that_cannot_be_started_keeps_none_waiting(tmp_path: Path) -> None:
+    """No room for its log, or no process for it."""
+    broken = make_step(tmp_path, 0)
+    (broken.path / "log.txt").mkdir()
+    others = [make_step(tmp_path, 1), make_step(tmp_path, 2, [broken])]
     place = LocalPlace(1, gpus=(), task=ScriptTask)
-    place.submit(group_steps([first, second]))
-    wait_until(lambda: second.is_finished, "the other")
-    state = place.states([first])[first.id]
-    assert state.state == "gone" and state.reason.startswith("cannot be started: ")
+    place.submit(group_steps([broken, *others]))
+    wait_until(lambda: finished(others), "the others")
+    state = place.states([broken])[broken.id]
+    assert state.state == "gone" and "cannot be started" in state.reason
+    place.close()
+
+
+def test_files_of_the_current_folder_are_no_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    step = make_step(tmp_path, 0)
+    place = LocalPlace(1, gpus=(), task=ScriptTask)
+    place.submit(group_steps([step]))
+    wait_until(lambda: place.states([step])[step.id].state == "gone", "its end")
+    assert step.is_finished, (step.path / "log.txt").read_text()
     place.close()
 
 

@@ -119,3 +119,13 @@ def test_whatever_happens_the_same_command_ends_it(
     is_calm = disaster in ("launcher killed", "slurmctld killed")
     assert n_lines(place / "log") <= N_IMAGES + (0 if is_calm else IN_FLIGHT)
     assert n_lines(place / "log") >= N_IMAGES
+
+
+def test_jobs_that_a_dead_launcher_did_not_note_down_can_be_cancelled(
+    place: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBED_PAUSE", "5")
+    join(start([*RUN, "--on", "slurm"], kill="with steps submitted and none noted down"))
+    assert slurm.call("squeue", "-h", "-r").count("\n") == 2, "those that embed"
+    assert main(["cancel", "--all"]) == 0
+    wait_until(lambda: not slurm.call("squeue", "-h"), "an empty queue", 20)

@@ -18,7 +18,7 @@ import pytest
 from fieldmark.experiments import Axes
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps
 from fieldmark.experiments.cluster.work import read_outcome
-from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepTask, run_step
+from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepProgress, StepTask, run_step
 from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
 from kit.documents import write_jsonl
@@ -352,3 +352,10 @@ def test_a_step_that_gets_no_further_is_not_put_back_for_ever(
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
     with pytest.raises(SystemExit):
         ArrayTask({7: task}).checkpoint()
+
+
+def test_a_full_board_stops_no_work(tmp_path: Path) -> None:
+    (tmp_path / "step").touch()  # in which nothing can be written
+    with StepProgress(tmp_path / "step") as progress:
+        progress.start("embedding", 3)
+        progress.say("still at it")

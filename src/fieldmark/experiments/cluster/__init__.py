@@ -14,7 +14,12 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
     from fieldmark.experiments.cluster.requests import describe_request
-    from fieldmark.experiments.cluster.standing import Places, StepStanding, make_place
+    from fieldmark.experiments.cluster.standing import (
+        Places,
+        StepStanding,
+        make_place,
+        recover_steps,
+    )
     from fieldmark.experiments.cluster.steps import PlannedStep, StepOptions, make_steps
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "describe_request",
     "make_place",
     "make_steps",
+    "recover_steps",
     "short_id",
 ]
 
@@ -35,7 +41,7 @@ __getattr__ = exports(
     {
         "board": ("Board", "StepFolder", "short_id"),
         "requests": ("describe_request",),
-        "standing": ("Places", "StepStanding", "make_place"),
+        "standing": ("Places", "StepStanding", "make_place", "recover_steps"),
         "steps": ("PlannedStep", "StepOptions", "make_steps"),
     },
 )

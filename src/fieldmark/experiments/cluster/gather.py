@@ -7,7 +7,9 @@ and the mark that a step is merged last.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ from pathlib import Path
 from fieldmark.data import MEMORY, absorb_contents
 from fieldmark.errors import StoreError
 from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
+from fieldmark.experiments.cluster.work import OUTCOME
+from fieldmark.files import whole_file
 from fieldmark.leases import LeaseFolder
 from fieldmark.settings import Settings
 from fieldmark.store import Store, merge_shards
@@ -71,28 +75,34 @@ _Faults = list[tuple[StepFolder, str]]
 
 def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _Faults]:
     """The steps whose results are damaged, those whose results cannot be read now, and why."""
+    broken = [(step, fault) for step in steps if (fault := _fault_of(step))]
+    whole = [step for step in steps if step not in {step for step, _ in broken}]
+    by_file = {step.shard / STORE: step for step in whole if (step.shard / STORE).is_file()}
     faults: list[tuple[StepFolder, StoreError]] = []
-    by_file: dict[Path, StepFolder] = {}
     again: set[str] = set()
-    for step in steps:
-        try:
-            outcome = step.outcome
-        except StoreError as error:
-            faults.append((step, error))
-            continue
+    for step in whole:
+        outcome = step.outcome
         again.update(outcome.again if outcome is not None else ())
         _move(step.shard / "files", settings.results / "files", is_newer=True)
         _move(step.shard / "models", settings.results / "models", is_newer=False)
-        if (step.shard / STORE).is_file():
-            by_file[step.shard / STORE] = step
     if by_file:
         with Store.open(settings.store) as main:
             counts = merge_shards(main, list(by_file), replace_keys=again)
-            faults += [(by_file[path], error) for path, error in counts.faults]
-    memories = [step.shard / MEMORY for step in steps if (step.shard / MEMORY).is_file()]
+            faults = [(by_file[path], error) for path, error in counts.faults]
+    memories = [step.shard / MEMORY for step in whole if (step.shard / MEMORY).is_file()]
     absorb_contents(settings.cache / MEMORY, memories)
     damaged = [(step, str(error)) for step, error in faults if not error.may_pass]
-    return damaged, [(step, str(error)) for step, error in faults if error.may_pass]
+    return [*broken, *damaged], [(step, str(error)) for step, error in faults if error.may_pass]
+
+
+def _fault_of(step: StepFolder) -> str:
+    """What a disk that failed has left of a finished step; "" = both of its files are there."""
+    if step.outcome is None:
+        return f"{step.shard / OUTCOME}  is missing or damaged."
+    store = step.shard / STORE
+    if step.record.kind != "embed" and not (store.is_file() and store.stat().st_size):
+        return f"{store}  is missing or empty."
+    return ""
 
 
 def _move(source: Path, target: Path, is_newer: bool) -> None:
@@ -104,4 +114,15 @@ def _move(source: Path, target: Path, is_newer: bool) -> None:
         for name in names:
             if is_newer or not (place / name).exists():
                 place.mkdir(parents=True, exist_ok=True)
-                (Path(folder) / name).replace(place / name)
+                _replace(Path(folder) / name, place / name)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Moves a file; where the board is on another file system, it is copied."""
+    try:
+        source.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with source.open("rb") as stream, whole_file(target) as file:
+            shutil.copyfileobj(stream, file)

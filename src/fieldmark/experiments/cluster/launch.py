@@ -21,7 +21,7 @@ from fieldmark.errors import MissingExtra, RunsFailed, UsageError
 from fieldmark.experiments.cluster.board import Board, StepFolder, new_tag, short_id
 from fieldmark.experiments.cluster.gather import gather
 from fieldmark.experiments.cluster.places import Place, group_steps
-from fieldmark.experiments.cluster.standing import Places, StepStanding
+from fieldmark.experiments.cluster.standing import Places, StepStanding, recover_steps
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
 from fieldmark.experiments.cluster.work import StepOutcome, StepWork
 from fieldmark.experiments.execute import Failure, How, Outcome, execute, gaps_of
@@ -182,18 +182,9 @@ class _Launcher:
         return lease
 
     def _recover(self) -> None:
-        """Finds out what became of steps whose launcher died while submitting them."""
-        orphans = [
-            step
-            for step in self.board.steps()
-            if not step.is_finished and step.job is None and not step.has_worker
-        ]
-        for name in {step.record.place for step in orphans}:
-            own = [step for step in orphans if step.record.place == name]
-            self.places[name].recover(own)
-        for step in orphans:
-            if step.job is None and not step.has_worker:
-                self.board.drop(step)  # nobody has it: its runs are planned anew
+        """What became of steps whose launcher died; the runs of the others are planned anew."""
+        for step in recover_steps(self.board.steps(), self.places):
+            self.board.drop(step)
 
     def _attach(self, names: set[str]) -> set[str]:
         """Makes the steps of others that do some of these runs its own; the runs they do."""

@@ -100,3 +100,13 @@ def _judged(step: StepFolder, job: JobState | None) -> StepStanding:
 
 def _finished(step: StepFolder) -> StepStanding:
     return StepStanding("merged" if step.is_merged else "finished")
+
+
+def recover_steps(steps: Sequence[StepFolder], places: Places) -> list[StepFolder]:
+    """Finds out what became of steps whose launcher died while submitting them; those that nobody
+    has. To be called under the launch lease: else they may be on their way.
+    """
+    orphans = [step for step in steps if not step.is_finished and step.job is None]
+    for name in {step.record.place for step in orphans}:
+        places[name].recover([step for step in orphans if step.record.place == name])
+    return [step for step in orphans if step.job is None and not step.has_worker]

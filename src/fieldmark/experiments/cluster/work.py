@@ -126,11 +126,8 @@ def read_work(folder: Path) -> StepWork:
 
 
 def read_outcome(folder: Path) -> StepOutcome | None:
-    """Of a finished step (the folder of the step); None where it is not finished."""
+    """Of a finished step (the folder of the step); None where it is not finished, or damaged."""
     try:
-        text = (folder / "shard" / OUTCOME).read_text(encoding="utf-8")
-        return StepOutcome.from_json(text)
-    except (FileNotFoundError, NotADirectoryError):
+        return StepOutcome.from_json((folder / "shard" / OUTCOME).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError, LookupError, TypeError):
         return None
-    except (ValueError, LookupError, TypeError) as error:
-        raise StoreError(f"{folder / 'shard' / OUTCOME}  is damaged ({error}).") from error

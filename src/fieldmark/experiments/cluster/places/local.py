@@ -172,7 +172,8 @@ class LocalPlace:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         with (one.step.path / "log.txt").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-u", "-c", _program(self._task), str(one.step.path)],
+                # -P: files of the current folder are no modules, as in the launcher
+                [sys.executable, "-P", "-u", "-c", _program(self._task), str(one.step.path)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
                 start_new_session=True,
             )  # fmt: skip
