@@ -142,7 +142,7 @@ def _submit(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> str:
     folder = out / "slurm"
     words = re.sub(r"\W+", "-", out.name)
     name = f"fm-train-{words}-{secrets.token_hex(2)}"
-    command = [sys.executable, "-m", "fieldmark", "train", str(folder / "recipe.toml")]
+    command = [sys.executable, "-P", "-m", "fieldmark", "train", str(folder / "recipe.toml")]
     command += ["--out", str(out), *flags]
     job = {"name": name, "cluster": read_config().get("ClusterName", ""), "id": ""}
     write_file(folder / "recipe.toml", recipe_toml(recipe).encode())

@@ -205,7 +205,7 @@ class SlurmPlace:
         numbers = {str(number): step.id for number, step in array.steps.items()}
         write_file(folder / "steps.json", json.dumps(numbers).encode())
         executor = submitit.SlurmExecutor(
-            folder, max_num_timeout=MOST_TIMEOUTS, python=f"exec {shlex.quote(sys.executable)}"
+            folder, max_num_timeout=MOST_TIMEOUTS, python=f"exec {shlex.quote(sys.executable)} -P"
         )
         executor.update_parameters(**parameters)
         with outside_of_jobs(self.options):
