@@ -18,7 +18,7 @@ import pytest
 from fieldmark.experiments import Axes
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps
 from fieldmark.experiments.cluster.work import read_outcome
-from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepTask, run_step
+from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepProgress, StepTask, run_step
 from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
 from kit.documents import write_jsonl
@@ -329,6 +329,14 @@ def test_tasks_in_the_form_of_lmms_eval_are_known_to_workers(place: Path) -> Non
 def test_a_step_is_a_function_for_submitit(tmp_path: Path) -> None:
     task = StepTask(str(tmp_path))
     assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_progress_that_cannot_be_written_stops_no_work(tmp_path: Path) -> None:
+    (tmp_path / "full").touch()
+    with StepProgress(tmp_path / "full") as progress:  # no folder can be there
+        progress.start("embedding", 2)
+        progress.advance()
+    assert progress.done == 1
 
 
 def test_a_step_that_gets_no_further_is_not_put_back_for_ever(

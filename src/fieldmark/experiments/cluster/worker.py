@@ -22,7 +22,7 @@ from typing import Any
 
 from fieldmark.data import MEMORY, Contents, ImageRef, absorb_contents
 from fieldmark.embed import fill, in_shard
-from fieldmark.errors import ClaimLost
+from fieldmark.errors import ClaimLost, DataError
 from fieldmark.experiments._models import KnownModel, Models
 from fieldmark.experiments.cluster.board import WORKER, StepFolder
 from fieldmark.experiments.cluster.work import (
@@ -88,7 +88,7 @@ def _n_idle(folder: Path) -> int:
         n_idle = before["n_idle"] + 1 if before["mark"] == mark else 0
     except (OSError, ValueError, LookupError, TypeError):
         n_idle = 0
-    with suppress(OSError):
+    with suppress(DataError):
         write_file(path, json.dumps({"mark": mark, "n_idle": n_idle}).encode())
     return n_idle
 
@@ -367,5 +367,5 @@ class StepProgress(Lines):
             "host": host(),
             "pid": os.getpid(),
         }
-        with suppress(OSError):
+        with suppress(DataError):
             write_file(self._path, json.dumps(facts).encode())
