@@ -331,6 +331,14 @@ def test_a_step_is_a_function_for_submitit(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(task)) == task
 
 
+def test_progress_that_cannot_be_written_stops_no_work(tmp_path: Path) -> None:
+    (tmp_path / "full").touch()
+    with StepProgress(tmp_path / "full") as progress:  # no folder can be there
+        progress.start("embedding", 2)
+        progress.advance()
+    assert progress.done == 1
+
+
 def test_a_step_that_gets_no_further_is_not_put_back_for_ever(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
