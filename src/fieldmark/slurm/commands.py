@@ -63,10 +63,14 @@ def read_config() -> dict[str, str]:
 
 
 def call(*command: str) -> str:
-    """What a command of Slurm prints. RunsFailed where Slurm does not answer."""
+    """What a command of Slurm prints. RunsFailed where Slurm does not answer.
+
+    What the user set for squeue and scancel (`SQUEUE_PARTITION` …) would hide living jobs from us.
+    """
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("SQUEUE_", "SCANCEL_"))}
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=own
         )
     except subprocess.TimeoutExpired as error:
         raise refused(command[0], f"timed out after {PATIENCE_S:.0f} s") from error

@@ -200,6 +200,26 @@ def test_setup_environment_gpus_and_memory_reach_the_job(
     assert os.environ["SLURM_CPUS_PER_TASK"] == "77"
 
 
+def test_a_users_folder_and_variables_change_nothing(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A percent sign in a path, defaults for squeue, a file named as a module of Python."""
+    results = tmp_path / "100% done"
+    with pytest.raises(UsageError, match="give another --results"):
+        place().submit(group_steps([make_step(tmp_path / "%j", 0)]))
+    results.mkdir()
+    (results / "json.py").write_text("raise RuntimeError('the wrong one')")
+    monkeypatch.chdir(results)
+    monkeypatch.setenv("SQUEUE_PARTITION", "other")
+    ready = tmp_path / "ready"
+    step, here = make_step(results, 0, until=str(ready)), place()
+    here.submit(group_steps([step]))
+    wait_until(lambda: state(here, step) == "running", "its start")
+    ready.touch()
+    wait_until(lambda: state(here, step) == "gone", "its end")
+    assert step.is_finished and "Job completed successfully" in log(step)
+
+
 def test_what_slurm_refuses_is_told_in_one_line(slurm: Slurm, tmp_path: Path) -> None:
     step = make_step(tmp_path, 0)
     with pytest.raises(UsageError) as caught:

@@ -90,6 +90,12 @@ class SlurmPlace:
         self._jobs: dict[str, JobRecord] = {}
 
     def submit(self, groups: Sequence[StepGroup]) -> None:
+        for folder in {_arrays_folder(group.steps[0]) for group in groups}:
+            if any(mark in str(folder) for mark in ("%A", "%a", "%j", "%t")):
+                raise UsageError(
+                    f"{folder}  holds what Slurm replaces by numbers of jobs (%A, %a, %j, %t): "
+                    "give another --results."
+                )
         _require_slurm()
         if groups:
             _prune(_arrays_folder(groups[0].steps[0]))
@@ -243,7 +249,7 @@ class SlurmPlace:
             "array": numbers,
             "requeue": True,
             "signal": f"B:{SlurmJobEnvironment.USR_SIG}@{options.notice_s(minutes)}",
-            "output": str(folder / "%A_%a_log.txt"),
+            "output": f"{str(folder).replace('%', '%%')}/%A_%a_log.txt",
         }
         if array.dependency:
             others |= {"dependency": array.dependency, "kill-on-invalid-dep": "yes"}
