@@ -23,7 +23,10 @@ _GONE = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
     "PREEMPTED", "REVOKED", "TIMEOUT",
 }  # fmt: skip
-_DOWN = ("unable to contact", "timed out", "connection refused", "connect failure")
+_DOWN = (
+    "unable to contact", "configuration source", "timed out", "connection refused",
+    "connect failure",
+)  # fmt: skip
 _OURS = ("ARRAY_INX", "JOB_NAME", "NO_REQUEUE", "OPEN_MODE", "REQUEUE", "SIGNAL", "TIMELIMIT")
 """of sbatch's variables those that would override what a script of ours must say"""
 
