@@ -52,7 +52,7 @@ from fieldmark.build.train.updates import (
     autocast_type,
 )
 from fieldmark.errors import Diverged, RunsFailed, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import try_lock, write_file
 from fieldmark.progress import Progress, Silent, rate
 
 MOST_NAMED = 20
@@ -366,20 +366,13 @@ def _only_one(out: Path, ranks: Ranks) -> Iterator[None]:
         return
     try:
         out.mkdir(parents=True, exist_ok=True)
-        file = (out / ".lock").open("w")
+        file = (out / ".lock").open("wb")
     except OSError as error:
         raise UsageError(f"{out}  cannot be written: {error.strerror or error}.") from None
     with file:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if try_lock(file) is False:
             raise UsageError(
                 f"{out}  is being trained by another process: wait for it, end it, or give another "
                 "--out."
-            ) from None
+            )
         yield
