@@ -84,7 +84,8 @@ def read_table(
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    rows = _in_one_unit(_rows(done, scores, metric, by_part))
+    ways = way_labels(done, store.record)
+    rows = _in_one_unit(_rows(done, scores, ways, metric, by_part))
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
@@ -196,9 +197,13 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
 
 
 def _rows(
-    runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
+    runs: Sequence[Run],
+    scores: Mapping[int, list[Score]],
+    ways: Mapping[int, str],
+    metric: str,
+    by_part: bool,
 ) -> list[Row]:
-    columns, models, ways = columns_of_runs(runs), model_labels(runs), way_labels(runs)
+    columns, models = columns_of_runs(runs), model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
@@ -287,7 +292,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
-    ways = way_labels(runs)
+    ways = way_labels(runs, store.record)
     groups = [
         group
         for provider in providers.values()
