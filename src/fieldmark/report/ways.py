@@ -16,7 +16,7 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.store import Run, RunSpec
 
-QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test")
+QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test", "choices")
 """facts that tell columns apart, or follow from what does"""
 LUCK = ("seed", "repeats")
 """facts that tell draws of one cell apart"""
@@ -55,7 +55,8 @@ def short_value(value: Any) -> str:
 
 def way_facts(spec: RunSpec) -> dict[str, str]:
     """What makes the way of asking, each value short."""
-    facts = {k: v for k, v in spec_facts(spec).items() if k not in (*QUESTION, *LUCK)}
+    apart = (*QUESTION, *LUCK)
+    facts = {k: v for k, v in spec_facts(spec).items() if k.rpartition(".")[2] not in apart}
     first = {name: facts.pop(name) for name in _FIRST if name in facts}
     return {name: short_value(value) for name, value in (first | facts).items()}
 
