@@ -174,7 +174,9 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     table = read_table(empty)
     assert len(table.study.overall.places) == 2
     assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
-    assert verdict(table).endswith("clearly worse. It leaves out 1 row that lacks some of these tasks.")
+    assert verdict(table).endswith(
+        "clearly worse. It leaves out 1 row that lacks some of these tasks."
+    )
 
 
 def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
@@ -211,12 +213,15 @@ def choose(store: Store, model: str, n: int, share: float) -> None:
     rng = np.random.default_rng(n)
     truth = [animals[number] for number in rng.integers(0, 6, 200)]
     shown = [[t, *rng.permutation([a for a in animals if a != t])[: n - 1]] for t in truth]
-    said = [t if hit else o[1] for t, o, hit in zip(truth, shown, right(200, share, 7), strict=True)]
+    said = [
+        t if hit else o[1] for t, o, hit in zip(truth, shown, right(200, share, 7), strict=True)
+    ]
     settings = {"parts": [""], "ask": {"choices": n % 6}}
     run = store.begin_run(RunSpec(model, "t", "ask", settings, n_train=0))
     infos = [json.dumps({"options": options}) for options in shown]
     ids = [f"t/{number:05d}" for number in range(200)]
-    store.write_part(run, PartResult(Predictions(ids, truth, said, infos=infos), info={"n_requests": 200}))
+    given = Predictions(ids, truth, said, infos=infos)
+    store.write_part(run, PartResult(given, info={"n_requests": 200}))
     store.finish_run(run, [Score("accuracy", share, n=200, is_primary=True)])
 
 
@@ -236,11 +241,11 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
     both = f"{sentences.format('t', 'c/c')} {sentences.format('t options=3', 'c/a')}"
     assert verdict(table) == both == build_summary(empty)["verdict"]
     assert [column["verdict"] for column in build_summary(empty)["columns"]] == [
-        "Best: c/a. All others are clearly worse.",
         "Best: c/c. All others are clearly worse.",
+        "Best: c/a. All others are clearly worse.",
     ]
     assert [row["column"] for row in plain_rows(table)] == [row.column for row in table.rows]
-    with pytest.raises(DataError, match="no column of the table in common"):
+    with pytest.raises(DataError, match="share no column of the table"):
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
     assert sorted(best) == ["t", "t, options=3"]
@@ -300,7 +305,12 @@ def test_models_that_see_no_training_photos_compete_with_those_that_do(empty) ->
     for model, n_train in (("m/a", None), ("m/b", None), ("m/b", 16)):
         write(empty, sized(model, n_train), right(200, 0.5, 2))
     tiers = {(row.model, row.size[1]): row.tier for row in read_table(empty).rows}
-    assert tiers == {("m/z", "0"): "A", ("m/a", "all"): "B", ("m/b", "all"): "B", ("m/b", "16"): None}
+    assert tiers == {
+        ("m/z", "0"): "A",
+        ("m/a", "all"): "B",
+        ("m/b", "all"): "B",
+        ("m/b", "16"): None,
+    }
 
 
 def test_examples_in_a_prompt_are_a_size_too(empty) -> None:

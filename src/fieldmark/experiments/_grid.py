@@ -303,9 +303,7 @@ def _cells(
         ):  # fmt: skip
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             cell, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
-            yield Job(
-                model, named.name, cell, name, draw, selection, settings, named.groups, task
-            )
+            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups, task)
 
 
 def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:

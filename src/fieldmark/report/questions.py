@@ -102,7 +102,7 @@ def _all_classes(
 
 
 def _words(offer: _Offer | None, n_all: int) -> str:
-    """"" for a choice among all classes."""
+    """ "" for a choice among all classes."""
     if offer is None:
         return ""
     turned = " in all rotations" if offer.n_turns > 1 else ""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fieldmark.report.cells import Row
-from fieldmark.report.questions import LIKE
 from fieldmark.report.plots._panel import Spec, rounded
 from fieldmark.report.plots._render import QUIET
 from fieldmark.report.plots._results import Results
+from fieldmark.report.questions import LIKE
 
 EASIER = (
     "Models that choose among few options have an easier question than those that choose among all "
