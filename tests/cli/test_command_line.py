@@ -122,7 +122,9 @@ def test_flags_that_collect_and_switches_may_be_given_twice(
     assert main(["plan", "--model", "classical/colour", "--model", "classical/chance", *both]) == 0
     rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
     assert rows == [
-        [f"classical/{model}", task] for model in ("colour", "chance") for task in ("newt", "beluga")
+        [f"classical/{model}", task]
+        for model in ("colour", "chance")
+        for task in ("newt", "beluga")
     ]
 
 

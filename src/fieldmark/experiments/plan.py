@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.chat import Estimate
-from fieldmark.data import ImageRef
+from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
@@ -178,6 +178,24 @@ def make_plan(
     planner = _Planner(settings, tables, needs, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
     return Plan(tuple(planned), needs, models, workspace)
+
+
+def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:
+    """Why jobs could not be prepared, without a look at models and results. Jobs whose model and
+    task do not go together are left to the plan.
+    """
+    tables = Tables(Workspace(settings, Contents(None)))
+    errors: list[FieldmarkError] = []
+    for job in jobs:
+        can = abilities(job.model)
+        try:
+            if not load_protocol(job.protocol).why_not(job.task, job.draw, job.settings, can):
+                tables.prepare(job)
+        except CodeNotRun:
+            continue
+        except FieldmarkError as error:
+            errors.append(error)
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +410,7 @@ def disk_left(settings: Settings) -> int:
 
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
-    return Planned(job, status, str(error), error=error)
+    return Planned(job, status, " ".join(str(error).splitlines()), error=error)
 
 
 def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:
