@@ -77,6 +77,10 @@ def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[
                 at.table(task)
                 continue
             asked, draw = protocol.cell(task, DrawChoice())
+            why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
+            if why and task.protocols:
+                problems.append(Problem("warning", "key", "", f"{why}."))
+                continue
             parts = protocol.parts(asked, draw, Selection(), at)
             doubts = protocol.warnings(task, at)
         except CodeNotRun:

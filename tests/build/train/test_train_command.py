@@ -254,8 +254,8 @@ def test_check_says_what_there_is_to_do(
         (("--set", "texts.types={taxn=1,caption=1}"), 3,
          "no sample has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
         (("--captions", "nowhere"), 3,
-         "nowhere  holds no captions: expected the folder that `fieldmark caption --out` wrote, "
-         "with captions/SHARD.parquet in it."),
+         "nowhere  holds no captions: expected the folder that `fieldmark caption --out FOLDER` "
+         "wrote, with captions/SHARD.parquet in it."),
         (("--set", "train.bach=7"), 2, "--set  key 'bach' is not known. Did you mean 'batch'?"),
     ],
 )  # fmt: skip

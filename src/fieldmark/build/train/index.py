@@ -136,7 +136,8 @@ def open_data(
 ) -> TrainData:
     """Indexes what is not indexed yet. Of several ranks one goes first, the others find its files.
 
-    `captions` is what `fieldmark caption --out` was given; replay shards are those of the recipe.
+    `captions` is the folder of `fieldmark caption --out FOLDER`; replay shards are those of the
+    recipe.
     DataError names everything that is missing or damaged.
     """
     progress = progress or Silent()
@@ -206,8 +207,8 @@ def _sidecars(paths: Sequence[Path], captions: Path) -> dict[Path, Path | None]:
     files = CaptionFiles(captions)
     if not files.captions("").parent.is_dir():
         raise DataError(
-            f"{captions}  holds no captions: expected the folder that `fieldmark caption --out` "
-            "wrote, with captions/SHARD.parquet in it."
+            f"{captions}  holds no captions: expected the folder that "
+            "`fieldmark caption --out FOLDER` wrote, with captions/SHARD.parquet in it."
         )
     return {path: files.captions(name) for name, path in shards_by_name(paths).items()}
 

@@ -133,6 +133,14 @@ class ChatModel:
             )
         return key
 
+    def key_note(self) -> str:
+        """What was sent as the key, for an endpoint that says it is wrong."""
+        if self.key_env and read_key(self.key_env):
+            return f"The key in {self.key_env} was sent: check it."
+        if self.key_env:
+            return f"No key was sent: put it into the environment variable {self.key_env}."
+        return "No key was sent: ?key_env=VARIABLE in the model's name says where it is."
+
     def refuse_stray_key(self) -> None:
         """Raises where there is a key that only a file would send to this address."""
         if self.key_place and read_key(self.key_env):
