@@ -3,16 +3,22 @@
 The import graph by grimp (imports inside functions counted), and three runs traced: a probe, a
 mock chat model, a task in lmms-eval's form. A run is counted in functions of this package that are
 called, files they stand in, and how often the package changes along the order of first calls.
-Compare two checkouts by running it in each: `uv run python benchmarks/frame.py`.
+
+Lines of code are what is left without blank lines, comments, docstrings and imports. `tryout/`, a
+feature of its own, is not counted. Compare two checkouts by running it in each:
+
+    uv run --all-extras --group dev python benchmarks/frame.py
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import sys
 import tempfile
 import threading
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,8 +46,14 @@ metric_list: [{metric: exact_match}]
 """
 
 
+LONG = 40
+"""lines of a function past which a reader loses the beginning"""
+APART = "tryout"
+
+
 def main() -> None:
     _graph()
+    _lines()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         settings = _world(place)
@@ -71,7 +83,7 @@ def _graph() -> None:
     graph = grimp.build_graph("fieldmark", cache_dir=None, exclude_type_checking_imports=True)
     sizes: Counter[str] = Counter()
     files: Counter[str] = Counter()
-    for path in SOURCE.rglob("*.py"):
+    for path in _files():
         package = path.relative_to(SOURCE).parts[0]
         sizes[package] += len(path.read_text(encoding="utf-8").splitlines())
         files[package] += 1
@@ -89,6 +101,57 @@ def _graph() -> None:
         f"packages, {sum(map(len, edges.values()))} pairs of packages, "
         f"{_n_in_cycles(edges)} packages and {_n_in_cycles(_modules(graph))} modules in cycles"
     )
+
+
+def _lines() -> None:
+    """Lines of code, of docstrings and of comments, and how many functions are long."""
+    counts: Counter[str] = Counter()
+    for path in _files():
+        counts += _lines_of(path)
+    print(
+        f"{counts['code']:,} lines of code, {counts['docs']:,} of docstrings, "
+        f"{counts['comments']:,} with a comment; {counts['functions']:,} functions, "
+        f"{counts['long']} of more than {LONG} lines"
+    )
+
+
+def _files() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if APART not in path.relative_to(SOURCE).parts]
+
+
+def _lines_of(path: Path) -> Counter[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docs, passed_over = set[int](), set[int]()
+    lengths = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lengths.append(len(_span(node)))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            passed_over |= _span(node)
+        elif isinstance(node, ast.Expr) and _is_text(node.value):
+            docs |= _span(node)
+    code, comments = set[int](), set[int]()
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.COMMENT:
+                comments.add(token.start[0])
+            elif token.string.strip():
+                code |= set(range(token.start[0], token.end[0] + 1))
+    return Counter(
+        code=len(code - docs - passed_over),
+        docs=len(docs),
+        comments=len(comments),
+        functions=len(lengths),
+        long=sum(length > LONG for length in lengths),
+    )
+
+
+def _span(node: ast.stmt) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _modules(graph: Any) -> dict[str, set[str]]:
