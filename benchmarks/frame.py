@@ -1,8 +1,9 @@
 """How large is the house, who leans on whom, and how far does a run walk through it?
 
 The import graph by grimp (imports inside functions counted), and three runs traced: a probe, a
-mock chat model, a task in lmms-eval's form. A run is counted in functions of this package that are
-called, files they stand in, and how often the package changes along the order of first calls.
+mock chat model, a task in lmms-eval's form. A run is `fieldmark run`, counted in functions of this
+package that are called (no class bodies, lambdas or comprehensions), files they stand in, and how
+often the package changes along the order of first calls.
 
 Lines of code are what is left without blank lines, comments, docstrings and imports. `tryout/`, a
 feature of its own, is not counted. Compare two checkouts by running it in each:
@@ -13,8 +14,10 @@ feature of its own, is not counted. Compare two checkouts by running it in each:
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -22,7 +25,6 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,8 +32,9 @@ from typing import Any
 import grimp
 
 import fieldmark
+from fieldmark.cli import main as main_of_fieldmark
 from fieldmark.data import load_dataset
-from fieldmark.settings import Settings, load_settings
+from fieldmark.world import World
 
 SOURCE = Path(fieldmark.__file__).parent
 TASK = """\
@@ -56,7 +59,8 @@ def main() -> None:
     _lines()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        settings = _world(place)
+        os.environ["FIELDMARK_CACHE"] = str(place / "cache")
+        load_dataset("world").make(place / "world", World(), 120)
         (place / "birds.yaml").write_text(TASK)
         rows = ({"name": name} for name in ("wren", "robin", "kite"))
         (place / "birds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -67,16 +71,11 @@ def main() -> None:
         }
         for name, (model, task) in runs.items():
             with _traced() as calls:
-                fieldmark.evaluate(model, task, settings=settings)
+                where = f"--data world={place}/world --results {place}/results --quiet"
+                words = ["run", "--model", model, "--task", task, *where.split()]
+                code = main_of_fieldmark(words)
+            assert code == 0, f"{name} ended with {code}"
             print(f"{name}: {_walk(calls)}")
-
-
-def _world(place: Path) -> Settings:
-    from fieldmark import world
-
-    own = replace(load_settings(), results=place / "results", cache=place / "cache", threads=1)
-    load_dataset("world").make(place / "world", world.World(), 120)
-    return replace(own, data={"world": place / "world"})
 
 
 def _graph() -> None:
@@ -181,8 +180,12 @@ def _traced() -> Iterator[dict[tuple[str, str], None]]:
     calls: dict[tuple[str, str], None] = {}
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
-            calls.setdefault((frame.f_code.co_filename, frame.f_code.co_qualname), None)
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(str(SOURCE)):
+            return
+        # The body of a class is run like a function, but without fast locals.
+        if code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):
+            calls.setdefault((code.co_filename, code.co_qualname), None)
 
     hook: Callable[..., None] = note
     sys.setprofile(hook)
@@ -195,11 +198,10 @@ def _traced() -> Iterator[dict[tuple[str, str], None]]:
 
 
 def _walk(calls: dict[tuple[str, str], None]) -> str:
-    named = [(file, name) for file, name in calls if not name.startswith(("<", "__"))]
-    files = {file for file, _ in named}
-    packages = [Path(file).relative_to(SOURCE).parts[0] for file, _ in named]
+    files = {file for file, _ in calls}
+    packages = [Path(file).relative_to(SOURCE).parts[0] for file, _ in calls]
     switches = sum(here != there for here, there in itertools.pairwise(packages))
-    return f"{len(named)} functions, {len(files)} files, {switches} package switches"
+    return f"{len(calls)} functions, {len(files)} files, {switches} package switches"
 
 
 if __name__ == "__main__":
