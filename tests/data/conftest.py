@@ -5,26 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
+from fieldmark.world import World
+from kit.made import made
 
 MADE_SIZE = 48
 
 
 @pytest.fixture(scope="session")
-def made_copy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def made_copy() -> Callable[[str], Path]:
     """The folder of a dataset's copy, of seed 5 and 48 species; small ones have 48 images."""
-    from fieldmark.world import World
-
-    copies: dict[str, Path] = {}
-
-    def get(name: str) -> Path:
-        if name not in copies:
-            root = tmp_path_factory.mktemp(name)
-            load_dataset(name).make(root, World(seed=5, n_species=48), MADE_SIZE)
-            copies[name] = root
-        return copies[name]
-
-    return get
+    return lambda name: made(name, MADE_SIZE, World(seed=5))
 
 
 @pytest.fixture(scope="session")

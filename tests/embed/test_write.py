@@ -34,6 +34,7 @@ from fieldmark.embed import (
 from fieldmark.errors import DataError, ModelError
 from fieldmark.models import Features
 from fieldmark.progress import Silent
+from kit.made import make_dataset
 from kit.pictures import write_image
 
 N = 23
@@ -177,9 +178,8 @@ def test_of_several_sources_ids_begin_with_their_names(photos: ImageSource) -> N
 
 def test_labels_and_splits_come_along(photos: ImageSource) -> None:
     from fieldmark.data import dataset_source, load_dataset
-    from fieldmark.world import World
 
-    load_dataset("folder").make(Path("made"), World(), 12)
+    make_dataset("folder", Path("made"), 12)
     source = dataset_source("folder", Path("made"))
     table = load_dataset("folder").table(Path("made"))
     write("f.parquet", source, has_labels=True)

@@ -17,7 +17,7 @@ from fieldmark.report.plots import draw, read_results
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
+from kit.made import make_dataset
 
 WREN = "chat/mock/wren?skill=0.7"
 COLOUR = "classical/colour"
@@ -28,7 +28,7 @@ N_TEST = 40
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Large enough for two photos of one individual."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 300)
+    make_dataset("world", folder, 300)
     return folder
 
 

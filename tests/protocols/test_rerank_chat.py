@@ -22,7 +22,6 @@ from sklearn.metrics import average_precision_score
 
 from fieldmark.chat import Answer, Budget, MockScript, MockServer, Options, TokenChance
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
@@ -31,9 +30,9 @@ from fieldmark.protocols.rerank.by_answer import judge_image
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
 from kit.ask import facts_of, journalled, texts_of, wholes
 from kit.chat import running
+from kit.made import make_dataset
 from kit.pictures import write_image
 
 FILES = {
@@ -228,7 +227,7 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
     ],
 )
 def test_the_published_task_is_asked_on_made_data(tmp_path: Path, model: str) -> None:
-    load_dataset("inquire").make(tmp_path / "inquire", World(), 60)
+    make_dataset("inquire", tmp_path / "inquire", 60)
     settings = settings_at(tmp_path)
     good = evaluate(model, "inquire-rerank", settings=settings)
     poor = evaluate("chat/mock/wren?skill=0", "inquire-rerank", settings=settings)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
-from fieldmark.world import World
+from kit.made import make_dataset
 
 TASK = """\
 task: ponds
@@ -54,7 +53,7 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     (place / "protocols").mkdir()
     shutil.copy(Path(__file__).with_name("toy.py"), place / "protocols" / "toy.py")
     (place / "ponds.yaml").write_text(TASK)
-    load_dataset("world").make(place / "made", World(), 24)
+    make_dataset("world", place / "made", 24)
     pictures = sorted((place / "made").rglob("*.jpg"))[:24]
     for number, picture in enumerate(pictures):
         name = ("frog", "newt", "toad")[number % 3]

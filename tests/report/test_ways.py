@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.report import part_table, plain_rows, read_table, wide_table
 from fieldmark.report.ways import way_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Store
 from fieldmark.world import World
+from kit.made import make_dataset
 
 COLOUR, PIXELS, WORDS = "classical/colour", "classical/pixels", "classical/words"
 
@@ -23,7 +23,7 @@ COLOUR, PIXELS, WORDS = "classical/colour", "classical/pixels", "classical/words
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models asked two tasks in their own way (probes differ), and one of them otherwise."""
     place = tmp_path_factory.mktemp("asked")
-    load_dataset("world").make(place / "world", World(seed=0), 300)
+    make_dataset("world", place / "world", 300, World(seed=0))
 
     def run(*words: str) -> None:
         common = ["--results", str(place / "results"), "--data", f"world={place / 'world'}"]
