@@ -34,6 +34,7 @@ from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import AnswerSettings
 from fieldmark.cli import main
 from fieldmark.errors import BatchPending, ModelError, StoreError, UsageError
+from kit import forked
 from kit.chat import FAST, ask_about, make_jpegs, running
 from kit.made import make_dataset
 from kit.native_servers import (
@@ -232,7 +233,7 @@ def test_kill_nine_between_submitting_and_noting_it_pays_nothing_twice(
     with running(server) as url:  # type: ignore[arg-type]
         command = words(server, url, world, "--batch")
         start = [sys.executable, "-m", "fieldmark", *command]
-        process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+        process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
         until = time.monotonic() + 60
         while not server.batches and time.monotonic() < until:
             time.sleep(0.01)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.forked import run
+from kit import forked
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -60,7 +60,7 @@ def run_line(
     words = shlex.split(line)
     if words[0] == "fieldmark" and not set("|<>&;$`") & set(line):
         script = Path(sys.executable).with_name("fieldmark")
-        return run([script, *words[1:]], folder, environment)
+        return forked.run([script, *words[1:]], folder, environment)
     return subprocess.run(
         line, shell=True, cwd=folder, env=environment, capture_output=True, text=True
     )

@@ -5,8 +5,8 @@ server has imported it and forks: a process of its own, with its own folder, env
 signals, which can be killed, but is the server's child and not the test's. Where the start, the
 imports or the parent are the point, use `subprocess`.
 
-    done = run(["-m", "fieldmark", "tasks", "--json"], cwd=folder)
-    with start(["-c", "print(1)"], stdout=PIPE) as process: ...
+    done = forked.run([sys.executable, "-m", "fieldmark", "tasks", "--json"], cwd=folder)
+    with forked.Popen([sys.executable, "-c", "print(1)"], stdout=PIPE) as process: ...
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["Forked", "run", "start"]
+__all__ = ["Popen", "run"]
 
 LOADED = (
     "numpy", "polars", "PIL.Image", "scipy.stats", "sklearn.linear_model", "sklearn.svm", "torch",
@@ -38,8 +38,8 @@ LOADED = (
 )  # fmt: skip
 
 
-class Forked:
-    """What `subprocess.Popen` gives, as far as tests use it."""
+class Popen:
+    """What `subprocess.Popen` gives, as far as tests use it. Streams are text."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Forked:
         env: Mapping[str, str] | None = None,
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
+        text: bool = True,
     ) -> None:
         self.args = list(map(str, words))
         self.returncode: int | None = None
@@ -55,8 +56,13 @@ class Forked:
         self.stderr, err = (None, out) if stderr == subprocess.STDOUT else _stream(stderr, 2)
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._line.connect(_server())
-        told = {"words": self.args, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
-        data = json.dumps(told).encode()
+        python = self.args[0] == sys.executable
+        program = {
+            "words": self.args[python:],
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(os.environ if env is None else env),
+        }
+        data = json.dumps(program).encode()
         socket.send_fds(self._line, [len(data).to_bytes(4, "little")], [out, err])
         self._line.sendall(data)
         for opened, descriptor in ((self.stdout, out), (self.stderr, err)):
@@ -90,7 +96,13 @@ class Forked:
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
-    def __enter__(self) -> Forked:
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What it wrote; of two pipes, the second may hold no more than a pipe takes."""
+        out, err = (stream.read() if stream else "" for stream in (self.stdout, self.stderr))
+        self.wait(timeout)
+        return out, err
+
+    def __enter__(self) -> Popen:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -100,18 +112,16 @@ class Forked:
         self.wait()
 
 
-start = Forked
-
-
 def run(
     words: Sequence[str | Path],
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
+    check: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end; output and errors are text."""
+    """Runs a program to its end and gives what it wrote."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = start(words, cwd, env, out, err)
+        process = Popen(words, cwd, env, out, err)
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -119,7 +129,10 @@ def run(
             raise
         out.seek(0)
         err.seek(0)
-        return subprocess.CompletedProcess(process.args, code, out.read(), err.read())
+        done = subprocess.CompletedProcess(process.args, code, out.read(), err.read())
+    if check:
+        done.check_returncode()
+    return done
 
 
 def _stream(asked: int | IO[Any] | None, inherited: int) -> tuple[IO[str] | None, int]:
@@ -203,7 +216,7 @@ def _tell(lines: dict[int, socket.socket]) -> None:
 def _fork(line: socket.socket, lines: dict[int, socket.socket], own: list[socket.socket]) -> None:
     line.setblocking(True)
     size, descriptors, *_ = socket.recv_fds(line, 4, 2)
-    told = json.loads(_read(line, int.from_bytes(size, "little")))
+    program = json.loads(_read(line, int.from_bytes(size, "little")))
     pid = os.fork()
     if pid:
         lines[pid] = line
@@ -213,10 +226,10 @@ def _fork(line: socket.socket, lines: dict[int, socket.socket], own: list[socket
         return
     for opened in (*own, line, *lines.values()):
         opened.close()
-    os._exit(_child(told, descriptors))
+    os._exit(_child(program, descriptors))
 
 
-def _child(told: dict[str, Any], descriptors: list[int]) -> int:
+def _child(program: dict[str, Any], descriptors: list[int]) -> int:
     """Becomes the program that was asked for."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -230,10 +243,10 @@ def _child(told: dict[str, Any], descriptors: list[int]) -> int:
         )
         for number in (1, 2)
     )
-    os.chdir(told["cwd"])
+    os.chdir(program["cwd"])
     os.environ.clear()
-    os.environ.update(told["env"])
-    words = [word for word in told["words"] if word not in ("-B", "-P")]
+    os.environ.update(program["env"])
+    words = [word for word in program["words"] if word not in ("-B", "-P")]
     code = 0
     try:
         _become(words)

@@ -21,6 +21,7 @@ from fieldmark.experiments import rescore
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, RunFilter, Store
+from kit import forked
 from kit.ask import TASK, Parrot, ask, command, wholes
 from kit.chat import running
 from kit.made import make_dataset
@@ -95,7 +96,7 @@ def test_kill_nine_in_the_middle_loses_no_paid_answer(world: Path, settings: Set
     slow = "chat/mock/wren?skill=0.7&latency_s=0.02"
     words = command(world, "--model", slow, "--repeats", "13", "--concurrency", "8")
     start = [sys.executable, "-m", "fieldmark", *words]
-    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
     until = time.monotonic() + 60
     while len(list_lines(settings)) < 100 and time.monotonic() < until:
         assert process.poll() is None, "it was killed in the middle of its work"

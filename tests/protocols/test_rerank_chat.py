@@ -30,6 +30,7 @@ from fieldmark.protocols.rerank.by_answer import judge_image
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
+from kit import forked
 from kit.ask import facts_of, journalled, texts_of, wholes
 from kit.chat import running
 from kit.made import make_dataset
@@ -430,7 +431,7 @@ def test_killed_and_run_again_asks_nothing_twice(place: Path) -> None:
     slow = f"{GOOD}&latency_s=0.15"
     words = ["run", "--task", "birds.yaml", "--model", slow, "--concurrency", "2"]
     start = [sys.executable, "-m", "fieldmark", *words]
-    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
     settings, until = Settings(results=place / "results"), time.monotonic() + 60
     while sum(lines_of(settings).values()) < 8 and time.monotonic() < until:
         assert process.poll() is None, "it was killed in the middle of its work"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kit import forked
 from kit.made import make_dataset
 
 TASK = """\
@@ -35,9 +35,9 @@ class Pond:
             "FIELDMARK_CACHE": str(self.place / "cache"),
             "COLUMNS": "100",
         }
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "-m", "fieldmark", *words],
-            cwd=self.place, env=env, capture_output=True, text=True, check=False,
+            cwd=self.place, env=env, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
