@@ -136,8 +136,8 @@ def test_huge_names_become_files_that_every_system_takes(store, folder, capsys) 
 
 
 def test_runs_without_a_defined_score_say_why_nothing_is_exported(store, capsys) -> None:
-    write(store, "m/one", "t", ["fox"] * 10, value=float("nan"))
-    assert main(["export", "every-eval-ever", "--out", "records"]) == 3
+    write(store, "m/one", "rarespecies", ["fox"] * 10, value=float("nan"))
+    assert main(["export", "eval-results", "--out", "records"]) == 3
     assert "none of these runs has a defined score" in one_line(capsys)
 
 
