@@ -99,13 +99,11 @@ def exported_items(settings: Settings, tmp_path: Path) -> dict[str, float]:
     """Share of items that an export calls right."""
     shares = {}
     for name, model in (("coward", COWARD), ("honest", HONEST)):
-        out = tmp_path / name
-        flags = ["every-eval-ever", "--predictions", "--model", model]
+        out = tmp_path / f"{name}.parquet"
+        flags = ["parquet", "--predictions", "--model", model]
         flags += ["--results", str(settings.results), "--out", str(out)]
         assert main(["export", *flags]) == 0
-        lines = [line for path in out.rglob("*.jsonl") for line in path.read_text().splitlines()]
-        told = [json.loads(line)["evaluation"]["is_correct"] for line in lines]
-        shares[model] = sum(told) / len(told)
+        shares[model] = float(right(pl.read_parquet(out)).mean())
     return shares
 
 

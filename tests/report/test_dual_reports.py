@@ -75,5 +75,5 @@ def test_page_plots_and_exports(
     assert (tmp_path / "page" / "index.html").is_file()
     for kind in ("forest", "difference"):
         printed(capsys, "plot", kind, "--results", results, "--out", tmp_path / f"{kind}.svg")
-    for kind in ("csv", "json", "card", "every-eval-ever", "model-index"):
+    for kind in ("csv", "json", "card", "model-index"):
         printed(capsys, "export", kind, "--results", results, "--out", tmp_path / f"e-{kind}")

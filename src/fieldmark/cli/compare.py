@@ -61,7 +61,7 @@ def _pair(args: CompareArgs) -> int:
         raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
     settings = args.common.settings()
     with Store.open(settings.store, read_only=True) as store:
-        compared = compare_models(store, *args.models, args.task, args.metric, settings.cache)
+        compared = compare_models(store, *args.models, args.task, args.metric)
     needed = needed_units(compared, args.power)
     if args.json:
         power = {"power": [plain_needed(row) for row in needed]} if args.power else {}

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.labels import newest_first
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
 from fieldmark.store import Run, Score, Store
 
@@ -117,7 +116,7 @@ class Row:
 # --- cells of several runs ---
 
 
-def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[Row], int]:
+def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
     """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
     how many runs others stand for.
     """
@@ -133,7 +132,7 @@ def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[R
             by_seed[row.run.spec.seed] = row
         kept = [row for _, row in sorted(by_seed.items())]
         fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
-        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept, memory))
+        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept))
     return joined, len(fewer)
 
 
@@ -147,12 +146,11 @@ def fewer_note(n: int) -> list[str]:
 ONLY_MEAN = "only the mean over draws is known here"
 
 
-def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
+def _cell(store: Store, rows: Sequence[Row]) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
     first = next(row for row in rows if row.run is newest)
-    values = [row.score.value for row in rows]
-    score = None if first.score.part else _score_of_draws(store, runs, values, first.score, memory)
+    score = None if first.score.part else _score_of_draws(store, runs, first.score)
     if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
@@ -204,36 +202,30 @@ def choose_unlike(rows: Sequence[Row]) -> bool:
     return bool(levels) and max(levels) > LIKE * min(levels)
 
 
-def _score_of_draws(
-    store: Store, runs: Sequence[Run], values: Sequence[float], score: Score, memory: Memory
-) -> Score | None:
+def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | None:
     """The mean over the draws of all runs, with the interval over units and draws; None where the
-    answers cannot be scored here. `values`: the scores of the runs.
+    answers cannot be scored here.
     """
     from fieldmark.report.paired import read_paired
     from fieldmark.stats import estimate, interval
 
-    key = memory.key("cell", score.metric, [runs], values)
-    known = memory.get(key)
-    if known is None:
-        try:
-            metric = pairing_metric(store, runs[0], score.metric)
-        except FieldmarkError:  # a user's own metric whose file is not here
-            return None
-        if metric is None:
-            return None
-        paired = read_paired(store, [runs], metric)
-        if not len(paired.items.target):
-            return None
-        limits = interval(paired.items, paired.answer_mn[0], paired.metric)
-        known = {
-            "value": estimate(paired.items, paired.answer_mn[0], paired.metric),
-            "low": None if math.isnan(limits.low) else limits.low,
-            "high": None if math.isnan(limits.high) else limits.high,
-            "n": len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
-            "n_units": limits.n_units,
-            "method": limits.method,
-            "warning": limits.why,
-        }
-        memory.add(key, known)
-    return replace(score, **known)
+    try:
+        metric = pairing_metric(store, runs[0], score.metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if metric is None:
+        return None
+    paired = read_paired(store, [runs], metric)
+    if not len(paired.items.target):
+        return None
+    limits = interval(paired.items, paired.answer_mn[0], paired.metric)
+    return replace(
+        score,
+        value=estimate(paired.items, paired.answer_mn[0], paired.metric),
+        low=None if math.isnan(limits.low) else limits.low,
+        high=None if math.isnan(limits.high) else limits.high,
+        n=len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+        n_units=limits.n_units,
+        method=limits.method,
+        warning=limits.why,
+    )

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
@@ -26,7 +25,6 @@ from fieldmark.report.labels import (
     model_name,
     version_notes,
 )
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import (
     GroupScores,
     is_valued,
@@ -70,14 +68,12 @@ def read_table(
     metric: str = "",
     by_part: bool = False,
     compare: bool = True,
-    memory: Path | None = None,
     by_run: bool = False,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
     `by_part` gives every part and group of parts a row of its own, `by_run` every seed. Without
-    `compare` there is no study and no tier, which saves reading predictions; so does `memory`, a
-    folder that remembers them from the last time.
+    `compare` there is no study and no tier, which saves reading predictions.
     """
     where = where or RunFilter()
     _check_names(store, where)
@@ -93,20 +89,19 @@ def read_table(
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
     notes += [*_earlier_note(rows), *_leaves_out_note(rows, scores)]
-    remembered, study = Memory(memory), None
-    cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
+    study = None
+    cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
         rows = cells
         notes += fewer_note(n_fewer)
     if compare and not by_part:
         from fieldmark.report.study import study_rows
 
-        study = study_rows(store, cells, remembered)
+        study = study_rows(store, cells)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*study.notes, *_without_tiers(store, rows)]
-        rows = with_chance(store, rows, remembered)
+        rows = with_chance(store, rows)
     rows = [_with_outcomes(store, row) for row in rows]
-    remembered.save()
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
     return Table(tuple(rows), left_out, tuple(notes), study)

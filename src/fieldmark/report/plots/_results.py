@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
@@ -41,14 +40,10 @@ class Results:
 
 
 def read_results(
-    store: Store,
-    where: RunFilter | None = None,
-    metric: str = "",
-    by: str = "",
-    memory: Path | None = None,
+    store: Store, where: RunFilter | None = None, metric: str = "", by: str = ""
 ) -> Results:
     """The finished runs asked for, compared; DataError where there are none."""
-    table = read_table(store, where, metric, memory=memory)
+    table = read_table(store, where, metric)
     if not table.rows:
         raise nothing_stored(store.path)
     return Results(store, table, by)

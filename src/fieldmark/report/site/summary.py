@@ -11,12 +11,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
+from fieldmark.registry import app_version
 from fieldmark.report.cells import Row
 from fieldmark.report.chance import by_position, position_words
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
@@ -58,7 +58,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         for name in tasks
     ]
     return {
-        "app": version("fieldmark"),
+        "app": app_version(),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
         "verdict": verdict(table),
