@@ -59,11 +59,6 @@ def on_accelerator(x: Any) -> bool:
     return is_tensor(x) and x.device.type != "cpu"
 
 
-def is_cuda(x: Any) -> bool:
-    """A tensor on a GPU that has half-precision products and float64."""
-    return is_tensor(x) and x.device.type == "cuda"
-
-
 def as_numpy(x: Any) -> np.ndarray:
     """The same values in main memory."""
     if is_tensor(x):
@@ -80,16 +75,6 @@ def namespace(x: Array) -> Any:
 def beside(array: np.ndarray, x: Array) -> Array:
     """The array where `x` lives, in its own type."""
     return sys.modules["torch"].as_tensor(array, device=x.device) if on_accelerator(x) else array
-
-
-def zeros(shape: tuple[int, ...], x: Array) -> Array:
-    """Zeros where `x` lives, in its precision."""
-    return x.new_zeros(shape) if on_accelerator(x) else np.zeros(shape, x.dtype)
-
-
-def float_type(x: Array) -> type:
-    """numpy's type of the same precision."""
-    return np.float64 if str(x.dtype).endswith("float64") else np.float32
 
 
 def double(x: Array) -> Array:
