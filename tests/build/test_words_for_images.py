@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 import webdataset
 
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.world import World
 from fieldmark.world.wiki import visual_sentences, wiki_pages
 from kit.chat import running
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 N_PHOTOS = 80
 TEXT_TYPES = {"sci.txt", "com.txt", "taxon.txt", "sci_com.txt", "taxon_com.txt", "caption.txt"}
