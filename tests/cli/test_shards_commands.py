@@ -1,4 +1,4 @@
-"""`fieldmark shards make|check|index` as a person uses them."""
+"""`fieldmark shards make|check|index|join` as a person uses them."""
 
 from __future__ import annotations
 
@@ -111,3 +111,22 @@ def test_captions_come_from_a_column(capsys: pytest.CaptureFixture[str]) -> None
     assert "1 photo without a caption in 'words': kept, without one." in capsys.readouterr().err
     assert main(["shards", "check", "s", "--json", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 2
+
+
+def test_captions_are_joined_into_copies(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asking = ["--model", "chat/mock/wren", "--out", "captions", "--quiet"]
+    assert main(MAKE) == 0 and main(["caption", "shards", *asking]) == 0
+    capsys.readouterr()
+    join = ["shards", "join", "shards", "captions"]
+    assert main([*join, "--out", "train"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "train  2 shards with 6 captions."
+    assert main(["shards", "check", "train", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 6
+    assert main([*join, "--out", "shards"]) == 2
+    assert "is the shard itself" in capsys.readouterr().err
+    (place / "captions/captions/photos-00001.parquet").unlink()
+    assert main([*join, "--out", "train"]) == 3
+    line = "shards/photos-00001.tar  has no captions in captions: caption it first."
+    assert capsys.readouterr().err.splitlines()[-1].endswith(line)
+    assert main(["shards", "join", "shards", "photos", "--out", "train"]) == 3
+    assert "photos  holds no captions: expected the folder" in capsys.readouterr().err

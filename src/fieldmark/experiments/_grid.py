@@ -305,7 +305,7 @@ def _cells(
 
 
 def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
-    """Models that settings name, and where; a word without a slash is no name."""
+    """Models that settings name, and where."""
     own = {
         setting.name
         for protocol in protocols().values()
@@ -316,7 +316,7 @@ def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
         (str(point[key]), axes.origin.where((key,)) if axes.origin else ""): None
         for point in axes.settings
         for key in own & point.keys()
-        if point[key] and point[key] != "same"
+        if point[key]
     }
     return list(named)
 

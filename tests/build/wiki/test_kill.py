@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from fieldmark.build.wiki.api import BATCH
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.build.wiki.store import PageStore
 from kit import forked
 from kit.chat import running
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 N, N_KILLS = 2_000, 20
 TEXTS = {
