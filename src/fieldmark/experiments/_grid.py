@@ -62,6 +62,8 @@ class Job:
     """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups of tasks it was asked for with"""
+    own: AnyTask | None = None
+    """the task as its file has it, before the grid changed a block"""
 
     @property
     def title(self) -> str:
@@ -301,7 +303,7 @@ def _cells(
         ):  # fmt: skip
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             cell, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
-            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups)
+            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups, task)
 
 
 def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from fieldmark.experiments.identity import (
     Seen,
     asked_key,
     complete,
+    own_way,
     place_of,
     question_key,
     reading_key,
@@ -410,4 +411,4 @@ def failure_of(job: Job, error: Exception) -> Failure:
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
     task = load_protocol(job.protocol).record(job.task)
-    return reproduction_record(command, config={"task": task})
+    return reproduction_record(command, config={"task": task, "own": own_way(job)})

@@ -59,6 +59,8 @@ class Row:
     """the score among the items answered, where not all were"""
     chance: ChanceLevel | None = None
     """None: not known"""
+    competes: bool = True
+    """in tiers, verdicts and ranks: trained at the size that the column's models are compared at"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -105,6 +107,14 @@ class Row:
     def n_draws(self) -> int:
         """Training draws, or rounds of answers, behind the score."""
         return sum(run.spec.repeats for run in self.runs)
+
+    @property
+    def size(self) -> tuple[float, str]:
+        """How many training images, all of them last, and in words."""
+        shots, n_train = self.run.spec.settings.get("shots"), self.run.spec.n_train
+        if n_train is not None:
+            return n_train, f"{n_train:,}"
+        return (shots, f"{shots} per class") if shots else (math.inf, "all")
 
     @property
     def is_drawn_once(self) -> bool:
@@ -169,37 +179,16 @@ def _cell(store: Store, rows: Sequence[Row]) -> Row:
 
 def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     """What rows that are compared with each other are called, by name: with how little each
-    answered, where it was too little, and what it chose among, where others had more or less.
+    answered, where it was too little.
     """
-    columns: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        columns.setdefault(row.place, []).append(row)
     names = {}
     for name in dict.fromkeys(row.name for row in rows):
         mine = [row for row in rows if row.name == name]
         least = min(mine, key=lambda row: row.answered)
-        caveats = [(least, least.caveat)]
-        caveats += [
-            (row, f"chose among {row.chance.among}")
-            for row in mine
-            if row.chance and choose_unlike(columns[row.place])
-        ]
-        words = [
-            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in caveats if text
-        ]
-        way = f"{mine[0].way}, " if mine[0].way else ""
-        names[name] = f"{mine[0].model} ({way}{', '.join(words)})" if words else name
+        where = f" of {least.heading}" if len(mine) > 1 else ""
+        way = f"{least.way}, " if least.way else ""
+        names[name] = f"{least.model} ({way}{least.caveat}{where})" if least.caveat else name
     return names
-
-
-LIKE = 1.25
-"""of two chance levels, how many times one may be the other: old runs did not note their classes"""
-
-
-def choose_unlike(rows: Sequence[Row]) -> bool:
-    """Did rows of one task choose among few options here and among all classes there?"""
-    levels = [row.chance.value for row in rows if row.chance]
-    return bool(levels) and max(levels) > LIKE * min(levels)
 
 
 def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | None:

@@ -18,6 +18,7 @@ from fieldmark.errors import UnknownName
 from fieldmark.report.cells import Row, fewer_note, join_runs
 from fieldmark.report.chance import with_chance
 from fieldmark.report.labels import (
+    Column,
     column_labels,
     columns_of_runs,
     data_notes,
@@ -32,6 +33,7 @@ from fieldmark.report.providers import (
     provider_of,
     why_not_paired,
 )
+from fieldmark.report.questions import at_one_size, by_options
 from fieldmark.report.ways import way_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
@@ -80,17 +82,20 @@ def read_table(
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    rows = _in_one_unit(_rows(done, scores, metric, by_part))
+    columns, ways = columns_of_runs(done, where.folders), way_labels(done, store.record)
+    rows = _in_one_unit(_rows(done, scores, columns, ways, metric, by_part))
+    rows = by_options(store, rows)
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
     rows, once = _counted_once(rows)
-    columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
+    versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
     notes += [*_earlier_note(rows), *_leaves_out_note(rows, scores)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
+    cells, sizes = at_one_size(cells)
     if not by_run:
         rows = cells
         notes += fewer_note(n_fewer)
@@ -99,7 +104,7 @@ def read_table(
 
         study = study_rows(store, cells)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
-        notes += [*study.notes, *_without_tiers(store, rows)]
+        notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
         rows = with_chance(store, rows)
     rows = [_with_outcomes(store, row) for row in rows]
     states = [run.state for run in runs if run.state != "done"]
@@ -191,9 +196,14 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
 
 
 def _rows(
-    runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
+    runs: Sequence[Run],
+    scores: Mapping[int, list[Score]],
+    columns: Mapping[int, Column],
+    ways: Mapping[int, str],
+    metric: str,
+    by_part: bool,
 ) -> list[Row]:
-    columns, models, ways = columns_of_runs(runs), model_labels(runs), way_labels(runs)
+    models = model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
@@ -226,17 +236,18 @@ def _with_outcomes(store: Store, row: Row) -> Row:
 
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """A task counts once: where it stands in several columns, the one with most rows; and a line
-    for each that does not count.
+    """A task counts once: where it stands in several columns, the one with most rows, of equal ones
+    the first by its heading; and a line for each that does not count.
     """
     columns: dict[str, Counter[tuple[str, str]]] = {}
     for row in rows:
         if row.is_counted and not row.score.part:
             columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
-    spare = {place for mine in columns.values() for place, _ in mine.most_common()[1:]}
+    ordered = [sorted(mine, key=lambda place: (-mine[place], place)) for mine in columns.values()]
+    spare = {place for mine in ordered for place in mine[1:]}
     notes = [
-        f"{heading.replace(chr(10), ' ')} by {metric} counts in no mean and no rank: the task "
-        "counts once."
+        f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
+        "once."
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
@@ -282,7 +293,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
-    ways = way_labels(runs)
+    ways = way_labels(runs, store.record)
     groups = [
         group
         for provider in providers.values()

@@ -61,6 +61,15 @@ def defined_columns(results: Results) -> dict[str, list[Row]]:
     return defined
 
 
+def rival_columns(results: Results) -> dict[str, list[Row]]:
+    """The defined columns, of rows that compete: of a model's training sizes one."""
+    columns = {
+        name: [row for row in rows if row.competes]
+        for name, rows in defined_columns(results).items()
+    }
+    return {name: rows for name, rows in columns.items() if rows}
+
+
 def _from_best(row: Row) -> tuple[float, str]:
     value = row.score.value
     if math.isnan(value):

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
-from fieldmark.report.plots._chance import mixed_words
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -56,7 +55,6 @@ def plot(results: Results) -> Spec:
         f"{letters}: tier on the task. A may be its best, B the best of the rest, and so on: a "
         "letter compares with the best, not two models of one letter."
         f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
-        mixed_words(results, list(columns.values())),
         few_answers([row for mine in columns.values() for row in mine]),
         _rank_note(standings),
         agreement(grid_of(results.table)),
