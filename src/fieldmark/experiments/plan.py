@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
@@ -29,7 +30,7 @@ from fieldmark.experiments.identity import (
     reading_key,
     why_again,
 )
-from fieldmark.models import abilities
+from fieldmark.models import abilities, stand_in
 from fieldmark.protocols import (
     PROTOCOLS,
     Assignment,
@@ -40,7 +41,7 @@ from fieldmark.protocols import (
     refs_of,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
+from fieldmark.store import Claim, Marks, Run, RunFilter, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
 
@@ -53,6 +54,7 @@ class Prepared:
     assignment: Assignment
     outline: RunSpec
     """its identity, but for the model's version and what the images hold"""
+    marks: Marks
 
     @property
     def protocol(self) -> Protocol:
@@ -92,7 +94,10 @@ class Tables:
         assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
-        return Prepared(job, assignment, outline)
+        is_synthetic = at.once(
+            ("is_synthetic", id(task), job.protocol), lambda: protocol.is_synthetic(task, at)
+        )
+        return Prepared(job, assignment, outline, Marks(stand_in(job.model), is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +303,9 @@ class _Planner:
             why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
             if why:
                 return _refused(job, "refused", UsageError(f"{why}."))
-            return Planned(job, "run", prepared=self.tables.prepare(job))
+            prepared = self.tables.prepare(job)
+            _refuse_mock(prepared)
+            return Planned(job, "run", prepared=prepared)
         except CodeNotRun as error:
             return Planned(job, "run", f"unknown until it runs: {error}")
         except MissingData as error:
@@ -389,6 +396,17 @@ def disk_left(settings: Settings) -> int:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
+
+
+def _refuse_mock(prepared: Prepared) -> None:
+    """A mock is told the answers: of real photos its score would look like a model's."""
+    marks, job = prepared.marks, prepared.job
+    if marks.stand_in == MOCK and not marks.is_synthetic:
+        raise UsageError(
+            f"model {job.model!r} is a mock, which is told the right answers: it runs on synthetic "
+            f"photos only, and those of task {job.task_name!r} are not. `fieldmark models` lists "
+            "real ones."
+        )
 
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:

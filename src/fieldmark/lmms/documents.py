@@ -114,6 +114,14 @@ class DocumentProtocol(LanguageProtocol):
     def root(self, task: DocumentTask, at: Workspace) -> Path:
         return Path()
 
+    def is_synthetic(self, task: DocumentTask, at: Workspace) -> bool:
+        """Of files on this machine, by the folders they lie in."""
+        from fieldmark.data import is_synthetic
+        from fieldmark.lmms.data.sources import local_places
+
+        places = local_places(task)
+        return bool(places) and all(map(is_synthetic, places))
+
     def parts(
         self, task: DocumentTask, draw: Draw, selection: Selection, at: Workspace
     ) -> list[DocumentPart]:

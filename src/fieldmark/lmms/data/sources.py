@@ -88,6 +88,17 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Document
     return DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
 
 
+def local_places(task: DocumentTask) -> list[Path]:
+    """The files and folders on this machine that hold the documents; [] for those of the hub."""
+    given = dict(task.dataset_kwargs or {})
+    path, kind = _place(task, bool(given.get("load_from_disk")))
+    if kind in ("folder", "saved"):
+        return [Path(path)]
+    look = _LocalPaths(task)
+    named = [(key, file) for key in ("data_files", "data_dir") for file in files_in(given, key)]
+    return [Path(look.one(file, key)) for key, file in named] if kind == "files" else []
+
+
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
     """The folders a relative path is meant from: of the file that says it, then of the task's."""
     origin = task._origin
