@@ -35,7 +35,7 @@ TASKS = (
     "beluga",
 )
 CHAT_MODEL, CHAT_TASKS = "chat/mock/wren", ("world-species", "world-stage")
-"""a stand-in for a multimodal language model, which answers over HTTP from this process"""
+"""a mock of a multimodal language model, which answers over HTTP from this process"""
 DUAL_MODEL, DUAL_TASKS = "classical/words", ("world-species", "world-night", "world-captions")
 """a small dual encoder: it names what it was never trained on, and finds captions"""
 MAX_IMAGES = 100
@@ -130,5 +130,6 @@ def _show(path: Path) -> None:
 
     with Store.open(path, read_only=True) as store:
         print(wide_table(read_table(store), width()))
-    print(f"\n{CHAT_MODEL} stands in for a language model, asked in words; {DUAL_MODEL} is a dual")
-    print("encoder, shown no training photo: it knows species by their names, and finds captions.")
+    print(f"\n{CHAT_MODEL} is a mock language model: it is asked in words and told the answers.")
+    print(f"{DUAL_MODEL} is a dual encoder. It sees no training photo: it knows species by their")
+    print("names, and finds captions.")

@@ -7,7 +7,7 @@ over them, its interval holds the luck of the test items and of the draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fieldmark.errors import FieldmarkError
@@ -68,7 +68,22 @@ class Row:
     @property
     def name(self) -> str:
         """What the row is called in a sentence: the model and, where it is named, the way."""
-        return f"{self.model} ({self.way})" if self.way else self.model
+        return with_remarks(self.model, self.stand_in, self.way)
+
+    @property
+    def label(self) -> str:
+        """The model, marked where it is none."""
+        return with_remarks(self.model, self.stand_in)
+
+    @property
+    def stand_in(self) -> str:
+        """What the row stands in as ("mock", "control"); "" for a model, which competes."""
+        return self.run.marks.stand_in
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Were the photos drawn?"""
+        return self.run.marks.is_synthetic
 
     @property
     def place(self) -> tuple[str, str]:
@@ -112,6 +127,34 @@ class Row:
         """Were some training images drawn, and only once?"""
         spec = self.run.spec
         return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+
+
+def with_remarks(model: str, *remarks: str) -> str:
+    """
+    >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
+    ('chat/mock/wren (mock, ask)', 'classical/colour')
+    """
+    words = ", ".join(filter(None, remarks))
+    return f"{model} ({words})" if words else model
+
+
+def competing(rows: Iterable[Row]) -> list[Row]:
+    """The rows of models. Stand-ins are shown beside them, and are in no verdict, tier, mean or
+    rank: a mock is told the answers, a control cannot see.
+    """
+    return [row for row in rows if not row.stand_in]
+
+
+def mark_notes(rows: Sequence[Row]) -> list[str]:
+    """What the marks of rows and columns mean, a line each."""
+    names = dict.fromkeys(row.label for row in rows if row.stand_in)
+    are = "is a stand-in, not a model: it is" if len(names) == 1 else "are stand-ins: they are"
+    notes = [f"{' and '.join(names)} {are} in no verdict, tier, mean or rank."] if names else []
+    if any(row.is_synthetic for row in rows):
+        notes.append(
+            "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
+        )
+    return notes
 
 
 # --- cells of several runs ---
@@ -189,8 +232,7 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
         words = [
             f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in caveats if text
         ]
-        way = f"{mine[0].way}, " if mine[0].way else ""
-        names[name] = f"{mine[0].model} ({way}{', '.join(words)})" if words else name
+        names[name] = with_remarks(mine[0].model, mine[0].stand_in, mine[0].way, *words)
     return names
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, competing
 from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
 from fieldmark.report.ways import head_of
@@ -111,7 +111,8 @@ class Study:
 
 
 def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
-    """The study of a table's rows; reads no predictions where all of it is remembered."""
+    """The study of a table's models; reads no predictions where all of it is remembered."""
+    rows = competing(rows)
     columns: dict[Place, list[Row]] = {}
     for row in rows:
         if row.is_stored and not row.score.part and row.has_value:

@@ -98,6 +98,7 @@ def _model(run: Run) -> dict[str, Any]:
         "fingerprint": run.fingerprint,
         "weights_licence": known.licence,
         "parameters": "" if known.params is None else str(known.params),
+        "stand_in": run.marks.stand_in,
     }
     return {
         "name": model,
@@ -160,7 +161,8 @@ def _uncertainty(row: Row) -> dict[str, Any]:
 
 
 def _data(facts: TaskFacts, row: Row) -> dict[str, Any]:
-    details = {"additional_details": {"signature": row.run.spec.data, "licence": facts.licence}}
+    licence = {"synthetic": "true"} if facts.is_synthetic else {"licence": facts.licence}
+    details = {"additional_details": {"signature": row.run.spec.data, **licence}}
     if facts.hub_id:
         return {"dataset_name": facts.data_title, "source_type": "hf_dataset",
                 "hf_repo": facts.hub_id, "samples_number": row.score.n, **details}  # fmt: skip

@@ -66,8 +66,7 @@ def defined_columns(results: Results) -> dict[str, list[Row]]:
     return defined
 
 
-def _from_best(row: Row) -> tuple[float, str]:
-    value = row.score.value
-    if math.isnan(value):
-        return math.inf, row.name
-    return (-value if row.score.higher_is_better else value), row.name
+def _from_best(row: Row) -> tuple[bool, float, str]:
+    """Stand-ins come last, whatever they score."""
+    value = row.score.value if row.score.higher_is_better else -row.score.value
+    return bool(row.stand_in), math.inf if math.isnan(value) else -value, row.name

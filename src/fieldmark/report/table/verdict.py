@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fieldmark.report.cells import Row, names_with_caveats
+from fieldmark.report.cells import Row, competing, names_with_caveats
 from fieldmark.report.rows import Table
 from fieldmark.report.study import Overall
 
@@ -24,7 +24,7 @@ def verdict(table: Table) -> str:
     if table.study is None:
         return ""
     if table.study.overall is not None:
-        return _overall(table.study.overall, table.rows)
+        return _overall(table.study.overall, competing(table.rows))
     compared = [row for row in table.rows if row.tier is not None]
     of_tasks = [row for row in compared if row.is_counted]
     places = list(dict.fromkeys(row.place for row in of_tasks))
@@ -38,7 +38,8 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
     names = names_with_caveats(rows)
     first, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
     n_rows = len(overall.standings)
-    where = task_words(len(overall.places), overall.n_photo_sets)
+    is_synthetic = all(row.is_synthetic for row in rows if row.place in overall.places)
+    where = task_words(len(overall.places), overall.n_photo_sets, is_synthetic)
     if n_rows == len(others) + 1:
         words = f"No row can be ruled out as the best overall ({where}); {first} is ahead."
     elif others:
@@ -50,13 +51,14 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
     return f"{words} {n_absent} {verb} some of these tasks." if n_absent else words
 
 
-def task_words(n_tasks: int, n_photo_sets: int) -> str:
+def task_words(n_tasks: int, n_photo_sets: int, is_synthetic: bool = False) -> str:
     """
-    >>> task_words(4, 2), task_words(3, 3)
-    ('4 tasks, 2 photo sets', '3 tasks')
+    >>> task_words(4, 2), task_words(3, 3), task_words(3, 3, True)
+    ('4 tasks, 2 photo sets', '3 tasks', '3 synthetic tasks')
     """
     photos = "1 photo set" if n_photo_sets == 1 else f"{n_photo_sets} photo sets"
-    return f"{n_tasks} tasks" + ("" if n_photo_sets == n_tasks else f", {photos}")
+    tasks = f"{n_tasks} synthetic tasks" if is_synthetic else f"{n_tasks} tasks"
+    return tasks if n_photo_sets == n_tasks else f"{tasks}, {photos}"
 
 
 def _on_one(rows: Sequence[Row], where: str) -> str:

@@ -33,7 +33,7 @@ function boardFacts() {
   const left = Object.entries(summary.left_out || {}).map(
     ([state, n]) => ` · ${counted(n, "run")} ${state === "running" ? "not finished" : state}`
   );
-  const n = new Set(models.map((each) => each.name.replace(each.way && ` (${each.way})`, ""))).size;
+  const n = new Set(models.map((each) => each.model)).size;
   const ways = n < models.length ? ` asked in ${models.length} ways` : "";
   return `${counted(n, "model")}${ways} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
 }
