@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
+from kit.pictures import mark_drawn
 
 pytest.importorskip("datasets", reason="the extra `hub` is not installed")
 
@@ -60,7 +61,7 @@ aggregate_metric_list: [{metric: exact_match, weight_by_size: true}]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("walk")
+    folder = mark_drawn(tmp_path_factory.mktemp("walk"))
     rows = [
         {"question": f"What is {a}+{b}?", "answer": a + b, "site": "xyz"[n % 3]}
         for n, (a, b) in enumerate(SUMS)

@@ -81,7 +81,7 @@ class Tables:
         protocol = load_protocol(job.protocol)
         key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
 
-        def make() -> tuple[Assignment, RunSpec]:
+        def make() -> tuple[Assignment, RunSpec, bool]:
             parts = protocol.parts(task, job.draw, job.selection, at)
             root = protocol.root(task, at)
             assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
@@ -89,14 +89,12 @@ class Tables:
                 ("rows", id(parts), job.protocol, id(task)),
                 lambda: protocol.data_digest(task, parts),
             )
-            return assignment, outline_of(job, assignment, rows)
+            outline = outline_of(job, assignment, rows)
+            return assignment, outline, protocol.is_synthetic(assignment)
 
-        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
+        assignment, outline, is_synthetic = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
-        is_synthetic = at.once(
-            ("is_synthetic", id(task), job.protocol), lambda: protocol.is_synthetic(task, at)
-        )
         return Prepared(job, assignment, outline, Marks(stand_in(job.model), is_synthetic))
 
 
@@ -404,8 +402,8 @@ def _refuse_mock(prepared: Prepared) -> None:
     if marks.stand_in == MOCK and not marks.is_synthetic:
         raise UsageError(
             f"model {job.model!r} is a mock, which is told the right answers: it runs on synthetic "
-            f"photos only, and those of task {job.task_name!r} are not. `fieldmark models` lists "
-            "real ones."
+            f"data only, and those of task {job.task_name!r} are real. `fieldmark models` lists "
+            "others."
         )
 
 

@@ -114,12 +114,11 @@ class DocumentProtocol(LanguageProtocol):
     def root(self, task: DocumentTask, at: Workspace) -> Path:
         return Path()
 
-    def is_synthetic(self, task: DocumentTask, at: Workspace) -> bool:
-        """Of files on this machine, by the folders they lie in."""
+    def is_synthetic(self, assignment: Assignment) -> bool:
+        """Files on this machine tell by the folders they lie in; what is on the hub is real."""
         from fieldmark.data import is_synthetic
-        from fieldmark.lmms.data.sources import local_places
 
-        places = local_places(task)
+        places = assignment.parts[0].documents.places
         return bool(places) and all(map(is_synthetic, places))
 
     def parts(

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fieldmark.abilities import MOCK
 from fieldmark.build.caption.checks import RULES_VERSION, KnownNames
 from fieldmark.build.caption.copies import CaptionedCopy
 from fieldmark.build.caption.job import (
@@ -350,6 +351,7 @@ class CaptionRun:
             "prompt": self.rules.prompt.digest,
             "rules": {"version": RULES_VERSION, "tries": self.options.tries},
             "model": address,
+            **({"stand_in": MOCK} if self.model.is_mock else {}),
             "sampling": settings_facts(self.model.settings(self.rules.settings)),
         }
 

@@ -60,6 +60,16 @@ class DocumentSource:
     remote: tuple[str, ...] = ()
     """addresses of files that are not on this machine"""
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The files and folders that hold the documents; () where some are on the hub."""
+        if self.kind in ("folder", "saved"):
+            return (Path(self.path),)
+        if self.kind == "hub" or self.remote:
+            return ()
+        named = (files_in(self.options, key) for key in ("data_files", "data_dir"))
+        return tuple(Path(file) for files in named for file in files)
+
 
 def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
     """Where the task's documents are; `load` gives the object behind a `!function`."""
@@ -86,17 +96,6 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Document
     if remote:
         where = task.place_of("dataset_kwargs", "data_files")
     return DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
-
-
-def local_places(task: DocumentTask) -> list[Path]:
-    """The files and folders on this machine that hold the documents; [] for those of the hub."""
-    given = dict(task.dataset_kwargs or {})
-    path, kind = _place(task, bool(given.get("load_from_disk")))
-    if kind in ("folder", "saved"):
-        return [Path(path)]
-    look = _LocalPaths(task)
-    named = [(key, file) for key in ("data_files", "data_dir") for file in files_in(given, key)]
-    return [Path(look.one(file, key)) for key, file in named] if kind == "files" else []
 
 
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
