@@ -28,7 +28,8 @@ RIGHT = {WREN: 60, "timm/good": 48, "timm/poor": 30, CHANCE: 20}
 
 def write_run(store: Store, model: str, task: str, n_right: int, marks: Marks) -> None:
     """The first items are answered rightly."""
-    spec = RunSpec(model, task, "probe/ridge", {"parts": [""], "score": "pooled"}, data=f"{task} {marks.is_synthetic}")
+    settings, data = {"parts": [""], "score": "pooled"}, f"{task} {marks.is_synthetic}"
+    spec = RunSpec(model, task, "probe/ridge", settings, data=data)
     run = store.begin_run(spec, {"config": {"task": FACTS.get(task, {})}}, marks=marks)
     ids, targets = [f"i{n:02d}" for n in range(N)], [LABELS[n % 3] for n in range(N)]
     given = [LABELS[(n + (n >= n_right)) % 3] for n in range(N)]

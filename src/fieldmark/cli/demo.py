@@ -82,7 +82,7 @@ def run(args: DemoArgs) -> int:
     if not args.common.quiet:
         took = time.monotonic() - began
         talk(
-            f"\n{len(MODELS)} models on {len(TASKS)} tasks, a mock chat model on "
+            f"\n{len(MODELS) - 1} models and a control on {len(TASKS)} tasks, a mock chat model on "
             f"{len(CHAT_TASKS)}, a dual encoder on {len(DUAL_TASKS)}, in {took:.0f} s. "
             f"All of it: {args.out}/"
         )
