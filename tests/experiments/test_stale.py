@@ -24,6 +24,7 @@ from PIL import Image
 from fieldmark.cli import main
 from fieldmark.store import Store
 from kit import forked
+from kit.pictures import mark_drawn
 
 pytestmark = pytest.mark.slow
 COLOURS = {"ant": (200, 40, 40), "bee": (40, 200, 40), "cat": (40, 40, 200)}
@@ -214,6 +215,7 @@ def test_plan_says_what_changed(
 
 def test_chat_models_notice_changed_photos(here: Path) -> None:
     (here / "t.yaml").write_text(TASK + "ask: {prompt: Which?}\n")
+    mark_drawn(here / "photos")
     words = ("--model", "chat/mock/wren?skill=0.7")
     run(*words)
     spoil(here / "photos")

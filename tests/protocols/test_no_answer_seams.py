@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import binomtest
 
 from fieldmark.cli import main
+from fieldmark.models import chat
 from fieldmark.report import compare_models, comparison_text, read_table, wide_table
 from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.plots import draw, read_results
@@ -29,7 +30,8 @@ N_TEST = 80
 
 
 @pytest.fixture
-def settings(fresh_settings: Settings) -> Settings:
+def settings(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(chat, "stand_in", lambda name: "")  # these mocks play models that compete
     for model in (COWARD, HONEST):
         ask(fresh_settings, model, TASK, n_test=N_TEST)
     return fresh_settings

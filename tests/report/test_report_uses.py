@@ -30,7 +30,7 @@ def test_models_are_compared(
     settings = Settings(
         results=tmp_path / "results", cache=tmp_path / "cache", data_root=tmp_path / "data"
     )
-    models = ("classical/colour", "classical/pixels", "classical/chance")
+    models = ("classical/colour", "classical/pixels", "classical/texture")
     found = {model: evaluate(model, task, settings=settings, probe=probe) for model in models}
     with Store.open(settings.store, read_only=True) as store:
         for metric in metrics:

@@ -50,10 +50,10 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
     with open_at(asked) as store:
         table = read_table(store)
     assert {row.place for row in table.rows} == {
-        ("world-species", "accuracy"),
-        ("world-habitat", "accuracy"),
+        ("world-species\nsynthetic", "accuracy"),
+        ("world-habitat\nsynthetic", "accuracy"),
     }
-    rows = {row.name: row for row in table.rows if row.column == "world-species"}
+    rows = {row.name: row for row in table.rows if row.heading == "world-species synthetic"}
     assert set(rows) == {
         f"{COLOUR} (probe)",
         f"{COLOUR} (probe, n_train=24)",
@@ -64,7 +64,7 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
         f"{WORDS} (probe)",
         f"{WORDS} (zero_shot)",
     }
-    assert {row.way for row in table.rows if row.column == "world-habitat"} == {"probe"}, (
+    assert {row.way for row in table.rows if row.run.spec.task == "world-habitat"} == {"probe"}, (
         "own probes of two tasks differ, and stand in one row"
     )
 

@@ -21,7 +21,7 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags, check_least
-from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.cli._show import counted, print_json, rehearsal, talk
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(args: CaptionArgs) -> int:
         with progress:
             captions.carry_out()
     finally:  # what was done is kept, and said, whatever ended the run
-        _show(captions.totals, args)
+        _show(captions.totals, args, model.is_mock)
     return captions.totals.exit_code
 
 
@@ -98,12 +98,14 @@ def _options(args: CaptionArgs) -> CaptionOptions:
     )
 
 
-def _show(totals: CaptionTotals, args: CaptionArgs) -> None:
+def _show(totals: CaptionTotals, args: CaptionArgs, is_rehearsal: bool) -> None:
     if args.json:
-        print_json(totals.summary())
+        print_json(totals.summary() | {"is_rehearsal": is_rehearsal})
         return
     if totals.n_done and not args.common.quiet:
         _tell(totals, args)
+        if is_rehearsal:
+            talk(rehearsal(args.model, "captions"))
     for reason in totals.refused.values():
         talk(f"left out: {reason}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.lazy import exports
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         quick_check,
         read_header,
     )
+    from fieldmark.data._synthetic import MARK, is_as_drawn, is_synthetic, write_mark
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
     from fieldmark.data.read.sources import (
@@ -66,11 +67,13 @@ if TYPE_CHECKING:
         expand_ranges,
         find_sources,
     )
+    from fieldmark.world import World
 
 __all__ = [
     "ABSENT",
     "COLUMNS",
     "DATASETS",
+    "MARK",
     "MEMORY",
     "Box",
     "Content",
@@ -96,8 +99,10 @@ __all__ = [
     "expand_ranges",
     "find_sources",
     "finish_table",
+    "is_as_drawn",
     "is_image",
     "is_of_file",
+    "is_synthetic",
     "item_key",
     "label_ids",
     "load_dataset",
@@ -115,6 +120,7 @@ __all__ = [
     "snapshot_contents",
     "split_reference",
     "stamp",
+    "write_mark",
 ]
 
 
@@ -140,8 +146,24 @@ def load_dataset(name: str, where: str = "") -> Dataset:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Dataset = entry
-    return dataset
+    dataset: Any = _Marking(entry)
+    return cast("Dataset", dataset)
+
+
+class _Marking:
+    """A dataset whose `make` also says, for all readers, that everything was drawn."""
+
+    def __init__(self, entry: Any) -> None:
+        self._entry = entry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def make(self, root: Path, world: World, size: int) -> None:
+        from fieldmark.data._synthetic import write_mark
+
+        self._entry.make(root, world, size)
+        write_mark(root, world)
 
 
 def read_table(name: str, root: Path, options: Mapping[str, Any] | None = None) -> pl.DataFrame:
@@ -187,6 +209,7 @@ __getattr__ = exports(
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
         "_gzip": ("Gunzip",),
+        "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "read.sources": (

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
@@ -29,7 +30,7 @@ from fieldmark.experiments.identity import (
     reading_key,
     why_again,
 )
-from fieldmark.models import abilities
+from fieldmark.models import abilities, stand_in
 from fieldmark.protocols import (
     PROTOCOLS,
     Assignment,
@@ -40,7 +41,7 @@ from fieldmark.protocols import (
     refs_of,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
+from fieldmark.store import Claim, Marks, Run, RunFilter, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
 
@@ -53,6 +54,7 @@ class Prepared:
     assignment: Assignment
     outline: RunSpec
     """its identity, but for the model's version and what the images hold"""
+    marks: Marks
 
     @property
     def protocol(self) -> Protocol:
@@ -79,7 +81,7 @@ class Tables:
         protocol = load_protocol(job.protocol)
         key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
 
-        def make() -> tuple[Assignment, RunSpec]:
+        def make() -> tuple[Assignment, RunSpec, bool]:
             parts = protocol.parts(task, job.draw, job.selection, at)
             root = protocol.root(task, at)
             assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
@@ -87,12 +89,13 @@ class Tables:
                 ("rows", id(parts), job.protocol, id(task)),
                 lambda: protocol.data_digest(task, parts),
             )
-            return assignment, outline_of(job, assignment, rows)
+            outline = outline_of(job, assignment, rows)
+            return assignment, outline, protocol.is_synthetic(assignment)
 
-        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
+        assignment, outline, is_synthetic = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
-        return Prepared(job, assignment, outline)
+        return Prepared(job, assignment, outline, Marks(stand_in(job.model), is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +301,9 @@ class _Planner:
             why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
             if why:
                 return _refused(job, "refused", UsageError(f"{why}."))
-            return Planned(job, "run", prepared=self.tables.prepare(job))
+            prepared = self.tables.prepare(job)
+            _refuse_mock(prepared)
+            return Planned(job, "run", prepared=prepared)
         except CodeNotRun as error:
             return Planned(job, "run", f"unknown until it runs: {error}")
         except MissingData as error:
@@ -389,6 +394,17 @@ def disk_left(settings: Settings) -> int:
     while not folder.exists():
         folder = folder.parent
     return shutil.disk_usage(folder).free
+
+
+def _refuse_mock(prepared: Prepared) -> None:
+    """A mock is told the answers: of real photos its score would look like a model's."""
+    marks, job = prepared.marks, prepared.job
+    if marks.stand_in == MOCK and not marks.is_synthetic:
+        raise UsageError(
+            f"model {job.model!r} is a mock, which is told the right answers: it runs on synthetic "
+            f"data only, and those of task {job.task_name!r} are real. `fieldmark models` lists "
+            "others."
+        )
 
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:

@@ -33,6 +33,7 @@ from fieldmark.models._load import (
     load_chat_model,
     load_model,
     register_model,
+    stand_in,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ __all__ = [
     "load_model",
     "may_use_gpu",
     "register_model",
+    "stand_in",
 ]
 
 

@@ -153,6 +153,22 @@ def abilities(name: str) -> frozenset[str]:
     return frozenset(getattr(entry, "ABILITIES", (EMBEDS_IMAGES,)))
 
 
+def stand_in(name: str) -> str:
+    """What a model that is none stands in as, "mock" or "control"; "" for a real one. Stand-ins run
+    like models, and are in no verdict, tier, mean or rank.
+
+    A family says it of a name with a function `stand_in`; all other models are real.
+
+    >>> stand_in("classical/chance"), stand_in("classical/colour")
+    ('control', '')
+    """
+    parsed = parse_name(name)
+    if parsed.is_file or parsed.base in REGISTRY.added:
+        return ""
+    says = getattr(REGISTRY.get(parsed.family), "stand_in", None)
+    return str(says(parsed)) if says else ""
+
+
 def abilities_of(model: object) -> frozenset[str]:
     """The same of a model that is loaded, or of its class."""
     return _abilities_of_methods(

@@ -205,6 +205,12 @@ class Protocol:
         """The folder of the task's images; Path() where items name their own."""
         return at.root(task)
 
+    def is_synthetic(self, assignment: Assignment) -> bool:
+        """Did fieldmark draw the images?"""
+        from fieldmark.data import is_synthetic
+
+        return is_synthetic(assignment.root)
+
     def columns(self, task: Any) -> tuple[str, ...]:
         """Columns of the data that change predictions, besides labels, units and crops."""
         return tuple(task.traits)

@@ -7,7 +7,7 @@ over them, its interval holds the luck of the test items and of the draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fieldmark.errors import FieldmarkError
@@ -59,8 +59,8 @@ class Row:
     """the score among the items answered, where not all were"""
     chance: ChanceLevel | None = None
     """None: not known"""
-    competes: bool = True
-    """in tiers, verdicts and ranks: trained at the size that the column's models are compared at"""
+    has_compared_size: bool = True
+    """trained on as many photos as the models of its column are compared at"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -69,7 +69,27 @@ class Row:
     @property
     def name(self) -> str:
         """What the row is called in a sentence: the model and, where it is named, the way."""
-        return f"{self.model} ({self.way})" if self.way else self.model
+        return with_remarks(self.model, self.stand_in, self.way)
+
+    @property
+    def label(self) -> str:
+        """The model, marked where it is none."""
+        return with_remarks(self.model, self.stand_in)
+
+    @property
+    def stand_in(self) -> str:
+        """What the row stands in as ("mock", "control"); "" for a model."""
+        return self.run.marks.stand_in
+
+    @property
+    def competes(self) -> bool:
+        """Is it in tiers, verdicts and ranks?"""
+        return self.has_compared_size and not self.stand_in
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Were the photos drawn?"""
+        return self.run.marks.is_synthetic
 
     @property
     def place(self) -> tuple[str, str]:
@@ -121,6 +141,34 @@ class Row:
         """Were some training images drawn, and only once?"""
         spec = self.run.spec
         return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+
+
+def with_remarks(model: str, *remarks: str) -> str:
+    """
+    >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
+    ('chat/mock/wren (mock, ask)', 'classical/colour')
+    """
+    words = ", ".join(filter(None, remarks))
+    return f"{model} ({words})" if words else model
+
+
+def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
+    """The rows of models. Stand-ins are shown beside them, and are in no verdict, tier, mean or
+    rank: a mock is told the answers, a control cannot see.
+    """
+    return [row for row in rows if not row.stand_in]
+
+
+def mark_notes(rows: Sequence[Row]) -> list[str]:
+    """What the marks of rows and columns mean, a line each."""
+    names = dict.fromkeys(row.label for row in rows if row.stand_in)
+    are = "is a stand-in, not a model: it is" if len(names) == 1 else "are stand-ins: they are"
+    notes = [f"{' and '.join(names)} {are} in no verdict, tier, mean or rank."] if names else []
+    if any(row.is_synthetic for row in rows):
+        notes.append(
+            "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
+        )
+    return notes
 
 
 # --- cells of several runs ---
@@ -186,8 +234,8 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
         mine = [row for row in rows if row.name == name]
         least = min(mine, key=lambda row: row.answered)
         where = f" of {least.heading}" if len(mine) > 1 else ""
-        way = f"{least.way}, " if least.way else ""
-        names[name] = f"{least.model} ({way}{least.caveat}{where})" if least.caveat else name
+        caveat = f"{least.caveat}{where}" if least.caveat else ""
+        names[name] = with_remarks(least.model, least.stand_in, least.way, caveat)
     return names
 
 

@@ -16,7 +16,7 @@ from fieldmark.report.cells import Row
 from fieldmark.report.chance import is_asked, n_classes, options_shown, settings_key
 from fieldmark.report.providers import is_valued, pairing_metric
 from fieldmark.report.ways import head_of
-from fieldmark.store import Run, Store
+from fieldmark.store import Store
 
 LIKE = 1.25
 """all labels of the test photos, and all classes of the task, may be so many times each other"""
@@ -106,7 +106,7 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The rows, with those marked that compete; and a line for each column where some do not."""
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row.is_stored and not row.score.part:
+        if row.is_stored and not row.score.part and not row.stand_in:
             columns.setdefault(row.place, []).append(row)
     chosen = {place: _common_size(mine) for place, mine in columns.items()}
     left = {
@@ -119,8 +119,9 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         for place, out in left.items()
         if out
     ]
-    marked = [replace(row, competes=id(row) not in left.get(row.place, ())) for row in rows]
-    return marked, notes
+    return [
+        replace(row, has_compared_size=id(row) not in left.get(row.place, ())) for row in rows
+    ], notes
 
 
 Size = tuple[float, str]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.report.cells import Row, fewer_note, join_runs
+from fieldmark.report.cells import Row, fewer_note, join_runs, mark_notes
 from fieldmark.report.chance import with_chance
 from fieldmark.report.labels import (
     Column,
@@ -88,11 +88,12 @@ def read_table(
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
+    rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
     versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
-    notes += [*_earlier_note(rows), *_leaves_out_note(rows, scores)]
+    notes += [*apart, *mark_notes(rows), *_earlier_note(rows), *_leaves_out_note(rows, scores)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     cells, sizes = at_one_size(cells)
@@ -171,6 +172,8 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         **asked,
         **result,
         "model_label": row.model,
+        "stand_in": row.stand_in,
+        "is_synthetic": row.is_synthetic,
         "way": row.way,
         "seeds": sorted(run.spec.seed for run in row.runs),
         "column": row.column,
@@ -241,7 +244,7 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """
     columns: dict[str, Counter[tuple[str, str]]] = {}
     for row in rows:
-        if row.is_counted and not row.score.part:
+        if row.is_counted and not row.score.part and not row.stand_in:
             columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
     ordered = [sorted(mine, key=lambda place: (-mine[place], place)) for mine in columns.values()]
     spare = {place for mine in ordered for place in mine[1:]}
@@ -252,6 +255,15 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     ]
     counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
     return counted, notes
+
+
+def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Drawings count only where there are no photos: no mean is over both."""
+    if len({row.is_synthetic for row in rows}) < 2:
+        return list(rows), []
+    drawn = dict.fromkeys(row.heading for row in rows if row.is_synthetic)
+    note = f"{', '.join(drawn)}: in no mean and no rank, as other tasks have real photos."
+    return [replace(row, is_counted=False) if row.is_synthetic else row for row in rows], [note]
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
@@ -299,8 +311,8 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         for provider in providers.values()
         for group in provider.group_results(store, runs, store.scores())
     ]
-    stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
-    columns = column_labels(stand_ins)
+    group_runs = [replace(_group_run(group), id=-number) for number, group in enumerate(groups, 1)]
+    columns = column_labels(group_runs)
     rows = [
         Row(
             run,
@@ -310,12 +322,12 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
             way=_common_way(ways, group),
             answered=_answered(run),
         )
-        for run, group in zip(stand_ins, groups, strict=True)
+        for run, group in zip(group_runs, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)
     ]
     shown = {row.run.id for row in rows}
-    words = [group.words for run, group in zip(stand_ins, groups, strict=True) if run.id in shown]
+    words = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
     notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
     return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
 
@@ -330,7 +342,7 @@ def _common_way(ways: Mapping[int, str], group: GroupScores) -> str:
     return mine.pop() if len(mine) == 1 else ""
 
 
-def _stand_in(group: GroupScores) -> Run:
+def _group_run(group: GroupScores) -> Run:
     """A run that was never done: what a table needs to show the group's scores."""
     first = group.members[0]
     asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]

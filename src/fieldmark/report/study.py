@@ -108,7 +108,7 @@ class Study:
 
 
 def study_rows(store: Store, rows: Sequence[Row]) -> Study:
-    """The study of a table's rows; reads the predictions of each column once."""
+    """The study of the rows that compete; reads the predictions of each column once."""
     columns: dict[Place, list[Row]] = {}
     for row in rows:
         if row.competes and row.is_stored and not row.score.part and row.has_value:

@@ -23,7 +23,7 @@ from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
 from kit import forked
 from kit.documents import write_jsonl
-from kit.pictures import write_image
+from kit.pictures import mark_drawn, write_image
 from kit.registries import forget
 from kit.steps import do_here, do_in_steps, everything, merge, plan_of, write_steps
 
@@ -310,8 +310,7 @@ def test_protocols_of_the_users_own_are_known_to_workers(place: Path) -> None:
 
 def test_tasks_in_the_form_of_lmms_eval_are_known_to_workers(place: Path) -> None:
     pytest.importorskip("datasets")
-    (place / "tasks").mkdir()
-    write_jsonl(place / "tasks" / "rows.jsonl", [{"n": n} for n in range(5)])
+    write_jsonl(mark_drawn(place / "tasks") / "rows.jsonl", [{"n": n} for n in range(5)])
     (place / "tasks" / "utils.py").write_text(
         "def after(doc):\n    return f'What comes after {doc[\"n\"]}?'\n"
     )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fieldmark.abilities import MOCK
 from fieldmark.build.caption.checks import RULES_VERSION
 from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
@@ -315,6 +316,7 @@ class CaptionRun:
             "prompt": self.rules.prompt.digest,
             "rules": {"version": RULES_VERSION, "tries": self.options.tries},
             "model": address,
+            **({"stand_in": MOCK} if self.model.is_mock else {}),
             "sampling": settings_facts(self.model.settings(self.rules.settings)),
         }
 
