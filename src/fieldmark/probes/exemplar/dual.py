@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
 
 from fieldmark.probes.exemplar.bank import Bank
 
@@ -22,7 +21,6 @@ _SLACK, _MOST_SLACK, _LEAST_SLACK = 0.02, 1e-3, 2e-5
 _MOST_NEW = 64
 _PATIENCE = 5
 _PIVOT_SLACK = {np.dtype(np.float32): 5e-5, np.dtype(np.float64): 1e-9}
-_POSV = {np.dtype(np.float32): lapack.sposv, np.dtype(np.float64): lapack.dposv}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +170,14 @@ class ExemplarSVM:
 
     def _solve_among(self, is_in_m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Alpha with matrix·alpha = 1 among the places that are in, and the Cholesky factor."""
+        from scipy.linalg import lapack
+
         part = is_in_m.nonzero()[0]
         # Symmetric, so the transpose is the same matrix in the order LAPACK wants: no copy.
         block = self._matrix_mm[part][:, part].T
         one = np.ones(len(part), block.dtype)
-        factor, alpha, trouble = _POSV[block.dtype](block, one, lower=1)
+        solve = lapack.sposv if block.dtype == np.float32 else lapack.dposv
+        factor, alpha, trouble = solve(block, one, lower=1)
         if trouble:  # beyond single precision
             factor, alpha, _ = lapack.dposv(block.astype(np.float64), one, lower=1)
         alpha_m = np.zeros(len(is_in_m), block.dtype)
@@ -185,6 +186,8 @@ class ExemplarSVM:
 
     def _correct(self, alpha_m: np.ndarray, is_in_m: np.ndarray, factor: np.ndarray) -> None:
         """Adds what single precision lost: one more solve for what is left over, in double."""
+        from scipy.linalg import lapack
+
         part = is_in_m.nonzero()[0]
         left = 1 - self._matrix_mm[part].astype(np.float64) @ alpha_m
         alpha_m[part] += lapack.spotrs(factor, left.astype(np.float32), lower=1)[0]

@@ -19,14 +19,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from fieldmark.probes._arrays import (
-    OnePass,
+    Estimator,
     ProbeDataError,
     as_numpy,
     beside,
+    check_fitted,
     check_positive,
     is_cuda,
     read_asked,
@@ -66,7 +65,7 @@ _BLOCK_ENTRIES = 1 << 26
 """scores at a time on a GPU"""
 
 
-class Exemplar(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Exemplar(Estimator):
     """The label of the gallery image that the query's own linear SVM scores highest.
 
     At equal scores the first in the gallery. The score of a prediction is that image's decision
@@ -105,7 +104,7 @@ class Exemplar(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def retrieve_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """For each training image the row of the best other image, and its score."""
-        check_is_fitted(self)
+        check_fitted(self)
         if len(self.x_) < 2:
             raise ProbeDataError("leaving one out of 1 image leaves none: at least two are needed.")
         return self._ask(self.x_, np.arange(len(self.x_)))

@@ -8,13 +8,12 @@ scikit-learn's GridSearchCV(StandardScaler + RidgeClassifier) in float64.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
-    OnePass,
+    Estimator,
     as_numpy,
     check_choice,
     check_count,
@@ -33,14 +32,15 @@ from fieldmark.probes._select import (
     stratified,
     usable_folds,
 )
-from fieldmark.probes.ridge.path import ridge_path
-from fieldmark.probes.ridge.system import LinearModel
+
+if TYPE_CHECKING:
+    from fieldmark.probes.ridge.system import LinearModel
 
 SUMMARY = "ridge classifier, strength from a cross-validated grid"
 RECIPE = "GridSearchCV(make_pipeline(StandardScaler(), RidgeClassifier()), alphas, cv=folds)"
 
 
-class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Ridge(Estimator):
     """A ridge classifier whose strength was chosen on held-out rows.
 
     After `fit`: `alpha_` is the strength chosen (the first listed among equals), `cv_score_` its
@@ -141,6 +141,8 @@ def _path(x_nd: Any, code_n: np.ndarray, is_balanced: bool, splits: Any) -> Any:
         from fieldmark.probes.ridge.gpu import GpuRidgePath
 
         return GpuRidgePath(x_nd, code_n, is_balanced, splits)
+    from fieldmark.probes.ridge.path import ridge_path
+
     return ridge_path(as_numpy(x_nd), code_n, is_balanced, splits)
 
 
