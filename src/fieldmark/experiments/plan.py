@@ -177,7 +177,21 @@ def make_plan(
         past = _Past.of(store)
     planner = _Planner(settings, tables, needs, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
+    models.cached = _cached(planned)
     return Plan(tuple(planned), needs, models, workspace)
+
+
+def _cached(planned: Sequence[Planned]) -> frozenset[str]:
+    """Models of which the jobs to run need features only, all of them in the cache."""
+    wanted = {job.job.model for job in planned if job.status == "run"}
+    return frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+
+
+def _needs_model(planned: Planned) -> bool:
+    if planned.status != "run":
+        return False
+    protocol = load_protocol(planned.job.protocol)
+    return not (protocol.needs_features_only and planned.n_images) or planned.n_missing > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from fieldmark.models._load import (
     load_model,
     register_model,
 )
+from fieldmark.models._name import resolve_device
 
 if TYPE_CHECKING:
     from fieldmark.models._torch import TorchBackbone
@@ -59,6 +60,7 @@ __all__ = [
     "load_model",
     "may_use_gpu",
     "register_model",
+    "resolve_device",
 ]
 
 
