@@ -39,7 +39,8 @@ def predictions(results: Path) -> dict[str, list[tuple[str, str | None, float | 
     """What each model said of every photo with the newest probe."""
     with Store.open(results / "fieldmark.db") as store:
         frames = {run.spec.model: store.predictions(run.id) for run in store.runs()}
-    return {name: frame.select("id", "prediction", "score").rows() for name, frame in frames.items()}
+    columns = ("id", "prediction", "score")
+    return {name: frame.select(columns).rows() for name, frame in frames.items()}
 
 
 @pytest.mark.slow

@@ -93,7 +93,8 @@ class Models:
 
     `known` are those that were looked at elsewhere. With `has_features` they are not loaded here:
     their features, which are in the cache, stand in for them. Else one that turns out to be another
-    is refused. Nor is one loaded whose features are all `cached`. `behaviours` are further folders with what models of the user's do.
+    is refused. Nor is one loaded whose features are all `cached`. `behaviours` are further folders
+    with what models of the user's do.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,6 +19,7 @@ from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest
 from fieldmark.probes import is_multilabel
+from fieldmark.protocols._contract import Draw
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
 from fieldmark.words import first_few
@@ -30,21 +31,6 @@ ROWS = ("id", "target", "unit", "class_kind")
 """columns of which every value counts, where a task has them"""
 ASKING_ONLY = {"title", "about", "metric", "also", "variants", "repeats"}
 """keys of a task that do not say which rows it has, besides the blocks of protocols"""
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """How many images, and which."""
-
-    n_train: int = -1
-    """training images in all; -1 = every one"""
-    shots: int = 0
-    """training images per class, in place of n_train; 0 = not used"""
-    n_test: int = -1
-    sampling: Literal["balanced", "uniform"] = "balanced"
-    """balanced: as even over the classes as they allow"""
-    seed: int = 0
-    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)
