@@ -52,6 +52,15 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     assert n_run
 
 
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_no_shell_expands_a_name(page: Path) -> None:
+    """zsh, the shell of every Mac, refuses `newt/ml_*` and `jay?skill=1` without quotes."""
+    lines = [line for lang, _, text in commands(page) if lang == "sh" for line in text.splitlines()]
+    for line in lines:
+        bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", line).partition(" #")[0]
+        assert not set("*?[") & set(bare), f"{page.name}: {line}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, heading in LINK.findall(page.read_text()):

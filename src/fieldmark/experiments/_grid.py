@@ -23,7 +23,7 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
-from fieldmark.models import abilities, check_key, check_model_name
+from fieldmark.models import abilities, check_key, check_model_name, full_name
 from fieldmark.protocols import (
     Draw,
     DrawChoice,
@@ -199,7 +199,7 @@ def make_jobs(
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [
         job
-        for model, _ in models
+        for model in dict.fromkeys(full_name(name) for name, _ in models)
         for task in loaded
         for job in _cells(model, task, axes, filters or {})
     ]
