@@ -16,6 +16,7 @@ from typing import Any
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
+from fieldmark.experiments._labels import label_jobs
 from fieldmark.experiments._schema import (
     NO_EFFECT,
     Experiment,
@@ -62,11 +63,14 @@ class Job:
     """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups of tasks it was asked for with"""
+    label: str = ""
+    """what tells it from other jobs of its model and task"""
 
     @property
     def title(self) -> str:
         shots = "" if self.draw.n_train < 0 else f" n_train={self.draw.n_train}"
-        return f"{self.model} · {self.task_name}{shots} · seed {self.draw.seed}"
+        label = f" · {self.label}" if self.label else ""
+        return f"{self.model} · {self.task_name}{shots}{label} · seed {self.draw.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,7 @@ def make_jobs(
     if not axes.protocol:
         # Who asks for training images means the ways of asking that look at some.
         jobs = [job for job in jobs if not _looks_past_training(job)] or jobs
-    return _once(jobs)
+    return label_jobs(_once(jobs))
 
 
 def _looks_past_training(job: Job) -> bool:

@@ -204,7 +204,7 @@ class _Past:
     """done and claimed runs by question, the newest last"""
     claims: dict[str, Claim]
     seconds: dict[tuple[str, str, int | None], list[float]]
-    """how long runs took, by task, protocol and n_train"""
+    """how long one repeat of runs took, by task, protocol and n_train"""
 
     @classmethod
     def of(cls, store: Store) -> _Past:
@@ -216,7 +216,7 @@ class _Past:
             if run.state == "done" or run.key in claims:
                 alike[question_key(run.spec)].append(run)
             if run.state == "done" and run.seconds is not None:
-                seconds[_kind(run.spec)].append(run.seconds)
+                seconds[_kind(run.spec)].append(run.seconds / run.spec.repeats)
         return cls({run.key: run for run in runs if run.state == "done"}, alike, claims, seconds)
 
 
@@ -391,11 +391,13 @@ class _Planner:
         self, prepared: Prepared, n_missing: int, cache: ModelCache | None
     ) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds.get(_kind(prepared.outline), [])
+        outline = prepared.outline
+        alike = self.past.seconds.get(_kind(outline), [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None
-        return sorted(alike)[len(alike) // 2] + (n_missing / speed if speed else 0.0)
+        usual = sorted(alike)[len(alike) // 2] * outline.repeats
+        return usual + (n_missing / speed if speed else 0.0)
 
 
 def disk_left(settings: Settings) -> int:
