@@ -34,7 +34,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         asked = ["--wiki", url, "--wiki-rpm", "1e6", "--contact", CONTACT]
         assert main(["describe", names, "--out", str(folder / "words"), *asked, "--quiet"]) == 0
     shards, out = folder / "shards", folder / "captions"
-    assert main(["shards", "make", "world", "--out", str(shards), "--per-shard", "30", *data]) == 0
+    make = ["shards", "make", "world", "--out", str(shards), "--per-shard", "30", "--split", "all"]
+    assert main([*make, *data]) == 0
     command = ["caption", f"{shards}/world-{{00000..00002}}.tar", "--out", str(out)]
     command += ["--model", "chat/mock/wren", "--descriptions", str(folder / "words")]
     assert main([*command, "--quiet"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,18 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["shards", "index", "shards", "--out", "shards/photos-index2.json"]) == 0
     one, two = (json.loads((place / f"shards/photos-index{n}.json").read_text()) for n in ("", "2"))
     assert one["shardlist"] == two["shardlist"]
+
+
+def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "photos").rename(place / "train")
+    shutil.copytree(place / "train", place / "set" / "test")
+    (place / "train").rename(place / "set" / "train")
+    assert main(["shards", "make", "set"]) == 0
+    told = "split train: 6 photos of other splits left out (--split all takes every photo)."
+    assert told in capsys.readouterr().err.splitlines()
+    assert main(["shards", "make", "set", "--split", "all", "--json", "--quiet"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["samples"], made["split"], made["other_splits"]) == (12, "all", 0)
 
 
 def test_summaries_are_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         crop_image,
         is_of_file,
         load_image,
+        open_encoded,
         open_image,
         quick_check,
         read_header,
@@ -108,6 +109,7 @@ __all__ = [
     "load_dataset",
     "load_image",
     "need",
+    "open_encoded",
     "open_image",
     "parse_name",
     "quick_check",
@@ -216,8 +218,8 @@ __getattr__ = exports(
             "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
         ),
         "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
-            "is_of_file", "quick_check", "read_header",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "is_of_file", "load_image",
+            "open_encoded", "open_image", "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

@@ -308,7 +308,9 @@ def _join_groups(planned: Planned, store: Store) -> None:
 def _write(
     store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]], seen: Seen
 ) -> None:
-    for repeat, frame in answers.by_repeat():
+    repeats = list(answers.by_repeat())
+    seconds = answers.seconds / max(len(repeats), 1)  # all repeats were answered in that time
+    for repeat, frame in repeats:
         if (answers.part, repeat) in have:
             continue
         store.write_part(
@@ -327,7 +329,7 @@ def _write(
                 part=answers.part,
                 repeat=repeat,
                 n_train=answers.n_train,
-                seconds=answers.seconds,
+                seconds=seconds,
                 info=_facts_of_repeat(answers, repeat),
             ),
         )

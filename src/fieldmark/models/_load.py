@@ -218,6 +218,14 @@ def load_chat_model(
     return family_of(parsed).load(how)
 
 
+def full_name(name: str) -> str:
+    """The one name under which the results of a model stand; most families have no other."""
+    parsed = parse_name(name)
+    is_family = not parsed.is_file and parsed.base not in REGISTRY.added
+    entry: Any = family_of(parsed) if is_family else None
+    return str(entry.full_name(name)) if hasattr(entry, "full_name") else name
+
+
 def check_key(name: str, place: str = "", send_key: Sequence[str] = ()) -> None:
     """Refuses a model whose key would go where only a file says; the name stands at `place`."""
     parsed = parse_name(name)

@@ -24,12 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from fieldmark.probes._arrays import (
-    OnePass,
+    Estimator,
     ProbeDataError,
+    check_fitted,
     check_positive,
     read_features,
     read_labels,
@@ -50,7 +49,7 @@ _COARSE = 1e-3
 """no score is told less exactly than this"""
 
 
-class Exemplar(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Exemplar(Estimator):
     """The label of the gallery image that the query's own linear SVM scores highest.
 
     At equal scores the first in the gallery. The score of a prediction is that image's decision
@@ -86,7 +85,7 @@ class Exemplar(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def retrieve_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """For each training image the row of the best other image, and its score."""
-        check_is_fitted(self)
+        check_fitted(self)
         if len(self.x_) < 2:
             raise ProbeDataError("leaving one out of 1 image leaves none: at least two are needed.")
         return retrieve(self.x_, self.C, self.x_, np.arange(len(self.x_)))

@@ -334,12 +334,18 @@ def test_datasets_of_the_package_become_shards(tmp_path: Path, name: str) -> Non
 
 
 def test_a_split_is_chosen(tmp_path: Path) -> None:
+    """Training photos, unless others are asked for: a model is tested with the rest."""
     make_dataset("folder", tmp_path / "set", 24, World(seed=3))
-    n_all = make(tmp_path / "set", tmp_path / "1").n_samples
-    made = make(tmp_path / "set", tmp_path / "2", split="train")
-    assert 0 < made.n_samples < n_all
-    splits = {json.loads(files["json"])["split"] for files in samples_in(tmp_path / "2").values()}
-    assert splits == {"train"}
+    every, test = (make(tmp_path / "set", tmp_path / name, split=name) for name in ("all", "test"))
+    made = make(tmp_path / "set", tmp_path / "train")
+    assert made.n_samples + test.n_samples == every.n_samples > test.n_samples > 0
+    assert made.chosen.n_other_splits == test.n_samples
+    samples = samples_in(tmp_path / "train").values()
+    assert {json.loads(files["json"])["split"] for files in samples} == {"train"}
+    shutil.rmtree(tmp_path / "set" / "train")
+    with pytest.raises(UsageError, match="--split train: set has test. Name one with --split, or"):
+        make(tmp_path / "set", tmp_path / "3")
+    shutil.copytree(tmp_path / "set" / "test", tmp_path / "set" / "train")
     with pytest.raises(UsageError, match="--split dev: set has test, train"):
         make(tmp_path / "set", tmp_path / "3", split="dev")
 

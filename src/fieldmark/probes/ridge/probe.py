@@ -8,13 +8,12 @@ scikit-learn's GridSearchCV(StandardScaler + RidgeClassifier) in float64.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
-    OnePass,
+    Estimator,
     check_choice,
     check_count,
     read_features,
@@ -31,14 +30,15 @@ from fieldmark.probes._select import (
     stratified,
     usable_folds,
 )
-from fieldmark.probes.ridge.path import ridge_path
-from fieldmark.probes.ridge.system import LinearModel
+
+if TYPE_CHECKING:
+    from fieldmark.probes.ridge.system import LinearModel
 
 SUMMARY = "ridge classifier, strength from a cross-validated grid"
 RECIPE = "GridSearchCV(make_pipeline(StandardScaler(), RidgeClassifier()), alphas, cv=folds)"
 
 
-class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Ridge(Estimator):
     """A ridge classifier whose strength was chosen on held-out rows.
 
     After `fit`: `alpha_` is the strength chosen (the first listed among equals), `cv_score_` its
@@ -96,6 +96,8 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alphas, folds = parse_alphas(self.alphas), usable_folds(self.folds, code_n)
         is_search = len(alphas) > 1 and folds >= 2
         splits = stratified(folds, code_n) if is_search else []
+        from fieldmark.probes.ridge.path import ridge_path
+
         path = ridge_path(x_nd, code_n, self.class_weight == "balanced", splits)
         self.alpha_ = min(alphas, key=lambda alpha: abs(math.log(alpha)))
         if len(alphas) > 1:
