@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fieldmark.data._bytes import archive_order, read_bytes, split_reference
-    from fieldmark.data._check import annotation_digests
+    from fieldmark.data._check import annotation_digests, rows_seen
     from fieldmark.data._content import (
         ABSENT,
         MEMORY,
@@ -119,6 +119,7 @@ __all__ = [
     "read_stamped",
     "read_table",
     "register_dataset",
+    "rows_seen",
     "snapshot_contents",
     "split_reference",
     "stamp",
@@ -201,7 +202,7 @@ __getattr__ = exports(
     __name__,
     {
         "_bytes": ("archive_order", "read_bytes", "split_reference"),
-        "_check": ("annotation_digests",),
+        "_check": ("annotation_digests", "rows_seen"),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
             "content_key", "item_key", "read_content", "read_stamped", "snapshot_contents",

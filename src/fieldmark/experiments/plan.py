@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
-from fieldmark.data import ImageRef
+from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
@@ -195,6 +195,24 @@ def _needs_model(planned: Planned) -> bool:
         return False
     protocol = load_protocol(planned.job.protocol)
     return not (protocol.needs_features_only and planned.n_images) or planned.n_missing > 0
+
+
+def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:
+    """Why jobs could not be prepared, without a look at models and results. Jobs whose model and
+    task do not go together are left to the plan.
+    """
+    tables = Tables(Workspace(settings, Contents(None)))
+    errors: list[FieldmarkError] = []
+    for job in jobs:
+        can = abilities(job.model)
+        try:
+            if not load_protocol(job.protocol).why_not(job.task, job.draw, job.settings, can):
+                tables.prepare(job)
+        except CodeNotRun:
+            continue
+        except FieldmarkError as error:
+            errors.append(error)
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +442,7 @@ def _refuse_mock(prepared: Prepared) -> None:
 
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
-    return Planned(job, status, str(error), error=error)
+    return Planned(job, status, " ".join(str(error).splitlines()), error=error)
 
 
 def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:

@@ -34,7 +34,7 @@ from fieldmark.protocols._settings import (
 from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._check import data_warnings, task_problems
+    from fieldmark.protocols._check import as_problems, check_data, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
     from fieldmark.protocols._items import (
         PartItems,
@@ -85,9 +85,10 @@ __all__ = [
     "Setting",
     "Workspace",
     "arrange",
+    "as_problems",
     "ask_options",
+    "check_data",
     "check_part",
-    "data_warnings",
     "draw_test",
     "draw_train",
     "embed_options",
@@ -120,7 +121,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_check": ("data_warnings", "task_problems"),
+        "_check": ("as_problems", "check_data", "task_problems"),
         "_items": (
             "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of", "rows_of",
             "split_parts",

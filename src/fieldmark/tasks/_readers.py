@@ -147,6 +147,8 @@ class CheckedFile:
     """`file:line` of the name"""
     task: Any = None
     group: Any = None
+    seen: str = ""
+    """what its data hold, in words; of tasks in fieldmark's own form"""
 
 
 @dataclass(frozen=True, slots=True)
