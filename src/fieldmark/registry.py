@@ -171,6 +171,21 @@ def entry_points_of(group: str) -> dict[str, Any]:
     return {point.name: point for point in entry_points(group=group)}
 
 
+@cache
+def installed_version(package: str) -> str | None:
+    """Without an import; None where it is not installed, as fieldmark run from its source tree."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def app_version() -> str:
+    return installed_version("fieldmark") or "unknown"
+
+
 PROTOCOLS = Registry("protocol", "fieldmark.protocols", joint="_")
 """here, not in its package: task files are read by whoever knows which blocks they may have"""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.lazy import exports
@@ -53,10 +53,12 @@ if TYPE_CHECKING:
         crop_image,
         is_of_file,
         load_image,
+        open_encoded,
         open_image,
         quick_check,
         read_header,
     )
+    from fieldmark.data._synthetic import MARK, is_as_drawn, is_synthetic, write_mark
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
     from fieldmark.data.read.sources import (
@@ -66,11 +68,13 @@ if TYPE_CHECKING:
         expand_ranges,
         find_sources,
     )
+    from fieldmark.world import World
 
 __all__ = [
     "ABSENT",
     "COLUMNS",
     "DATASETS",
+    "MARK",
     "MEMORY",
     "Box",
     "Content",
@@ -96,13 +100,16 @@ __all__ = [
     "expand_ranges",
     "find_sources",
     "finish_table",
+    "is_as_drawn",
     "is_image",
     "is_of_file",
+    "is_synthetic",
     "item_key",
     "label_ids",
     "load_dataset",
     "load_image",
     "need",
+    "open_encoded",
     "open_image",
     "parse_name",
     "quick_check",
@@ -116,6 +123,7 @@ __all__ = [
     "snapshot_contents",
     "split_reference",
     "stamp",
+    "write_mark",
 ]
 
 
@@ -141,8 +149,24 @@ def load_dataset(name: str, where: str = "") -> Dataset:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Dataset = entry
-    return dataset
+    dataset: Any = _Marking(entry)
+    return cast("Dataset", dataset)
+
+
+class _Marking:
+    """A dataset whose `make` also says, for all readers, that everything was drawn."""
+
+    def __init__(self, entry: Any) -> None:
+        self._entry = entry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def make(self, root: Path, world: World, size: int) -> None:
+        from fieldmark.data._synthetic import write_mark
+
+        self._entry.make(root, world, size)
+        write_mark(root, world)
 
 
 def read_table(name: str, root: Path, options: Mapping[str, Any] | None = None) -> pl.DataFrame:
@@ -188,14 +212,15 @@ __getattr__ = exports(
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
         "_gzip": ("Gunzip",),
+        "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "read.sources": (
             "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
         ),
         "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
-            "is_of_file", "quick_check", "read_header",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "is_of_file", "load_image",
+            "open_encoded", "open_image", "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

@@ -153,6 +153,22 @@ def abilities(name: str) -> frozenset[str]:
     return frozenset(getattr(entry, "ABILITIES", (EMBEDS_IMAGES,)))
 
 
+def stand_in(name: str) -> str:
+    """What a model that is none stands in as, "mock" or "control"; "" for a real one. Stand-ins run
+    like models, and are in no verdict, tier, mean or rank.
+
+    A family says it of a name with a function `stand_in`; all other models are real.
+
+    >>> stand_in("classical/chance"), stand_in("classical/colour")
+    ('control', '')
+    """
+    parsed = parse_name(name)
+    if parsed.is_file or parsed.base in REGISTRY.added:
+        return ""
+    says = getattr(REGISTRY.get(parsed.family), "stand_in", None)
+    return str(says(parsed)) if says else ""
+
+
 def abilities_of(model: object) -> frozenset[str]:
     """The same of a model that is loaded, or of its class."""
     return _abilities_of_methods(
@@ -200,6 +216,14 @@ def load_chat_model(
     parsed = parse_name(name)
     how = ModelRequest(parsed, device, precision, offline=offline, send_key=send_key)
     return family_of(parsed).load(how)
+
+
+def full_name(name: str) -> str:
+    """The one name under which the results of a model stand; most families have no other."""
+    parsed = parse_name(name)
+    is_family = not parsed.is_file and parsed.base not in REGISTRY.added
+    entry: Any = family_of(parsed) if is_family else None
+    return str(entry.full_name(name)) if hasattr(entry, "full_name") else name
 
 
 def check_key(name: str, place: str = "", send_key: Sequence[str] = ()) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 from fieldmark.protocols._contract import (
     Assignment,
+    Draw,
     DrawChoice,
     Protocol,
     fitting_protocols,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from fieldmark.protocols._check import as_problems, check_data, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
     from fieldmark.protocols._items import (
-        Draw,
         PartItems,
         Selection,
         check_part,
@@ -123,8 +123,8 @@ __getattr__ = exports(
     {
         "_check": ("as_problems", "check_data", "task_problems"),
         "_items": (
-            "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
-            "rows_of", "split_parts",
+            "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of", "rows_of",
+            "split_parts",
         ),
         "_features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
         "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),

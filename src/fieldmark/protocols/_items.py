@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from fieldmark import draws
 from fieldmark.data import ImageRef, rows_seen
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
 from fieldmark.probes import is_multilabel
+from fieldmark.protocols._contract import Draw
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
 from fieldmark.words import counted, first_few
@@ -31,21 +32,6 @@ ROWS = ("id", "target", "unit", "class_kind")
 """columns of which every value counts, where a task has them"""
 ASKING_ONLY = {"title", "about", "metric", "also", "variants", "repeats"}
 """keys of a task that do not say which rows it has, besides the blocks of protocols"""
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """How many images, and which."""
-
-    n_train: int = -1
-    """training images in all; -1 = every one"""
-    shots: int = 0
-    """training images per class, in place of n_train; 0 = not used"""
-    n_test: int = -1
-    sampling: Literal["balanced", "uniform"] = "balanced"
-    """balanced: as even over the classes as they allow"""
-    seed: int = 0
-    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +88,7 @@ def split_parts(
             for name, part in task.parts.items()
         ]
     elif isinstance(task.parts, str):
-        grouped = rows.drop_nulls(task.parts).group_by([task.parts])
-        parts = [_part(task, str(key[0]), own) for key, own in grouped]
-        parts.sort(key=lambda part: part.name)
+        parts = _column_parts(task, rows, task.parts)
     else:
         parts = [_part(task, "", rows)]
     return keep_selected(task, parts, selection or Selection())
@@ -336,17 +320,38 @@ def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
     return [PartItems(part.name, train, part.test, part.groups, is_joint=True) for part in parts]
 
 
+def _column_parts(task: Task, rows: pl.DataFrame, column: str) -> list[PartItems]:
+    """A part for each value of the column, by name. All are filtered together: one by one, NeWT's
+    164 would take half of the time that a finished run needs to be recognised.
+    """
+    known = rows.drop_nulls(column)
+    whole = _part(task, "", known)
+    train, test = (frame.partition_by(column, as_dict=True) for frame in (whole.train, whole.test))
+    parts = []
+    for key, own in known.partition_by(column, as_dict=True).items():
+        mine = train.get(key, rows.clear())
+        others = mine if whole.test is whole.train else test.get(key, rows.clear())
+        parts.append(PartItems(str(key[0]), mine, others, _groups(task, own)))
+    return sorted(parts, key=lambda part: part.name)
+
+
 def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
+    groups = _groups(task, rows)
+    if task.is_leave_one_out:
+        return PartItems(name, rows, rows, groups)
+    train = _drawn_from(task, rows)
+    test = train if task.test == "rest" else keep_rows(task, rows, task.test, "test")
+    return PartItems(name, train, test, groups)
+
+
+def _groups(task: Task, rows: pl.DataFrame) -> tuple[tuple[str, str], ...]:
+    """The first value of each column of groups that has one."""
     groups = []
     for column in task.groups:
         values = rows.get_column(column).drop_nulls()
         if len(values):
             groups.append((column, str(values[0])))
-    if task.is_leave_one_out:
-        return PartItems(name, rows, rows, tuple(groups))
-    train = _drawn_from(task, rows)
-    test = train if task.test == "rest" else keep_rows(task, rows, task.test, "test")
-    return PartItems(name, train, test, tuple(groups))
+    return tuple(groups)
 
 
 def _drawn_from(task: Task, rows: pl.DataFrame) -> pl.DataFrame:

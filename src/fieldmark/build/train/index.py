@@ -31,7 +31,7 @@ from fieldmark.build.shards.access import (
     kept_index,
     make_index,
 )
-from fieldmark.build.shards.materialize import EXTENSION
+from fieldmark.build.shards.captions import EXTENSION, captions_files
 from fieldmark.build.shards.tar import is_packed
 from fieldmark.build.train.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
@@ -187,9 +187,9 @@ def _jobs(
             f"{_some([str(path) for path in packed], len(packed))}  packed shards cannot be read "
             f"at any place: unpack them (`gunzip {packed[0]}`)."
         )
-    sidecars = dict.fromkeys(paths) if captions is None else _sidecars(paths, captions)
+    sidecars = {} if captions is None else captions_files(paths, captions)
     return tuple(
-        IndexJob(path, folder / f"{path.stem}-{_short(path, types)}.npy", types, sidecars[path])
+        IndexJob(path, folder / f"{path.stem}-{_short(path, types)}.npy", types, sidecars.get(path))
         for path in paths
     )
 
@@ -197,20 +197,6 @@ def _jobs(
 def _short(path: Path, types: tuple[tuple[str, str], ...]) -> str:
     """Shards of one name in two folders have two indexes."""
     return draws.digest(os.fsencode(path.resolve()), types).hex()[:10]
-
-
-def _sidecars(paths: Sequence[Path], captions: Path) -> dict[Path, Path | None]:
-    """Where the captions of the shards are, or would be."""
-    from fieldmark.build.caption.outcomes import CaptionFiles
-    from fieldmark.build.caption.plan import shards_by_name
-
-    files = CaptionFiles(captions)
-    if not files.captions("").parent.is_dir():
-        raise DataError(
-            f"{captions}  holds no captions: expected the folder that "
-            "`fieldmark caption --out FOLDER` wrote, with captions/SHARD.parquet in it."
-        )
-    return {path: files.captions(name) for name, path in shards_by_name(paths).items()}
 
 
 def _indexed(jobs: Sequence[IndexJob], progress: Progress) -> dict[IndexJob, IndexedShard]:

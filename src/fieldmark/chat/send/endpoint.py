@@ -44,7 +44,7 @@ class ChatModel:
     """A model behind an HTTP endpoint."""
 
     name: str
-    """as the user wrote it"""
+    """as the user wrote it, its provider by that one's own name"""
     provider: Provider
     card: Card
     base_url: str
@@ -181,16 +181,15 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
     if family != FAMILY or not provider_name or not model_id:
         raise UsageError(f"model {name!r} cannot be read: {_FORM}.")
     tables = tables or load_tables()
-    if provider_name not in tables.providers:
-        raise UnknownName("chat provider", provider_name, tables.providers)
-    provider = tables.providers[provider_name]
+    provider = tables.provider(provider_name)
+    name = name.replace(f"/{provider_name}/", f"/{provider.name}/", 1)
     is_mock = provider.base_url == "mock" and "base_url" not in options
     own = {key: value for key, value in options.items() if key not in OPTIONS}
     if is_mock:
         read_script(name, own)
     else:
         check_options(name, options, OPTIONS)
-    card = tables.card(provider_name, model_id)
+    card = tables.card(provider.name, model_id)
     if "context" in options:
         card = card.model_copy(update={"context": whole_number(name, "context", options)})
     base_url, key_env = _base_url(name, provider, options), _key_env(provider, options)

@@ -2,7 +2,7 @@
 
 It answers the two questions that `api` asks (pages by title, and what the site is), in the shapes
 MediaWiki 1.39 gives, cuts large answers as it does, and counts what a client promises: requests,
-titles in each, requests at a time. For tests and rehearsals; it renders nothing.
+titles in each, requests at a time. It renders nothing.
 """
 
 from __future__ import annotations
