@@ -61,7 +61,8 @@ def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     assert order == [HONEST, COWARD]
     n_refused = len(coward) - len(answered)
     among = f"{100 * right(answered).mean():.1f}"
-    told = f"  {COWARD}, {TASK}: {n_refused} of {len(coward)} refused; {among} among those answered"
+    told = f"  {COWARD}, {TASK} synthetic: {n_refused} of {len(coward)} refused; "
+    told += f"{among} among those answered"
     told += ": `--again refused` asks again"
     assert told in lines and "† no answer counts as a wrong one:" in lines
 

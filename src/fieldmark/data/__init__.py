@@ -157,7 +157,7 @@ class _Marking:
     """A dataset whose `make` also says, for all readers, that everything was drawn."""
 
     def __init__(self, entry: Any) -> None:
-        self._entry = entry
+        self._entry, self.__doc__ = entry, entry.__doc__
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._entry, name)

@@ -95,7 +95,8 @@ class Tables:
         assignment, outline, is_synthetic = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
-        return Prepared(job, assignment, outline, Marks(stand_in(job.model), is_synthetic))
+        marked = at.once(("stand_in", job.model), lambda: stand_in(job.model))
+        return Prepared(job, assignment, outline, Marks(marked, is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
