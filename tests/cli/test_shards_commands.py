@@ -39,9 +39,7 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert one["shardlist"] == two["shardlist"]
 
 
-def test_photos_to_be_tested_are_left_out(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "photos").rename(place / "train")
     shutil.copytree(place / "train", place / "set" / "test")
     (place / "train").rename(place / "set" / "train")
