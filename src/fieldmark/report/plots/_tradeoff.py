@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.charts import BLUE, INK, QUIET
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row, choose_unlike
 from fieldmark.report.plots._chance import ChanceLines, beside, chance_lines, chance_words
@@ -31,7 +32,6 @@ from fieldmark.report.plots._panel import (
     without_family,
     without_interval,
 )
-from fieldmark.report.plots._render import BLUE, INK, QUIET
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.words import first_few
 
