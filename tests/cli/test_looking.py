@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
+from kit.pictures import mark_drawn
 
 SPY = "import pathlib\nwith open({marks!r} + '/{name}', 'a') as file:\n    file.write('x')\n"
 CLASSES = """
@@ -120,6 +121,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'models = ["model.py:Backbone", "chat/mock/wren"]\ntasks = {json.dumps(every)}\n'
     )
     fieldmark(place, "data", "make", "world", "--size", "40")
+    mark_drawn(place)
     for mark in marks.iterdir():
         mark.unlink()
     return place

@@ -165,24 +165,6 @@ def test_cards_name_no_worst_class_and_point_to_the_hub(store):
     assert "chat_lab_good-1b/.eval_results/birds-choice.yaml" in files
 
 
-def test_every_eval_ever_says_what_documents_were_worth(store):
-    chosen = choose(store, RunFilter(models=(GOOD,)), has_predictions=True)
-    lines = {}
-    for file in export("every-eval-ever", chosen):
-        if file.name.endswith(".jsonl"):
-            rows = [json.loads(line) for line in b"".join(file.chunks).splitlines()]
-            lines[rows[0]["evaluation_name"]] = {int(row["sample_id"]): row for row in rows}
-    assert set(lines) == {"birds-choice", "birds-count", "birds-filters"}
-    assert any("birds-f1" in each for each in chosen.left_out)
-    right = [lines["birds-choice"][row]["evaluation"]["is_correct"] for row in range(120)]
-    assert right == worth(GOOD, "birds-choice").astype(bool).tolist()
-    errors = [lines["birds-count"][row]["evaluation"] for row in range(80)]
-    assert [each["score"] for each in errors] == worth(GOOD, "birds-count").tolist()
-    assert all(each["is_correct"] == (each["score"] == 0) for each in errors)
-    assert lines["birds-filters"][0]["error"] == "failed"
-    assert lines["birds-filters"][7]["input"]["raw"] == "Which bird is on photo 7?"
-
-
 def test_the_page_is_told_how_documents_are_judged(store):
     table = read_table(store)
     kinds = {}

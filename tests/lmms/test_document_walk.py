@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.models import chat
 
 pytest.importorskip("datasets", reason="the extra `hub` is not installed")
 
@@ -73,7 +74,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = ["--model", "chat/mock/wren", "--model", "chat/mock/crow?skill=0.3"]
     tasks = ["--task", str(folder / "sums.yaml"), "--task", str(folder / "sums_code.yaml")]
     place = ["--results", str(folder / "results"), "--cache", str(folder / "cache"), "--quiet"]
-    assert main(["run", *models, *tasks, *place]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chat, "stand_in", lambda name: "")  # these mocks play models
+        assert main(["run", *models, *tasks, *place]) == 0
     return folder / "results"
 
 
@@ -105,8 +108,7 @@ def test_tables_and_comparisons_print(results, capsys, command):
     assert "sums_" in shown(capsys, *command, "--results", str(results))
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet", "card", "model-index",
-                                  "every-eval-ever", "lmms-eval"])  # fmt: skip
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "card", "model-index", "lmms-eval"])
 def test_every_export_is_written(results, tmp_path, form):
     out = tmp_path / "out"
     assert main(["export", form, "--results", str(results), "--out", str(out)]) == 0

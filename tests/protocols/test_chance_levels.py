@@ -12,13 +12,14 @@ import pytest
 from fieldmark.data import load_dataset
 from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
+from fieldmark.models import chat
 from fieldmark.report import compare_models, long_table, read_table, verdict, wide_table
 from fieldmark.report.chance import by_position, chance_level, position_words
 from fieldmark.report.plots import draw, read_results
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
+from kit.made import make_dataset
 
 WREN = "chat/mock/wren?skill=0.7"
 COLOUR = "classical/colour"
@@ -29,7 +30,7 @@ N_TEST = 40
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Large enough for two photos of one individual."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 300)
+    make_dataset("world", folder, 300)
     return folder
 
 
@@ -68,7 +69,10 @@ def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
         assert (turned.value, turned.among) == (1 / 4, "2 options, right in all rotations")
 
 
-def test_few_options_and_all_classes_never_meet_without_a_word(fresh_settings: Settings) -> None:
+def test_few_options_and_all_classes_never_meet_without_a_word(
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat, "stand_in", lambda name: "")  # the mock plays a model that competes
     for model, sizes in ((WREN, (0, 3)), (COLOUR, (24, 48))):
         for n_train in sizes:
             run(fresh_settings, model, "world-species", n_train=n_train, n_test=N_TEST)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.report import part_table, plain_rows, read_table, wide_table
 from fieldmark.report.ways import way_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Store
 from fieldmark.world import World
 from kit.identity import edit, make_world, run_it
+from kit.made import make_dataset
 
 COLOUR, PIXELS, WORDS = "classical/colour", "classical/pixels", "classical/words"
 
@@ -24,7 +24,7 @@ COLOUR, PIXELS, WORDS = "classical/colour", "classical/pixels", "classical/words
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models asked two tasks in their own way (probes differ), and one of them otherwise."""
     place = tmp_path_factory.mktemp("asked")
-    load_dataset("world").make(place / "world", World(seed=0), 300)
+    make_dataset("world", place / "world", 300, World(seed=0))
 
     def run(*words: str) -> None:
         common = ["--results", str(place / "results"), "--data", f"world={place / 'world'}"]
@@ -50,10 +50,10 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
     with open_at(asked) as store:
         table = read_table(store)
     assert {row.place for row in table.rows} == {
-        ("world-species", "accuracy"),
-        ("world-habitat", "accuracy"),
+        ("world-species\nsynthetic", "accuracy"),
+        ("world-habitat\nsynthetic", "accuracy"),
     }
-    rows = {row.name: row for row in table.rows if row.column == "world-species"}
+    rows = {row.name: row for row in table.rows if row.heading == "world-species synthetic"}
     assert set(rows) == {
         f"{COLOUR} (probe)",
         f"{COLOUR} (probe, n_train=24)",
@@ -64,7 +64,7 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
         f"{WORDS} (probe)",
         f"{WORDS} (zero_shot)",
     }
-    assert {row.way for row in table.rows if row.column == "world-habitat"} == {"probe"}, (
+    assert {row.way for row in table.rows if row.run.spec.task == "world-habitat"} == {"probe"}, (
         "own probes of two tasks differ, and stand in one row"
     )
 

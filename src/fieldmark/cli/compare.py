@@ -62,7 +62,7 @@ def _pair(args: CompareArgs) -> int:
     settings = args.common.settings()
     where = RunFilter(tasks=args.task, folders=args.common.folders())
     with Store.open(settings.store, read_only=True) as store:
-        compared = compare_models(store, *args.models, where, args.metric, settings.cache)
+        compared = compare_models(store, *args.models, where, args.metric)
     needed = needed_units(compared, args.power)
     if args.json:
         power = {"power": [plain_needed(row) for row in needed]} if args.power else {}

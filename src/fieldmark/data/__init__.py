@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.lazy import exports
@@ -18,8 +18,14 @@ from fieldmark.registry import Registry, is_file_reference, load_reference, shor
 if TYPE_CHECKING:
     import polars as pl
 
-    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
-    from fieldmark.data._check import annotation_digests
+    from fieldmark.data._bytes import (
+        PackedFile,
+        archive_order,
+        is_packed,
+        read_bytes,
+        split_reference,
+    )
+    from fieldmark.data._check import annotation_digests, rows_seen
     from fieldmark.data._content import (
         ABSENT,
         MEMORY,
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._gzip import Gunzip
     from fieldmark.data._image import (
         Box,
         ImageHeader,
@@ -53,10 +58,12 @@ if TYPE_CHECKING:
         crop_image,
         is_of_file,
         load_image,
+        open_encoded,
         open_image,
         quick_check,
         read_header,
     )
+    from fieldmark.data._synthetic import MARK, is_as_drawn, is_synthetic, write_mark
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
     from fieldmark.data.read.sources import (
@@ -66,11 +73,13 @@ if TYPE_CHECKING:
         expand_ranges,
         find_sources,
     )
+    from fieldmark.world import World
 
 __all__ = [
     "ABSENT",
     "COLUMNS",
     "DATASETS",
+    "MARK",
     "MEMORY",
     "Box",
     "Content",
@@ -78,12 +87,12 @@ __all__ = [
     "Dataset",
     "FileRead",
     "Finding",
-    "Gunzip",
     "ImageHeader",
     "ImageRef",
     "ImageSource",
     "Info",
     "ListedImage",
+    "PackedFile",
     "ScientificName",
     "Source",
     "absorb_contents",
@@ -96,13 +105,17 @@ __all__ = [
     "expand_ranges",
     "find_sources",
     "finish_table",
+    "is_as_drawn",
     "is_image",
     "is_of_file",
+    "is_packed",
+    "is_synthetic",
     "item_key",
     "label_ids",
     "load_dataset",
     "load_image",
     "need",
+    "open_encoded",
     "open_image",
     "parse_name",
     "quick_check",
@@ -112,9 +125,11 @@ __all__ = [
     "read_stamped",
     "read_table",
     "register_dataset",
+    "rows_seen",
     "snapshot_contents",
     "split_reference",
     "stamp",
+    "write_mark",
 ]
 
 
@@ -140,8 +155,24 @@ def load_dataset(name: str, where: str = "") -> Dataset:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Dataset = entry
-    return dataset
+    dataset: Any = _Marking(entry)
+    return cast("Dataset", dataset)
+
+
+class _Marking:
+    """A dataset whose `make` also says, for all readers, that everything was drawn."""
+
+    def __init__(self, entry: Any) -> None:
+        self._entry, self.__doc__ = entry, entry.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def make(self, root: Path, world: World, size: int) -> None:
+        from fieldmark.data._synthetic import write_mark
+
+        self._entry.make(root, world, size)
+        write_mark(root, world)
 
 
 def read_table(name: str, root: Path, options: Mapping[str, Any] | None = None) -> pl.DataFrame:
@@ -176,8 +207,8 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("archive_order", "read_bytes", "split_reference"),
-        "_check": ("annotation_digests",),
+        "_bytes": ("PackedFile", "archive_order", "is_packed", "read_bytes", "split_reference"),
+        "_check": ("annotation_digests", "rows_seen"),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
             "content_key", "item_key", "read_content", "read_stamped", "snapshot_contents",
@@ -186,15 +217,15 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
-        "_gzip": ("Gunzip",),
+        "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "read.sources": (
             "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
         ),
         "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
-            "is_of_file", "quick_check", "read_header",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "is_of_file", "load_image",
+            "open_encoded", "open_image", "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.abilities import EMBEDS_IMAGES, EMBEDS_TEXTS
+from fieldmark.abilities import CONTROL, EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.errors import UnknownName
 from fieldmark.models._backbone import Backbone, Features, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest
@@ -53,6 +53,10 @@ def check_checkpoint(checkpoint: str) -> None:
 
 def abilities(name: ModelName) -> tuple[str, ...]:
     return (EMBEDS_IMAGES, EMBEDS_TEXTS) if name.checkpoint == "words" else (EMBEDS_IMAGES,)
+
+
+def stand_in(name: ModelName) -> str:
+    return CONTROL if name.checkpoint == "chance" else ""
 
 
 def load(request: ModelRequest) -> Backbone:

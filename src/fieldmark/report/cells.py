@@ -7,12 +7,11 @@ over them, its interval holds the luck of the test items and of the draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.labels import newest_first
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
 from fieldmark.store import Run, Score, Store
 
@@ -60,8 +59,8 @@ class Row:
     """the score among the items answered, where not all were"""
     chance: ChanceLevel | None = None
     """None: not known"""
-    competes: bool = True
-    """in tiers, verdicts and ranks: trained at the size that the column's models are compared at"""
+    has_compared_size: bool = True
+    """trained on as many photos as the models of its column are compared at"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -70,7 +69,27 @@ class Row:
     @property
     def name(self) -> str:
         """What the row is called in a sentence: the model and, where it is named, the way."""
-        return f"{self.model} ({self.way})" if self.way else self.model
+        return with_remarks(self.model, self.stand_in, self.way)
+
+    @property
+    def label(self) -> str:
+        """The model, marked where it is none."""
+        return with_remarks(self.model, self.stand_in)
+
+    @property
+    def stand_in(self) -> str:
+        """What the row stands in as ("mock", "control"); "" for a model."""
+        return self.run.marks.stand_in
+
+    @property
+    def competes(self) -> bool:
+        """Is it in tiers, verdicts and ranks?"""
+        return self.has_compared_size and not self.stand_in
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Were the photos drawn?"""
+        return self.run.marks.is_synthetic
 
     @property
     def place(self) -> tuple[str, str]:
@@ -124,10 +143,38 @@ class Row:
         return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
 
 
+def with_remarks(model: str, *remarks: str) -> str:
+    """
+    >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
+    ('chat/mock/wren (mock, ask)', 'classical/colour')
+    """
+    words = ", ".join(filter(None, remarks))
+    return f"{model} ({words})" if words else model
+
+
+def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
+    """The rows of models. Stand-ins are shown beside them, and are in no verdict, tier, mean or
+    rank: a mock is told the answers, a control cannot see.
+    """
+    return [row for row in rows if not row.stand_in]
+
+
+def mark_notes(rows: Sequence[Row]) -> list[str]:
+    """What the marks of rows and columns mean, a line each."""
+    names = dict.fromkeys(row.label for row in rows if row.stand_in)
+    are = "is a stand-in, not a model: it is" if len(names) == 1 else "are stand-ins: they are"
+    notes = [f"{' and '.join(names)} {are} in no verdict, tier, mean or rank."] if names else []
+    if any(row.is_synthetic for row in rows):
+        notes.append(
+            "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
+        )
+    return notes
+
+
 # --- cells of several runs ---
 
 
-def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[Row], int]:
+def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
     """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
     how many runs others stand for.
     """
@@ -143,7 +190,7 @@ def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[R
             by_seed[row.run.spec.seed] = row
         kept = [row for _, row in sorted(by_seed.items())]
         fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
-        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept, memory))
+        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept))
     return joined, len(fewer)
 
 
@@ -157,12 +204,11 @@ def fewer_note(n: int) -> list[str]:
 ONLY_MEAN = "only the mean over draws is known here"
 
 
-def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
+def _cell(store: Store, rows: Sequence[Row]) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
     first = next(row for row in rows if row.run is newest)
-    values = [row.score.value for row in rows]
-    score = None if first.score.part else _score_of_draws(store, runs, values, first.score, memory)
+    score = None if first.score.part else _score_of_draws(store, runs, first.score)
     if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
@@ -188,41 +234,35 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
         mine = [row for row in rows if row.name == name]
         least = min(mine, key=lambda row: row.answered)
         where = f" of {least.heading}" if len(mine) > 1 else ""
-        way = f"{least.way}, " if least.way else ""
-        names[name] = f"{least.model} ({way}{least.caveat}{where})" if least.caveat else name
+        caveat = f"{least.caveat}{where}" if least.caveat else ""
+        names[name] = with_remarks(least.model, least.stand_in, least.way, caveat)
     return names
 
 
-def _score_of_draws(
-    store: Store, runs: Sequence[Run], values: Sequence[float], score: Score, memory: Memory
-) -> Score | None:
+def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | None:
     """The mean over the draws of all runs, with the interval over units and draws; None where the
-    answers cannot be scored here. `values`: the scores of the runs.
+    answers cannot be scored here.
     """
     from fieldmark.report.paired import read_paired
     from fieldmark.stats import estimate, interval
 
-    key = memory.key("cell", score.metric, [runs], values)
-    known = memory.get(key)
-    if known is None:
-        try:
-            metric = pairing_metric(store, runs[0], score.metric)
-        except FieldmarkError:  # a user's own metric whose file is not here
-            return None
-        if metric is None:
-            return None
-        paired = read_paired(store, [runs], metric)
-        if not len(paired.items.target):
-            return None
-        limits = interval(paired.items, paired.answer_mn[0], paired.metric)
-        known = {
-            "value": estimate(paired.items, paired.answer_mn[0], paired.metric),
-            "low": None if math.isnan(limits.low) else limits.low,
-            "high": None if math.isnan(limits.high) else limits.high,
-            "n": len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
-            "n_units": limits.n_units,
-            "method": limits.method,
-            "warning": limits.why,
-        }
-        memory.add(key, known)
-    return replace(score, **known)
+    try:
+        metric = pairing_metric(store, runs[0], score.metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if metric is None:
+        return None
+    paired = read_paired(store, [runs], metric)
+    if not len(paired.items.target):
+        return None
+    limits = interval(paired.items, paired.answer_mn[0], paired.metric)
+    return replace(
+        score,
+        value=estimate(paired.items, paired.answer_mn[0], paired.metric),
+        low=None if math.isnan(limits.low) else limits.low,
+        high=None if math.isnan(limits.high) else limits.high,
+        n=len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+        n_units=limits.n_units,
+        method=limits.method,
+        warning=limits.why,
+    )

@@ -18,14 +18,13 @@ import numpy as np
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.cells import ChanceLevel, Row
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import is_valued, pairing_metric
 from fieldmark.store import PartRecord, Run, Store, canonical_json
 
 MOST_LETTERS = 26
 
 
-def with_chance(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
+def with_chance(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows with their chance level, as far as it is known. Models that were asked in the same
     way had the same options, so that one of them tells for all.
     """
@@ -37,7 +36,7 @@ def with_chance(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
             continue
         key = (*settings_key(row), row.score.metric)
         if key not in known:
-            known[key] = _remembered(store, row.run, row.score.metric, memory)
+            known[key] = chance_level(store, row.run, row.score.metric)
         result.append(replace(row, chance=known[key]))
     return result
 
@@ -47,16 +46,6 @@ def settings_key(row: Row) -> tuple[Any, ...]:
     spec = row.run.spec
     items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
     return spec.task_name, spec.protocol, settings, spec.n_test, items
-
-
-def _remembered(store: Store, run: Run, metric: str, memory: Memory) -> ChanceLevel | None:
-    key = memory.key("chance", metric, [[run]], [])
-    level = memory.get(key)
-    if level is None:
-        guessed = chance_level(store, run, metric)
-        level = {} if guessed is None else {"value": guessed.value, "among": guessed.among}
-        memory.add(key, level)
-    return ChanceLevel(**level) if level else None
 
 
 def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:

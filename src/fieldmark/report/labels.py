@@ -9,7 +9,7 @@ the heading says what differs. Data versions are told apart by the folders they 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -112,13 +112,31 @@ def column_labels(runs: Sequence[Run]) -> dict[int, str]:
 
 def columns_of_runs(runs: Sequence[Run], folders: Collection[str] = ()) -> dict[int, Column]:
     """The column of each run, by its id. `folders` are those that the user named."""
-    by_task: dict[str, list[Run]] = {}
+    by_task: dict[tuple[str, bool], list[Run]] = {}
     for run in runs:
-        by_task.setdefault(run.spec.task, []).append(run)
+        by_task.setdefault((run.spec.task, run.marks.is_synthetic), []).append(run)
     columns: dict[int, Column] = {}
-    for mine in by_task.values():
-        columns |= _columns_of_task(mine, folders)
+    for (_, is_synthetic), mine in by_task.items():
+        own = _columns_of_task(mine, folders)
+        columns |= {run: _marked(column) for run, column in own.items()} if is_synthetic else own
     return columns
+
+
+SYNTHETIC = "synthetic"
+"""stands beside the name of a task whose photos were drawn"""
+
+
+def _marked(column: Column) -> Column:
+    name, *lines = column.label.split("\n")
+    return replace(column, label="\n".join([name, SYNTHETIC, *lines]))
+
+
+def marked_task(name: str, is_synthetic: bool) -> str:
+    """
+    >>> marked_task("newt", True), marked_task("newt", False)
+    ('newt (synthetic)', 'newt')
+    """
+    return f"{name} ({SYNTHETIC})" if is_synthetic else name
 
 
 def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:

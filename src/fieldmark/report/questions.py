@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.cells import Row
 from fieldmark.report.chance import is_asked, n_classes, options_shown, settings_key
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import is_valued, pairing_metric
 from fieldmark.report.ways import head_of
-from fieldmark.store import Run, Store
+from fieldmark.store import Store
 
 LIKE = 1.25
 """all labels of the test photos, and all classes of the task, may be so many times each other"""
@@ -38,7 +37,7 @@ class _Offer:
     """were all labels offered?"""
 
 
-def by_options(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
+def by_options(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows in columns of one number of options; models that chose among all classes keep the
     plain heading.
     """
@@ -46,7 +45,7 @@ def by_options(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
     keys = [settings_key(row) for row in rows]
     for row, key in zip(rows, keys, strict=True):
         if key not in known:
-            known[key] = _remembered(store, row.run, memory) if _chooses(store, row) else None
+            known[key] = _Offer(*options_shown(store, row.run)) if _chooses(store, row) else None
     if not any(known.values()):
         return list(rows)
     offers = [known[key] for key in keys]
@@ -72,16 +71,6 @@ def _chooses(store: Store, row: Row) -> bool:
     except FieldmarkError:  # a user's own metric whose file is not here
         return True
     return metric is None or metric.uses == "prediction"
-
-
-def _remembered(store: Store, run: Run, memory: Memory) -> _Offer:
-    key = memory.key("options", "", [[run]], [])
-    offer = memory.get(key)
-    if offer is None:
-        n, n_turns, is_all = options_shown(store, run)
-        offer = {"n": n, "n_turns": n_turns, "is_all": is_all}
-        memory.add(key, offer)
-    return _Offer(**offer)
 
 
 def _all_classes(
@@ -117,7 +106,7 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The rows, with those marked that compete; and a line for each column where some do not."""
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row.is_stored and not row.score.part:
+        if row.is_stored and not row.score.part and not row.stand_in:
             columns.setdefault(row.place, []).append(row)
     chosen = {place: _common_size(mine) for place, mine in columns.items()}
     left = {
@@ -130,8 +119,9 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         for place, out in left.items()
         if out
     ]
-    marked = [replace(row, competes=id(row) not in left.get(row.place, ())) for row in rows]
-    return marked, notes
+    return [
+        replace(row, has_compared_size=id(row) not in left.get(row.place, ())) for row in rows
+    ], notes
 
 
 Size = tuple[float, str]

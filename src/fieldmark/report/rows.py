@@ -11,12 +11,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.report.cells import Row, fewer_note, join_runs
+from fieldmark.report.cells import Row, fewer_note, join_runs, mark_notes
 from fieldmark.report.chance import with_chance
 from fieldmark.report.labels import (
     Column,
@@ -27,7 +26,6 @@ from fieldmark.report.labels import (
     model_name,
     version_notes,
 )
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import (
     GroupScores,
     is_valued,
@@ -72,14 +70,12 @@ def read_table(
     metric: str = "",
     by_part: bool = False,
     compare: bool = True,
-    memory: Path | None = None,
     by_run: bool = False,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
     `by_part` gives every part and group of parts a row of its own, `by_run` every seed. Without
-    `compare` there is no study and no tier, which saves reading predictions; so does `memory`, a
-    folder that remembers them from the last time.
+    `compare` there is no study and no tier, which saves reading predictions.
     """
     where = where or RunFilter()
     _check_names(store, where)
@@ -87,32 +83,31 @@ def read_table(
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
     columns, ways = columns_of_runs(done, where.folders), way_labels(done, store.record)
-    remembered = Memory(memory)
     rows = _in_one_unit(_rows(done, scores, columns, ways, metric, by_part))
-    rows = by_options(store, rows, remembered)
+    rows = by_options(store, rows)
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
     rows, sizes = at_one_size(rows)
+    rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
     versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
-    notes += [*_earlier_note(rows), *_leaves_out_note(rows, scores)]
+    notes += [*apart, *mark_notes(rows), *_earlier_note(rows), *_leaves_out_note(rows, scores)]
     study = None
-    cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
+    cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
         rows = cells
         notes += fewer_note(n_fewer)
     if compare and not by_part:
         from fieldmark.report.study import study_rows
 
-        study = study_rows(store, cells, remembered)
+        study = study_rows(store, cells)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
-        rows = with_chance(store, rows, remembered)
+        rows = with_chance(store, rows)
     rows = [_with_outcomes(store, row) for row in rows]
-    remembered.save()
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
     return Table(tuple(rows), left_out, tuple(notes), study)
@@ -177,6 +172,8 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         **asked,
         **result,
         "model_label": row.model,
+        "stand_in": row.stand_in,
+        "is_synthetic": row.is_synthetic,
         "way": row.way,
         "seeds": sorted(run.spec.seed for run in row.runs),
         "column": row.column,
@@ -248,7 +245,7 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
         models = columns.setdefault(row.run.spec.task, {})
-        if row.is_counted and not row.score.part:
+        if row.is_counted and not row.score.part and not row.stand_in:
             models.setdefault(row.place, set()).add(row.model)
     ordered = {
         task: sorted(mine, key=lambda place: (-len(mine[place]), place))
@@ -264,6 +261,15 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     tasks = list(columns)
     counted.sort(key=lambda row: (tasks.index(row.run.spec.task), not row.is_counted))
     return counted, notes
+
+
+def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Drawings count only where there are no photos: no mean is over both."""
+    if len({row.is_synthetic for row in rows}) < 2:
+        return list(rows), []
+    drawn = dict.fromkeys(row.heading for row in rows if row.is_synthetic)
+    note = f"{', '.join(drawn)}: in no mean and no rank, as other tasks have real photos."
+    return [replace(row, is_counted=False) if row.is_synthetic else row for row in rows], [note]
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
@@ -311,8 +317,8 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         for provider in providers.values()
         for group in provider.group_results(store, runs, store.scores())
     ]
-    stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
-    columns = column_labels(stand_ins)
+    group_runs = [replace(_group_run(group), id=-number) for number, group in enumerate(groups, 1)]
+    columns = column_labels(group_runs)
     rows = [
         Row(
             run,
@@ -322,12 +328,12 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
             way=_common_way(ways, group),
             answered=_answered(run),
         )
-        for run, group in zip(stand_ins, groups, strict=True)
+        for run, group in zip(group_runs, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)
     ]
     shown = {row.run.id for row in rows}
-    words = [group.words for run, group in zip(stand_ins, groups, strict=True) if run.id in shown]
+    words = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
     notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
     return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
 
@@ -342,7 +348,7 @@ def _common_way(ways: Mapping[int, str], group: GroupScores) -> str:
     return mine.pop() if len(mine) == 1 else ""
 
 
-def _stand_in(group: GroupScores) -> Run:
+def _group_run(group: GroupScores) -> Run:
     """A run that was never done: what a table needs to show the group's scores."""
     first = group.members[0]
     asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]

@@ -21,8 +21,9 @@ from fieldmark.experiments.cluster.work import read_outcome
 from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepProgress, StepTask, run_step
 from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
+from kit import forked
 from kit.documents import write_jsonl
-from kit.pictures import write_image
+from kit.pictures import mark_drawn, write_image
 from kit.registries import forget
 from kit.steps import do_here, do_in_steps, everything, merge, plan_of, write_steps
 
@@ -103,11 +104,11 @@ def settings_of(place: Path, name: str) -> Settings:
     )
 
 
-def start(folder: Path, **more: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, **more: str) -> forked.Popen:
     program = f"import sys; from {StepTask.__module__} import StepTask as task; "
     command = [sys.executable, "-c", f"{program}sys.exit(task(sys.argv[1])())", str(folder)]
     # from another folder: names of files in the work start where the command was typed
-    return subprocess.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
+    return forked.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
 
 
 def run_apart(folder: Path) -> int:
@@ -118,7 +119,7 @@ def n_lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def kill_when(process: subprocess.Popen[bytes], is_due: Callable[[], bool]) -> None:
+def kill_when(process: forked.Popen, is_due: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not is_due():
         assert process.poll() is None and time.monotonic() < end, "it was to be killed at work"
@@ -309,8 +310,7 @@ def test_protocols_of_the_users_own_are_known_to_workers(place: Path) -> None:
 
 def test_tasks_in_the_form_of_lmms_eval_are_known_to_workers(place: Path) -> None:
     pytest.importorskip("datasets")
-    (place / "tasks").mkdir()
-    write_jsonl(place / "tasks" / "rows.jsonl", [{"n": n} for n in range(5)])
+    write_jsonl(mark_drawn(place / "tasks") / "rows.jsonl", [{"n": n} for n in range(5)])
     (place / "tasks" / "utils.py").write_text(
         "def after(doc):\n    return f'What comes after {doc[\"n\"]}?'\n"
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
@@ -41,14 +40,10 @@ class Results:
 
 
 def read_results(
-    store: Store,
-    where: RunFilter | None = None,
-    metric: str = "",
-    by: str = "",
-    memory: Path | None = None,
+    store: Store, where: RunFilter | None = None, metric: str = "", by: str = ""
 ) -> Results:
     """The finished runs asked for, compared; DataError where there are none."""
-    table = read_table(store, where, metric, memory=memory)
+    table = read_table(store, where, metric)
     if not table.rows:
         raise nothing_stored(store.path)
     return Results(store, table, by)
@@ -67,7 +62,7 @@ def defined_columns(results: Results) -> dict[str, list[Row]]:
 
 
 def rival_columns(results: Results) -> dict[str, list[Row]]:
-    """The defined columns, of rows that compete: of a model's training sizes one."""
+    """The defined columns, of rows that compete."""
     columns = {
         name: [row for row in rows if row.competes]
         for name, rows in defined_columns(results).items()
@@ -75,8 +70,7 @@ def rival_columns(results: Results) -> dict[str, list[Row]]:
     return {name: rows for name, rows in columns.items() if rows}
 
 
-def _from_best(row: Row) -> tuple[float, str]:
-    value = row.score.value
-    if math.isnan(value):
-        return math.inf, row.name
-    return (-value if row.score.higher_is_better else value), row.name
+def _from_best(row: Row) -> tuple[bool, float, str]:
+    """Stand-ins come last, whatever they score."""
+    value = row.score.value if row.score.higher_is_better else -row.score.value
+    return bool(row.stand_in), math.inf if math.isnan(value) else -value, row.name

@@ -12,8 +12,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.charts import BLUE, INK, QUIET
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -30,7 +31,6 @@ from fieldmark.report.plots._panel import (
     without_family,
     without_interval,
 )
-from fieldmark.report.plots._render import BLUE, INK, QUIET
 from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.words import first_few
 
@@ -62,7 +62,7 @@ def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
     }
     shown, more = first_panels([name for name, rows in known.items() if rows])
     have = {row.model for rows in known.values() for row in rows}
-    lacking = sorted({row.model for row in results.rows} - have)
+    lacking = sorted({row.label for row in results.rows if row.model not in have})
     if not shown:
         raise DataError(f"{cost.lacking} of all these models: there is nothing to draw.")
     drawn = [_panel(known[name], cost, heading(known[name][0])) for name in shown]
@@ -77,6 +77,7 @@ def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
         more,
         without_interval(rows),
         undefined(results.rows),
+        *mark_notes(rows),
     ]
     where = columns_in_words([known[name][0] for name in shown])
     parts = [spec for spec, _ in drawn]
@@ -105,9 +106,9 @@ def _panel(rows: Sequence[Row], cost: TradeoffAxis, title: str) -> tuple[Spec, l
     sign_cost = 1 if cost.is_better_small else -1
     sign_score = -1 if rows[0].score.higher_is_better else 1
     costs = [cost.values[row.model] for row in rows]
-    front = pareto(
-        [(sign_cost * c, sign_score * row.score.value) for c, row in zip(costs, rows, strict=True)]
-    )
+    real = [index for index, row in enumerate(rows) if not row.stand_in]
+    points = [(sign_cost * costs[index], sign_score * rows[index].score.value) for index in real]
+    front = [real[at] for at in pareto(points)]
     order = [*front, *(index for index in range(len(rows)) if index not in front)]
     names = short_names(row.name for row in rows)
     values = [

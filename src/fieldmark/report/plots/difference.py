@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import BEST, Row
+from fieldmark.report.cells import BEST, Row, mark_notes
 from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.plots._panel import (
     Spec,
@@ -59,6 +59,7 @@ def plot(results: Results) -> Spec:
         f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
         f"Not compared here: {first_few(unread)}; --task chooses." if unread else "",
         undefined(results.rows),
+        *mark_notes([row for name in parts for row in columns[name]]),
     ]
     first = columns[next(iter(parts))]
     where = columns_in_words([columns[name][0] for name in parts])

@@ -43,7 +43,8 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
     first, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
     n_rows = len(overall.standings)
     is_up = next(r.score.higher_is_better for r in rows if r.place == overall.places[0])
-    where = task_words(len(overall.places), overall.n_photo_sets)
+    is_synthetic = all(row.is_synthetic for row in rows if row.place in overall.places)
+    where = task_words(len(overall.places), overall.n_photo_sets, is_synthetic)
     if n_rows == len(others) + 1:
         words = f"No clear winner overall ({where}). {first} is ahead, but that could be chance."
     elif others:
@@ -60,13 +61,14 @@ def _close(first: str, others: Sequence[str], is_up: bool) -> str:
     return f"{first} scored {end}, but {named(others, 'or')} could be as good."
 
 
-def task_words(n_tasks: int, n_photo_sets: int) -> str:
+def task_words(n_tasks: int, n_photo_sets: int, is_synthetic: bool = False) -> str:
     """
-    >>> task_words(4, 2), task_words(3, 3)
-    ('4 tasks, 2 photo sets', '3 tasks')
+    >>> task_words(4, 2), task_words(3, 3), task_words(3, 3, True)
+    ('4 tasks, 2 photo sets', '3 tasks', '3 synthetic tasks')
     """
     photos = "1 photo set" if n_photo_sets == 1 else f"{n_photo_sets} photo sets"
-    return f"{n_tasks} tasks" + ("" if n_photo_sets == n_tasks else f", {photos}")
+    tasks = f"{n_tasks} synthetic tasks" if is_synthetic else f"{n_tasks} tasks"
+    return tasks if n_photo_sets == n_tasks else f"{tasks}, {photos}"
 
 
 def _on_one(rows: Sequence[Row], where: str) -> str:
