@@ -220,6 +220,7 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
     assert blind.score.value < 0.5 < found.score.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
