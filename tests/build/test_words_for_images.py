@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 import webdataset
 
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.world import World
 from fieldmark.world.wiki import visual_sentences, wiki_pages
 from kit.chat import running
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 N_PHOTOS = 80
 TEXT_TYPES = {"sci.txt", "com.txt", "taxon.txt", "sci_com.txt", "taxon_com.txt", "caption.txt"}
@@ -23,7 +23,7 @@ TEXT_TYPES = {"sci.txt", "com.txt", "taxon.txt", "sci_com.txt", "taxon_com.txt",
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a stranger gave four commands."""
+    """A folder in which a stranger gave five commands."""
     folder = tmp_path_factory.mktemp("built")
     world = World(seed=0)
     load_dataset("world").make(folder / "data" / "world", world, N_PHOTOS)
@@ -34,10 +34,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         asked = ["--wiki", url, "--wiki-rpm", "1e6", "--contact", CONTACT]
         assert main(["describe", names, "--out", str(folder / "words"), *asked, "--quiet"]) == 0
     shards, out = folder / "shards", folder / "captions"
-    assert main(["shards", "make", "world", "--out", str(shards), "--per-shard", "30", *data]) == 0
+    make = ["shards", "make", "world", "--out", str(shards), "--per-shard", "30", "--split", "all"]
+    assert main([*make, *data]) == 0
     command = ["caption", f"{shards}/world-{{00000..00002}}.tar", "--out", str(out)]
     command += ["--model", "chat/mock/wren", "--descriptions", str(folder / "words")]
-    assert main([*command, "--materialize", str(folder / "ready"), "--quiet"]) == 0
+    assert main([*command, "--quiet"]) == 0
+    assert main(["shards", "join", str(shards), str(out), "--out", str(folder / "ready")]) == 0
     return folder
 
 

@@ -241,13 +241,3 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
     )
     assert [path.name for path in Path().glob("f.*")] == [f"f{suffix}"]
     assert Path(f"f{suffix}").read_bytes() == b"older"
-
-
-def test_patches_of_a_network(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("timm")
-    model = "timm/vit_tiny_patch16_224?pretrained=false"
-    words = ["embed", model, "photos/owl", "--patches", "--device", "cpu"]
-    made = summary([*words, "--out", "p.npy"], capsys)
-    assert made["shape"] == [6, 196, 192] and made["dtype"] == "float16"
-    assert np.load("p.npy").shape == (6, 196, 192)
-    assert not list(Path("cache").rglob("rows-*")), "the cache is not filled"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import fieldmark
 from fieldmark.cli import main
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 
@@ -130,8 +136,8 @@ def test_huge_names_become_files_that_every_system_takes(store, folder, capsys) 
 
 
 def test_runs_without_a_defined_score_say_why_nothing_is_exported(store, capsys) -> None:
-    write(store, "m/one", "t", ["fox"] * 10, value=float("nan"))
-    assert main(["export", "every-eval-ever", "--out", "records"]) == 3
+    write(store, "m/one", "rarespecies", ["fox"] * 10, value=float("nan"))
+    assert main(["export", "eval-results", "--out", "records"]) == 3
     assert "none of these runs has a defined score" in one_line(capsys)
 
 
@@ -142,3 +148,27 @@ def test_a_name_full_of_signs_names_itself(store, capsys) -> None:
     assert main(["table", "--model", odd, "--task", "t[1]", "--json"]) == 0
     assert [row["model"] for row in json.loads(capsys.readouterr().out)] == [odd]
     assert main(["compare", odd, "m/other"]) == 0
+
+
+@pytest.fixture(scope="module")
+def uninstalled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a source tree: all packages of this one, without our own metadata."""
+    packages = tmp_path_factory.mktemp("packages")
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith(("fieldmark-", "_editable")):
+            (packages / path.name).symlink_to(path)
+    source = Path(fieldmark.__file__).parents[1]
+    return os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{packages}"}
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["doctor"], ["table"], ["compare", "a", "b"], ["site", "out"]]
+)
+def test_commands_work_from_a_source_tree(store, uninstalled, words: list[str]) -> None:
+    for model in ("a", "b"):
+        write(store, model, "t", ["fox", "owl"] * 10)
+    command = [sys.executable, "-S", "-m", "fieldmark", *words]
+    done = subprocess.run(command, env=uninstalled, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if words[0] in ("--version", "doctor"):
+        assert re.search("^fieldmark +unknown", done.stdout, re.MULTILINE)

@@ -7,12 +7,13 @@ import pytest
 
 from fieldmark.data import load_dataset
 from fieldmark.world import World
+from kit.made import make_dataset
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     folder = tmp_path_factory.mktemp("world_train")
-    load_dataset("world_train").make(folder, World(n_species=8), 300)
+    make_dataset("world_train", folder, 300, World(n_species=8))
     return load_dataset("world_train").table(folder)
 
 

@@ -30,6 +30,7 @@ from fieldmark.embed.work import HashedFile, ImagePart, WantedFile
 from fieldmark.errors import DataError
 from fieldmark.models import Features, Recipe, load_model
 from fieldmark.progress import Silent
+from kit import forked
 from kit.duals import Album, HashDual
 from kit.pictures import write_image
 
@@ -152,10 +153,10 @@ def command(
 ) -> tuple[int, str, Counter[str]]:
     """Exit code, what it said, and how often it opened each picture."""
     (place / "opened.json").unlink(missing_ok=True)
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", COUNTING, "run", "--model", "m.py:Tiles", "--task", task,
          "--data", f"folder={photos}", "--cache", "cache", *words],
-        cwd=place, capture_output=True, text=True, env={**os.environ, **environment},
+        cwd=place, env={**os.environ, **environment},
     )  # fmt: skip
     return done.returncode, done.stderr, Counter(json.loads((place / "opened.json").read_text()))
 
@@ -236,7 +237,7 @@ def test_a_missing_image_is_told_before_anything_is_computed(place: Path) -> Non
 def test_killed_while_it_reads_it_goes_on(place: Path, old_photos: Path) -> None:
     words = ["run", "--model", "m.py:Tiles", "--task", "t.yaml", "--quiet"]
     words += ["--data", f"folder={old_photos}", "--cache", "cache"]
-    victim = subprocess.Popen(
+    victim = forked.Popen(
         [sys.executable, "-m", "fieldmark", *words], cwd=place, env={**os.environ, "PAUSE": "0.2"}
     )
     n_kept = 0
@@ -590,7 +591,7 @@ def test_a_kill_keeps_what_was_read(photos: Path, tmp_path: Path) -> None:
         fill(Mean(pause), photos, refs(photos), options(Path({str(tmp_path)!r}), threads=1))
     """
     command = [sys.executable, "-c", textwrap.dedent(body)]
-    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    victim = forked.Popen(command, stdout=subprocess.PIPE, text=True)
     assert victim.stdout is not None
     while int(victim.stdout.readline()) < 14:
         pass

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.store import Store
+from kit import forked
 from kit.blobs import MODEL, answers, make_blobs, n_lines
 from kit.pictures import write_image
 
@@ -50,7 +50,7 @@ def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole
     """Kills the command a moment after it began to embed, or late if it has nothing to embed."""
     before, began = n_lines(log), time.monotonic()
     patience, moment = 4 * whole_s, dice.uniform(0, 0.35)
-    victim = subprocess.Popen(command)
+    victim = forked.Popen(command)
     while victim.poll() is None and time.monotonic() - began < patience:
         if n_lines(log) > before:
             time.sleep(moment)
@@ -71,7 +71,7 @@ def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
         "EMBED_LOG": str(place / "calm-log"),
     }
     began = time.monotonic()
-    assert subprocess.run(command, check=False, env=os.environ | calm_place).returncode == 0
+    assert forked.run(command, check=False, env=os.environ | calm_place).returncode == 0
     whole_s = time.monotonic() - began
     (place / "killed").rename(place / "calm")
     n_images = 72 * 2  # two models with features of their own
@@ -82,7 +82,7 @@ def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
         before = n_lines(place / "log")
         kill_in_the_middle(command, place / "log", dice, whole_s)
         kills_while_embedding += before < n_lines(place / "log") < n_images
-    assert subprocess.run(command, check=False).returncode == 0
+    assert forked.run(command, check=False).returncode == 0
     assert kills_while_embedding >= 5
     assert answers(place / "killed") == answers(place / "calm")
     assert n_lines(place / "log") <= n_images + 10 * 4, "only batches in flight are computed again"
@@ -235,7 +235,7 @@ def test_run_claimed_by_a_living_process_is_left_alone(
         "blobs.yaml",
         "--quiet",
     ]
-    other = subprocess.Popen(command, env=environment)
+    other = forked.Popen(command, env=environment)
     try:
         while not (place / "log").exists():
             time.sleep(0.02)

@@ -23,6 +23,7 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.store import Store
+from kit import forked
 from kit.pictures import mark_drawn
 
 pytestmark = pytest.mark.slow
@@ -366,7 +367,7 @@ def test_a_killed_run_whose_photos_changed_mixes_nothing(here: Path) -> None:
     slow = MODEL.replace("return Features", "import time; time.sleep(0.2); return Features")
     (here / "m.py").write_text(slow + "    batch_size = 4\n")
     words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
-    victim = subprocess.Popen([sys.executable, "-m", "fieldmark", *words], cwd=here)
+    victim = forked.Popen([sys.executable, "-m", "fieldmark", *words], cwd=here)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
@@ -459,7 +460,7 @@ def test_a_corrected_label_makes_no_second_column(
 
 def test_data_make_killed_half_way_leaves_no_dataset(here: Path) -> None:
     words = [sys.executable, "-m", "fieldmark", "data", "make", "folder", "--size", "3000"]
-    victim = subprocess.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
+    victim = forked.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not any(Path(".made.making").rglob("*.jpg")) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -512,7 +513,7 @@ def test_a_run_that_another_process_holds_is_not_a_success(
     slow = MODEL.replace("return Features", "import time; time.sleep(1); return Features")
     (here / "m.py").write_text(slow + "    batch_size = 4\n")
     words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
-    other = subprocess.Popen(
+    other = forked.Popen(
         [sys.executable, "-m", "fieldmark", *words], cwd=here, stderr=subprocess.DEVNULL
     )
     try:

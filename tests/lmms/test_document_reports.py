@@ -65,7 +65,7 @@ def test_tiers_rest_on_the_values_of_documents(store):
 
 def test_a_metric_with_fieldmarks_own_name_is_not_mistaken_for_it(store):
     """No text equals its target in the kit: label metrics would say 0 everywhere."""
-    found = compare_models(store, GOOD, POOR, ["birds-filters"]).tasks[0]
+    found = compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-filters",))).tasks[0]
     a, b = worth(GOOD, "birds-filters"), worth(POOR, "birds-filters")
     assert found.comparison.difference == pytest.approx((a.sum() - b.sum()) / 60), "failed: 0"
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
@@ -82,7 +82,7 @@ def test_another_filters_metric_is_paired_too(store):
 
 
 def test_graded_values_are_paired_without_right_and_wrong(store):
-    compared = compare_models(store, GOOD, POOR, ["birds-count"])
+    compared = compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-count",)))
     (found,) = compared.tasks
     assert found.where is None and found.verdict == "a" and found.comparison.difference < 0
     assert "lower, which is better, than chat/lab/poor-1b" in comparison_text(compared, 200)
@@ -93,7 +93,7 @@ def test_what_cannot_be_paired_is_told(store, path, capsys):
         "birds-f1: f1 is a function of all documents, not a mean over them",
     )
     with pytest.raises(DataError, match="cannot be compared item by item on birds-f1: f1 is a"):
-        compare_models(store, GOOD, POOR, ["birds-f1"])
+        compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-f1",)))
     assert main(["compare", "good", "poor", "--results", str(path.parent)]) == 0
     assert "not compared: birds-f1: f1 is a function" in capsys.readouterr().err
 
@@ -163,24 +163,6 @@ def test_cards_name_no_worst_class_and_point_to_the_hub(store):
     assert "Worst classes" not in card and "huggingface.co/datasets/lab/birds" in card
     files = [each.name for each in export("eval-results", choose(store))]
     assert "chat_lab_good-1b/.eval_results/birds-choice.yaml" in files
-
-
-def test_every_eval_ever_says_what_documents_were_worth(store):
-    chosen = choose(store, RunFilter(models=(GOOD,)), has_predictions=True)
-    lines = {}
-    for file in export("every-eval-ever", chosen):
-        if file.name.endswith(".jsonl"):
-            rows = [json.loads(line) for line in b"".join(file.chunks).splitlines()]
-            lines[rows[0]["evaluation_name"]] = {int(row["sample_id"]): row for row in rows}
-    assert set(lines) == {"birds-choice", "birds-count", "birds-filters"}
-    assert any("birds-f1" in each for each in chosen.left_out)
-    right = [lines["birds-choice"][row]["evaluation"]["is_correct"] for row in range(120)]
-    assert right == worth(GOOD, "birds-choice").astype(bool).tolist()
-    errors = [lines["birds-count"][row]["evaluation"] for row in range(80)]
-    assert [each["score"] for each in errors] == worth(GOOD, "birds-count").tolist()
-    assert all(each["is_correct"] == (each["score"] == 0) for each in errors)
-    assert lines["birds-filters"][0]["error"] == "failed"
-    assert lines["birds-filters"][7]["input"]["raw"] == "Which bird is on photo 7?"
 
 
 def test_the_page_is_told_how_documents_are_judged(store):

@@ -170,12 +170,21 @@ def test_folders_own_helper_comes_before_ours(load: Load, mine: Path) -> None:
 
 
 def test_helper_that_needs_a_missing_package_is_stood_in_for(load: Load, mine: Path) -> None:
-    write(mine.parent / "asr_wer_utils.py", "import a_package_nobody_has\n")
-    write(mine / "utils.py", "from lmms_eval.tasks.asr_wer_utils import remove_sp as f\n")
-    assert load("utils.f")("<|en|> a , b", "en") == "a, b"
+    write(mine.parent / "_task_utils" / "point_format.py", "import a_package_nobody_has\n")
+    write(mine / "utils.py", "from lmms_eval.tasks._task_utils.point_format import parse_point2d\n")
+    assert len(load("utils.parse_point2d")("(0.5, 0.5)", 8, 8)) == 1
     write(mine.parent / "own_helper.py", "import a_package_nobody_has\n")
     write(mine / "more.py", "from lmms_eval.tasks.own_helper import f\n")
     assert "needs the package 'a_package_nobody_has'" in refusal(load, "more.f")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_tasks_of_speech_are_refused_by_name(load: Load, mine: Path, is_there: bool) -> None:
+    if is_there:
+        write(mine.parent / "asr_wer_utils.py", "def compute_wer(): pass\n")
+    write(mine / "utils.py", "from lmms_eval.tasks.asr_wer_utils import compute_wer as f\n")
+    told = refusal(load, "utils.f")
+    assert told.startswith(f"{mine}/a.yaml") and "scores transcripts of speech" in told
 
 
 def test_optional_imports_stay_optional(load: Load, mine: Path) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 import os
 import random
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from fieldmark import draws
 from fieldmark.lmms.code.call import load_function, seeded
 from fieldmark.lmms.code.imports import loader
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.compat import tasks, utils, word_errors
+from fieldmark.lmms.compat import tasks, utils
 from fieldmark.lmms.compat.utils import GeneralConfigTracker, anls
 from fieldmark.lmms.metrics.text import levenshtein
 
@@ -126,15 +125,6 @@ def test_mmmu_options(response: str, expected: str) -> None:
     assert parse(response, letters, by_letter) == expected
 
 
-def test_word_error_rate() -> None:
-    wer = word_errors.compute_wer
-    assert wer(["a b c d"], ["a x c"], "en") == 0.5
-    assert wer(["Hello , world"], ["hello world !"], "en") == 0
-    assert wer(["ab cd"], ["ab cx"], "zh", char_languages=["zh"]) == 0.25
-    upper = {"english_languages": ["en"], "english_normalizer": lambda text: text.replace("q", "")}
-    assert wer(["aq b"], ["a b"], "en", **upper) == 0
-
-
 @needs_checkout
 @pytest.mark.filterwarnings("ignore:invalid escape")
 def test_everything_public_task_code_imports_is_offered() -> None:
@@ -179,34 +169,6 @@ def test_points_as_upstream() -> None:
     for text in _texts(1000, words, "points"):
         found = tasks.parse_point2d(text, 640, 480)
         assert np.array_equal(found, parse(text, 640, 480)), text
-
-
-@needs_checkout
-def test_word_error_rate_as_upstream(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    distances = ModuleType("editdistance")
-    vars(distances)["eval"] = levenshtein
-    monkeypatch.setitem(sys.modules, "editdistance", distances)
-    wer = theirs("lmms_eval.tasks.asr_wer_utils.compute_wer")
-    clean = theirs("lmms_eval.tasks.asr_wer_utils.remove_sp")
-    refs = [f"w {each}" for each in _texts(60, "a|b | |, |.|Ü|<|en|>|<|zh|>|! ", "refs")]
-    hyps = _texts(60, "a|b | |, |.|Ü|<|en|>|<|zh|>|! ", "hyps")
-    for language in ("en", "zh", "yue"):
-        options = {
-            "yue_languages": ["yue"], "yue_converter": lambda text, _: text.replace("a", "b"),
-            "english_languages": ["en"], "english_normalizer": str.lower,
-            "chinese_languages": ["zh"], "chinese_normalizer": str.strip,
-            "basic_normalizer": str.upper, "char_languages": ["zh", "yue"],
-        }  # fmt: skip
-        found = word_errors.compute_wer(refs, hyps, language, **options)
-        assert found == wer(refs, hyps, language, **options)
-        for text in (*refs, *hyps):
-            spaces = {"no_space_languages": ["zh"]}
-            assert word_errors.remove_sp(text, language, **spaces) == clean(
-                text, language, **spaces
-            )
-    capsys.readouterr()
 
 
 @needs_checkout

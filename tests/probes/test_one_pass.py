@@ -10,9 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from fieldmark.probes import load_probe, neighbours, simpleshot
+from fieldmark.probes import exemplar, load_probe, neighbours, simpleshot
 from fieldmark.probes._gradient import Networks
-from fieldmark.probes.exemplar import probe as exemplar
 from fieldmark.probes.ridge import Ridge
 from fieldmark.probes.ridge.system import LinearModel
 from fieldmark.probes.svm import SupportVectors
@@ -94,7 +93,7 @@ def test_simpleshot_by_brute_force(classes: int) -> None:
 WORK: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "neighbours": (neighbours, "nearest", {"k": 3}),
     "simpleshot": (simpleshot, "nearest", {}),
-    "exemplar": (exemplar, "Retriever", {}),
+    "exemplar": (exemplar, "retrieve", {}),
     "ridge": (LinearModel, "_blocks", {"alphas": 1}),
     "logistic": (Networks, "logits", {}),
     "linear": (Networks, "logits", {"learning_rates": 1e-3, "weight_decays": 0, "steps": 9}),

@@ -18,7 +18,6 @@ from fieldmark.experiments import How
 from fieldmark.protocols.ask.answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
 from kit.ask import (
     WREN,
     Doorman,
@@ -33,6 +32,7 @@ from kit.ask import (
     wholes,
 )
 from kit.chat import running
+from kit.made import make_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -208,7 +208,7 @@ def test_turned_options_are_paid_by_the_answer(settings: Settings) -> None:
 
 def test_traits_are_paid_by_the_answer(settings: Settings, tmp_path: Path) -> None:
     Path("fieldmark.toml").write_text(PRICED)
-    load_dataset("fishvista").make(tmp_path / "fishvista", World(), 40)
+    make_dataset("fishvista", tmp_path / "fishvista", 40)
     found = ask(settings, task="fishvista", n_test=3)
     answers = sum(journalled(settings).values())
     rows = found.predictions
@@ -324,7 +324,7 @@ def test_circular_is_right_only_when_right_in_all_turns(settings: Settings) -> N
 
 
 def test_pairs_are_same_or_different(settings: Settings, tmp_path: Path) -> None:
-    load_dataset("beluga").make(tmp_path / "beluga", World(), 60)
+    make_dataset("beluga", tmp_path / "beluga", 60)
     found = ask(settings, "chat/mock/wren?skill=1", "beluga")
     assert set(found.predictions["target"]) == {"same", "different"}
     assert found.score.value == 1.0
@@ -342,7 +342,7 @@ def test_a_task_without_any_pair_is_refused(settings: Settings) -> None:
 def test_clips_are_frames_and_traits_are_asked_once(
     settings: Settings, tmp_path: Path, dataset: str, most: int
 ) -> None:
-    load_dataset(dataset).make(tmp_path / dataset, World(), 40)
+    make_dataset(dataset, tmp_path / dataset, 40)
     parrot = Parrot("Answer: A")
     with running(parrot) as url:
         found = ask(settings, f"chat/mock/wren?base_url={url}", dataset, n_test=3)

@@ -13,9 +13,9 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
 from kit.ask import Parrot, ask, facts_of
 from kit.chat import running
+from kit.made import make_dataset
 
 pytestmark = pytest.mark.slow
 TASK = "world-stage"
@@ -123,7 +123,7 @@ def test_when_no_test_image_can_be_read_that_is_said(photos: Path, tmp_path: Pat
 def test_clips_lose_a_frame_and_pairs_are_left_out(
     dataset: str, n_test: int, tmp_path: Path
 ) -> None:
-    load_dataset(dataset).make(tmp_path / dataset, World(), 60)
+    make_dataset(dataset, tmp_path / dataset, 60)
     settings = Settings(tmp_path / "a", tmp_path / "cache", data_root=tmp_path, bad_images="skip")
     before = ask(settings, "chat/mock/wren?skill=1", dataset, n_test=n_test).predictions
     table = load_dataset(dataset).table(tmp_path / dataset)
@@ -145,7 +145,7 @@ def test_clips_lose_a_frame_and_pairs_are_left_out(
 def test_a_task_that_tests_on_the_rest_needs_a_rest(
     model: str, n_train: int, tmp_path: Path
 ) -> None:
-    load_dataset("rarespecies").make(tmp_path / "rarespecies", World(), 60)
+    make_dataset("rarespecies", tmp_path / "rarespecies", 60)
     settings = Settings(tmp_path / "results", tmp_path / "cache", data_root=tmp_path)
     with pytest.raises(FieldmarkError, match=f"n_train = {n_train} takes all .* nothing is left"):
         evaluate(model, "rarespecies", settings=settings, n_train=n_train)

@@ -31,9 +31,9 @@ from fieldmark.protocols.ask.run import needed, run
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
 from kit.ask import Parrot, ask, wholes
 from kit.chat import running
+from kit.made import make_dataset
 
 PRICED = """[[chat_models]]
 provider = "mock"
@@ -130,7 +130,7 @@ def test_a_killed_traits_run_asks_the_same_question_again(
     monkeypatch.chdir(tmp_path)
     Path("fieldmark.toml").write_text(PRICED)
     settings = Settings(tmp_path / "results", tmp_path / "cache", data_root=tmp_path)
-    load_dataset("fishvista").make(tmp_path / "fishvista", World(), 40)
+    make_dataset("fishvista", tmp_path / "fishvista", 40)
     parrot = Parrot("Answer: A")
     write_part, n_written = Store.write_part, 0
 

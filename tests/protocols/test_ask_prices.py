@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
-from fieldmark.world import World
 from kit.ask import TASK, Parrot, command
 from kit.chat import running
+from kit.made import make_dataset
 
 SMALL = ("--n-test", "4")
 
@@ -70,7 +69,7 @@ def test_plan_uses_the_price_and_tells_whose_it_is(
 def test_parts_of_newt_are_left_out_by_flags(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    load_dataset("newt").make(tmp_path / "newt", World(), 700)
+    make_dataset("newt", tmp_path / "newt", 700)
     base = ["plan", "--data", f"newt={tmp_path / 'newt'}", "--json", "--model", "chat/mock/wren"]
 
     def n_requests(*more: str) -> int:

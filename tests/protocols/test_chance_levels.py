@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from fieldmark.data import load_dataset
+from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
 from fieldmark.models import chat
-from fieldmark.report import compare_models, comparison_text, long_table, read_table, wide_table
+from fieldmark.report import compare_models, long_table, read_table, verdict, wide_table
 from fieldmark.report.chance import by_position, chance_level, position_words
 from fieldmark.report.plots import draw, read_results
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
+from kit.made import make_dataset
 
 WREN = "chat/mock/wren?skill=0.7"
 COLOUR = "classical/colour"
@@ -29,7 +30,7 @@ N_TEST = 40
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Large enough for two photos of one individual."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 300)
+    make_dataset("world", folder, 300)
     return folder
 
 
@@ -79,16 +80,32 @@ def test_few_options_and_all_classes_never_meet_without_a_word(
     with Store.open(fresh_settings.store, read_only=True) as store:
         table = read_table(store)
         text = " ".join(wide_table(table, 300).split())
-        assert f"guessing scores 12.5 ({options}) or " in text and f"({classes})" in text
-        assert f"chose among {options})" in text.partition("model")[0], "in the verdict itself"
-        pair = compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
-        told = " ".join(comparison_text(pair, 300).split())
-        assert f"chose among {options})" in told and f"chose among {classes})" in told
-        for kind in ("curve", "forest"):
-            drawn = draw(kind, read_results(store))
-            assert any("easier question" in line for line in drawn["title"]["subtitle"])
-            words = json.dumps(drawn, ensure_ascii=False)
-            assert f"{options}: chance 12.5 %" in words and f"{classes}: chance " in words
+        assert f"world-species options=8: guessing scores 12.5 ({options})" in text
+        assert f"world-species: guessing scores 4.2 ({classes})" in text
+        with pytest.raises(DataError, match="among the same options"):
+            compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
+        drawn = draw("curve", read_results(store))
+        assert any("easier question" in line for line in drawn["title"]["subtitle"])
+        words = json.dumps(drawn, ensure_ascii=False)
+        assert f"{options}: chance 12.5 %" in words and f"{classes}: chance " in words
+
+
+def test_few_options_all_classes_and_pairs_are_columns_of_their_own(
+    fresh_settings: Settings,
+) -> None:
+    for model in (WREN, COLOUR, "classical/texture"):
+        for task in ("world-species", "world-individuals", "world-stage"):
+            run(fresh_settings, model, task)
+    with Store.open(fresh_settings.store, read_only=True) as store:
+        table = read_table(store)
+    columns = {row.column for row in table.rows if row.model == WREN}
+    assert columns == {
+        "world-species\noptions=8",  # of 24
+        "world-individuals\noptions=2",  # one individual or two
+        "world-stage",  # both labels, as for a probe
+    }
+    assert all(row.tier is None for row in table.rows if "options" in row.column)
+    assert WREN not in verdict(table)
 
 
 def test_the_share_right_by_position(fresh_settings: Settings) -> None:

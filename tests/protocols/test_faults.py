@@ -14,11 +14,10 @@ import pytest
 
 from fieldmark.chat import Answer, Options, ask_now, chat_model
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
-from fieldmark.world import World
 from kit.chat import ask_about, collect, running
 from kit.fault_server import PRICES, RIGHT_KEY, FaultServer
+from kit.made import make_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +50,7 @@ class Terminal:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Large enough for N photos of known age among the test ones."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 320)
+    make_dataset("world", folder, 320)
     return folder
 
 
@@ -239,7 +238,7 @@ def test_hundreds_of_questions_to_one_slot_are_not_computed_for_nobody(
 def test_refused_answers_of_a_reranking_are_asked_again_too(
     terminal: Terminal, tmp_path: Path
 ) -> None:
-    load_dataset("inquire").make(tmp_path / "inquire", World(), 60)
+    make_dataset("inquire", tmp_path / "inquire", 60)
     server = FaultServer("refusing")
     with running(server) as url:
         model, data = f"chat/custom/mine?base_url={url}", f"inquire={tmp_path / 'inquire'}"

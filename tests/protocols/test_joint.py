@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fieldmark.data import finish_table, load_dataset
+from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UsageError
 from fieldmark.experiments import evaluate
 from fieldmark.probes import PROBES, register_probe
@@ -18,7 +18,7 @@ from fieldmark.protocols._items import Draw, PartItems, check_part, draw_train, 
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, task_schema
-from fieldmark.world import World
+from kit.made import make_dataset
 
 TRAITS = ("fin", "barbel", "spines")
 
@@ -141,7 +141,7 @@ def test_predictions_of_another_shape_are_told(
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("joint")
     for name in ("fishnet", "fishvista"):
-        load_dataset(name).make(folder / "data" / name, World(), 60)
+        make_dataset(name, folder / "data" / name, 60)
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 

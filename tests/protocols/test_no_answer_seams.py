@@ -55,7 +55,7 @@ def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         table = read_table(store)
     text = wide_table(table, 200)
-    assert text.startswith(f"Best: {HONEST}; all others are worse.")
+    assert text.startswith(f"Best: {HONEST}. All others are clearly worse.")
     lines = text.splitlines()
     order = [line.split()[0] for line in lines if line.startswith("chat/mock/")]
     assert order == [HONEST, COWARD]
@@ -102,13 +102,11 @@ def exported_items(settings: Settings, tmp_path: Path) -> dict[str, float]:
     """Share of items that an export calls right."""
     shares = {}
     for name, model in (("coward", COWARD), ("honest", HONEST)):
-        out = tmp_path / name
-        flags = ["every-eval-ever", "--predictions", "--model", model]
+        out = tmp_path / f"{name}.parquet"
+        flags = ["parquet", "--predictions", "--model", model]
         flags += ["--results", str(settings.results), "--out", str(out)]
         assert main(["export", *flags]) == 0
-        lines = [line for path in out.rglob("*.jsonl") for line in path.read_text().splitlines()]
-        told = [json.loads(line)["evaluation"]["is_correct"] for line in lines]
-        shares[model] = sum(told) / len(told)
+        shares[model] = float(right(pl.read_parquet(out)).mean())
     return shares
 
 

@@ -22,7 +22,6 @@ from sklearn.metrics import average_precision_score
 
 from fieldmark.chat import Answer, Budget, MockScript, MockServer, Options, TokenChance
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
@@ -31,9 +30,10 @@ from fieldmark.protocols.rerank.by_answer import judge_image
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
+from kit import forked
 from kit.ask import facts_of, journalled, texts_of, wholes
 from kit.chat import running
+from kit.made import make_dataset
 from kit.pictures import mark_drawn, write_image
 
 FILES = {
@@ -228,7 +228,7 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
     ],
 )
 def test_the_published_task_is_asked_on_made_data(tmp_path: Path, model: str) -> None:
-    load_dataset("inquire").make(tmp_path / "inquire", World(), 60)
+    make_dataset("inquire", tmp_path / "inquire", 60)
     settings = settings_at(tmp_path)
     good = evaluate(model, "inquire-rerank", settings=settings)
     poor = evaluate("chat/mock/wren?skill=0", "inquire-rerank", settings=settings)
@@ -431,7 +431,7 @@ def test_killed_and_run_again_asks_nothing_twice(place: Path) -> None:
     slow = f"{GOOD}&latency_s=0.15"
     words = ["run", "--task", "birds.yaml", "--model", slow, "--concurrency", "2"]
     start = [sys.executable, "-m", "fieldmark", *words]
-    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
     settings, until = Settings(results=place / "results"), time.monotonic() + 60
     while sum(lines_of(settings).values()) < 8 and time.monotonic() < until:
         assert process.poll() is None, "it was killed in the middle of its work"

@@ -16,7 +16,7 @@ from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.protocols.probe.run import _PartRun
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, load_own_task, task_schema
-from fieldmark.world import World
+from kit.made import make_dataset
 
 SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet": 60}
 
@@ -25,7 +25,7 @@ SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("defects")
     for name, size in SIZES.items():
-        load_dataset(name).make(folder / "data" / name, World(), size)
+        make_dataset(name, folder / "data" / name, size)
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
-from fieldmark.world import World
+from kit import forked
+from kit.made import make_dataset
 
 TASK = """\
 task: ponds
@@ -36,9 +35,9 @@ class Pond:
             "FIELDMARK_CACHE": str(self.place / "cache"),
             "COLUMNS": "100",
         }
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "-m", "fieldmark", *words],
-            cwd=self.place, env=env, capture_output=True, text=True, check=False,
+            cwd=self.place, env=env, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
@@ -54,7 +53,7 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     (place / "protocols").mkdir()
     shutil.copy(Path(__file__).with_name("toy.py"), place / "protocols" / "toy.py")
     (place / "ponds.yaml").write_text(TASK)
-    load_dataset("world").make(place / "made", World(), 24)
+    make_dataset("world", place / "made", 24)
     pictures = sorted((place / "made").rglob("*.jpg"))[:24]
     for number, picture in enumerate(pictures):
         name = ("frog", "newt", "toad")[number % 3]

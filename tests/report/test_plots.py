@@ -178,7 +178,9 @@ def test_letters_ranks_and_differences_are_those_of_table_and_compare(tmp_path):
         best = max(table.rows, key=lambda row: row.score.value)
         spec = draw("difference", read_results(store, RunFilter(tasks=(best.run.spec.task,))))
         for value in spec["data"]["values"]:
-            (task,) = compare_models(store, value["model"], best.name, ["beluga"]).tasks
+            (task,) = compare_models(
+                store, value["model"], best.name, RunFilter(tasks=("beluga",))
+            ).tasks
             one = task.comparison
             assert [value["score"], value["low"], value["high"]] == pytest.approx(
                 [100 * one.difference, 100 * one.low, 100 * one.high], rel=1e-5

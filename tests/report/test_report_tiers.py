@@ -127,17 +127,3 @@ def test_a_metric_that_is_not_here_leaves_the_models_uncompared(empty, filled):
         run = filled(empty, replace(SPEC, model=model), {"": right(20, 10)})
         empty.rescore_run(run, [Score("gone.py:metric", 0.5, n=20, is_primary=True)])
     assert tied(empty) == {"a": None, "b": None}
-
-
-def test_tiers_are_remembered_until_a_run_changes(empty, filled, tmp_path, monkeypatch):
-    filled(empty, SPEC, {"": right(200, 190)})
-    filled(empty, replace(SPEC, model="b"), {"": right(200, 90)})
-    first = [row.tier for row in read_table(empty, memory=tmp_path).rows]
-    assert first == ["A", "B"]
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "drawn_answers", lambda *_: pytest.fail("read predictions again"))
-        assert [row.tier for row in read_table(empty, memory=tmp_path).rows] == first
-    empty.drop_run(replace(SPEC, model="b", settings={**SPEC.settings, "parts": [""]}).key)
-    filled(empty, replace(SPEC, model="b", seed=0), {"": right(200, 189)})
-    empty._database.connection.execute("UPDATE run SET finished = 'later' WHERE model = 'b'")
-    assert [row.tier for row in read_table(empty, memory=tmp_path).rows] == ["A", "A"]

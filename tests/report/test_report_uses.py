@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.report import read_table
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
+from kit.made import make_dataset
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.slow
 def test_models_are_compared(
     task: str, metrics: tuple[str, ...], probe: dict[str, int], tmp_path: Path
 ) -> None:
-    load_dataset(task).make(tmp_path / "data" / task, World(), 80)
+    make_dataset(task, tmp_path / "data" / task, 80)
     settings = Settings(
         results=tmp_path / "results", cache=tmp_path / "cache", data_root=tmp_path / "data"
     )

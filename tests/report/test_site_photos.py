@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import Image
 
@@ -189,6 +190,25 @@ def test_a_table_file_of_ones_own_task_works(tmp_path: Path) -> None:
     run_it(tmp_path, COLOUR, "mine.yaml")
     tasks, said = built(tmp_path)
     assert tasks["mine"]["n_images"] == 6 and not said
+
+
+def test_photos_of_a_phone_are_embedded_upright_and_shown(tmp_path: Path) -> None:
+    """HEIC, held upright: its pixels lie on their side, and it knows where it was taken."""
+    photos(tmp_path / "phone", RED)
+    tags = Image.Exif()
+    tags[0x0112], tags[0x010E] = 6, "my garden"
+    for number, path in enumerate(sorted((tmp_path / "phone").rglob("*.png"))):
+        taken = path.with_suffix((".heic", ".HEIC")[number % 2])
+        with Image.open(path) as image:
+            pillow_heif.from_pillow(image).save(taken, exif=tags.tobytes())
+        path.unlink()
+    (tmp_path / "phone.yaml").write_text(f"{TASK.format('phone')}data: phone\n")
+    run_it(tmp_path, COLOUR, "phone.yaml")
+    tasks, said = built(tmp_path)
+    assert tasks["phone"]["n_images"] == 6 and not said
+    for small in (tmp_path / "site" / "thumbs").rglob("*.webp"):
+        assert Image.open(small).size == (20, 24)
+        assert b"garden" not in small.read_bytes()
 
 
 def test_two_folders_of_one_task_each_show_their_own(tmp_path: Path) -> None:

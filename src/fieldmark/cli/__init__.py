@@ -67,9 +67,9 @@ def _dispatch(words: list[str]) -> int:
         print(_overview())
         return 0
     if words[0] in ("-V", "--version", "version"):
-        from importlib.metadata import version
+        from fieldmark.registry import app_version
 
-        print(f"fieldmark {version('fieldmark')}")
+        print(f"fieldmark {app_version()}")
         return 0
     known = commands()
     for length in (2, 1):

@@ -12,7 +12,7 @@ import platform
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
 from fieldmark.errors import FieldmarkError
 from fieldmark.mounts import filesystem_of
+from fieldmark.registry import app_version, installed_version
 from fieldmark.settings import Settings, user_config
 
 
@@ -59,26 +60,19 @@ def _versions() -> list[dict[str, Any]]:
     import sqlite3
 
     rows = [
-        {"what": "fieldmark", "version": version("fieldmark")},
+        {"what": "fieldmark", "version": app_version()},
         {"what": "python", "version": platform.python_version()},
         {"what": "platform", "version": platform.platform()},
         {"what": "sqlite", "version": sqlite3.sqlite_version},
     ]
     for package in ("numpy", "scikit-learn", "polars", "pillow", "torch", "timm", "transformers"):
-        rows.append({"what": package, "version": _version(package) or "not installed"})
+        rows.append({"what": package, "version": installed_version(package) or "not installed"})
     return rows
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _devices() -> list[dict[str, Any]]:
     rows = [{"device": "cpu", "what": f"{os.cpu_count()} cores, {platform.machine()}"}]
-    if _version("torch") is None:
+    if installed_version("torch") is None:
         return rows
     import torch
 
@@ -93,9 +87,9 @@ def _devices() -> list[dict[str, Any]]:
 
 def _decodes(settings: Settings) -> list[dict[str, Any]]:
     """The ways to read photos: which is used, and what each rests on or why it is not possible."""
-    torchvision, used = _version("torchvision"), "reference"
+    torchvision, used = installed_version("torchvision"), "reference"
     gpu = "not possible: torch is not installed"
-    if _version("torch"):
+    if installed_version("torch"):
         from fieldmark import devices
 
         used = ""  # until it shows that what the settings ask for can be done
@@ -106,7 +100,7 @@ def _decodes(settings: Settings) -> list[dict[str, Any]]:
             gpu = f"nvJPEG: {library}" if library else f"not possible: {lacks}"
             used = devices.choose_decode(settings.decode, device)
     ways = {
-        "reference": f"Pillow {_version('pillow')}, exact",
+        "reference": f"Pillow {installed_version('pillow')}, exact",
         "cpu": f"torchvision {torchvision}" if torchvision else "not possible: no torchvision",
         "gpu": gpu,
     }
@@ -189,7 +183,11 @@ def _settings(settings: Settings) -> list[dict[str, Any]]:
 def _extras() -> list[dict[str, Any]]:
     """Every optional extra, which of its packages are missing, and the line that installs it."""
     wanted: dict[str, list[str]] = {}
-    for line in requires("fieldmark") or []:
+    try:
+        lines = requires("fieldmark") or []
+    except PackageNotFoundError:  # run from its source tree
+        lines = []
+    for line in lines:
         requirement, _, marker = line.partition(";")
         if "extra ==" in marker:
             extra = marker.partition("extra ==")[2].strip().strip("\"'")
@@ -200,7 +198,8 @@ def _extras() -> list[dict[str, Any]]:
     return [
         {
             "extra": extra,
-            "missing": ", ".join(name for name in names if _version(name) is None) or "nothing",
+            "missing": ", ".join(name for name in names if installed_version(name) is None)
+            or "nothing",
             "install": f"{Path(sys.executable).name} -m pip install 'fieldmark[{extra}]'",
         }
         for extra, names in sorted(wanted.items())

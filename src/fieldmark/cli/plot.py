@@ -66,9 +66,7 @@ def _spec(args: PlotArgs) -> dict[str, Any]:
     from fieldmark.report.plots import draw, read_results
 
     with args.open_store() as store:
-        results = read_results(
-            store, args.where, args.metric, args.by, args.common.settings().cache
-        )
+        results = read_results(store, args.where, args.metric, args.by)
         spec = draw(args.kind, results)
     for note in results.table.notes:
         talk(note)

@@ -52,9 +52,8 @@ def run(args: TableArgs) -> int:
     settings = args.common.settings()
     with args.open_store() as store:
         table = read_table(
-            store, args.where, args.metric, args.by_part, compare=not args.by,
-            memory=settings.cache, by_run=args.long,
-        )  # fmt: skip
+            store, args.where, args.metric, args.by_part, compare=not args.by, by_run=args.long
+        )
         notes: list[str] = []
         if args.long and not args.json:
             notes = fit_lines(store, table.rows, width())

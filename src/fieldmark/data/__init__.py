@@ -18,8 +18,14 @@ from fieldmark.registry import Registry, is_file_reference, load_reference, shor
 if TYPE_CHECKING:
     import polars as pl
 
-    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
-    from fieldmark.data._check import annotation_digests
+    from fieldmark.data._bytes import (
+        PackedFile,
+        archive_order,
+        is_packed,
+        read_bytes,
+        split_reference,
+    )
+    from fieldmark.data._check import annotation_digests, rows_seen
     from fieldmark.data._content import (
         ABSENT,
         MEMORY,
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._gzip import Gunzip
     from fieldmark.data._image import (
         Box,
         ImageHeader,
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
         crop_image,
         is_of_file,
         load_image,
+        open_encoded,
         open_image,
         quick_check,
         read_header,
@@ -81,12 +87,12 @@ __all__ = [
     "Dataset",
     "FileRead",
     "Finding",
-    "Gunzip",
     "ImageHeader",
     "ImageRef",
     "ImageSource",
     "Info",
     "ListedImage",
+    "PackedFile",
     "ScientificName",
     "Source",
     "absorb_contents",
@@ -102,12 +108,14 @@ __all__ = [
     "is_as_drawn",
     "is_image",
     "is_of_file",
+    "is_packed",
     "is_synthetic",
     "item_key",
     "label_ids",
     "load_dataset",
     "load_image",
     "need",
+    "open_encoded",
     "open_image",
     "parse_name",
     "quick_check",
@@ -117,6 +125,7 @@ __all__ = [
     "read_stamped",
     "read_table",
     "register_dataset",
+    "rows_seen",
     "snapshot_contents",
     "split_reference",
     "stamp",
@@ -198,8 +207,8 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("archive_order", "read_bytes", "split_reference"),
-        "_check": ("annotation_digests",),
+        "_bytes": ("PackedFile", "archive_order", "is_packed", "read_bytes", "split_reference"),
+        "_check": ("annotation_digests", "rows_seen"),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
             "content_key", "item_key", "read_content", "read_stamped", "snapshot_contents",
@@ -208,7 +217,6 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
-        "_gzip": ("Gunzip",),
         "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
@@ -216,8 +224,8 @@ __getattr__ = exports(
             "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
         ),
         "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
-            "is_of_file", "quick_check", "read_header",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "is_of_file", "load_image",
+            "open_encoded", "open_image", "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

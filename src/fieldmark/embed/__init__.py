@@ -21,11 +21,9 @@ from fieldmark.embed.engine import (
     refuse_bad,
 )
 from fieldmark.embed.patches import (
-    PatchesWritten,
     PatchFeatures,
     patch_fingerprint,
     patch_name,
-    write_patches,
 )
 from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
 from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
@@ -53,7 +51,6 @@ __all__ = [
     "Filled",
     "ModelCache",
     "PatchFeatures",
-    "PatchesWritten",
     "PositiveRanks",
     "Throughput",
     "add_throughputs",
@@ -84,5 +81,4 @@ __all__ = [
     "trusted_fingerprint",
     "write_behaviour",
     "write_chunks",
-    "write_patches",
 ]

@@ -24,6 +24,7 @@ from fieldmark.experiments.identity import (
     Seen,
     asked_key,
     complete,
+    own_way,
     place_of,
     question_key,
     reading_key,
@@ -307,7 +308,9 @@ def _join_groups(planned: Planned, store: Store) -> None:
 def _write(
     store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]], seen: Seen
 ) -> None:
-    for repeat, frame in answers.by_repeat():
+    repeats = list(answers.by_repeat())
+    seconds = answers.seconds / max(len(repeats), 1)  # all repeats were answered in that time
+    for repeat, frame in repeats:
         if (answers.part, repeat) in have:
             continue
         store.write_part(
@@ -326,7 +329,7 @@ def _write(
                 part=answers.part,
                 repeat=repeat,
                 n_train=answers.n_train,
-                seconds=answers.seconds,
+                seconds=seconds,
                 info=_facts_of_repeat(answers, repeat),
             ),
         )
@@ -413,4 +416,4 @@ def failure_of(job: Job, error: Exception) -> Failure:
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
     task = load_protocol(job.protocol).record(job.task)
-    return reproduction_record(command, config={"task": task})
+    return reproduction_record(command, config={"task": task, "own": own_way(job)})

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
-from fieldmark.data import ImageRef
+from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
@@ -181,7 +181,39 @@ def make_plan(
         past = _Past.of(store)
     planner = _Planner(settings, tables, needs, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
+    models.cached = _cached(planned)
     return Plan(tuple(planned), needs, models, workspace)
+
+
+def _cached(planned: Sequence[Planned]) -> frozenset[str]:
+    """Models of which the jobs to run need features only, all of them in the cache."""
+    wanted = {job.job.model for job in planned if job.status == "run"}
+    return frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+
+
+def _needs_model(planned: Planned) -> bool:
+    if planned.status != "run":
+        return False
+    protocol = load_protocol(planned.job.protocol)
+    return not (protocol.needs_features_only and planned.n_images) or planned.n_missing > 0
+
+
+def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:
+    """Why jobs could not be prepared, without a look at models and results. Jobs whose model and
+    task do not go together are left to the plan.
+    """
+    tables = Tables(Workspace(settings, Contents(None)))
+    errors: list[FieldmarkError] = []
+    for job in jobs:
+        can = abilities(job.model)
+        try:
+            if not load_protocol(job.protocol).why_not(job.task, job.draw, job.settings, can):
+                tables.prepare(job)
+        except CodeNotRun:
+            continue
+        except FieldmarkError as error:
+            errors.append(error)
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +226,7 @@ class _Past:
     """done and claimed runs by question, the newest last"""
     claims: dict[str, Claim]
     seconds: dict[tuple[str, str, int | None], list[float]]
-    """how long runs took, by task, protocol and n_train"""
+    """how long one repeat of runs took, by task, protocol and n_train"""
 
     @classmethod
     def of(cls, store: Store) -> _Past:
@@ -206,7 +238,7 @@ class _Past:
             if run.state == "done" or run.key in claims:
                 alike[question_key(run.spec)].append(run)
             if run.state == "done" and run.seconds is not None:
-                seconds[_kind(run.spec)].append(run.seconds)
+                seconds[_kind(run.spec)].append(run.seconds / run.spec.repeats)
         return cls({run.key: run for run in runs if run.state == "done"}, alike, claims, seconds)
 
 
@@ -383,11 +415,13 @@ class _Planner:
         self, prepared: Prepared, n_missing: int, cache: ModelCache | None
     ) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds.get(_kind(prepared.outline), [])
+        outline = prepared.outline
+        alike = self.past.seconds.get(_kind(outline), [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None
-        return sorted(alike)[len(alike) // 2] + (n_missing / speed if speed else 0.0)
+        usual = sorted(alike)[len(alike) // 2] * outline.repeats
+        return usual + (n_missing / speed if speed else 0.0)
 
 
 def disk_left(settings: Settings) -> int:
@@ -409,7 +443,7 @@ def _refuse_mock(prepared: Prepared) -> None:
 
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
-    return Planned(job, status, str(error), error=error)
+    return Planned(job, status, " ".join(str(error).splitlines()), error=error)
 
 
 def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:

@@ -93,12 +93,6 @@ def task_facts(store: Store, run: Run) -> dict[str, str]:
     }
 
 
-def item_texts(info: Mapping[str, Any]) -> tuple[str | None, list[str]]:
-    """The prompt and the responses of a document."""
-    texts = [text for text in info.get("resps") or () if isinstance(text, str)]
-    return info.get("input"), texts
-
-
 def value_metric(run: Run) -> str:
     """The metric whose value of each document is stored; "" where its score is no mean."""
     about = run.spec.settings.get("documents", {})

@@ -218,6 +218,14 @@ def load_chat_model(
     return family_of(parsed).load(how)
 
 
+def full_name(name: str) -> str:
+    """The one name under which the results of a model stand; most families have no other."""
+    parsed = parse_name(name)
+    is_family = not parsed.is_file and parsed.base not in REGISTRY.added
+    entry: Any = family_of(parsed) if is_family else None
+    return str(entry.full_name(name)) if hasattr(entry, "full_name") else name
+
+
 def check_key(name: str, place: str = "", send_key: Sequence[str] = ()) -> None:
     """Refuses a model whose key would go where only a file says; the name stands at `place`."""
     parsed = parse_name(name)
@@ -270,10 +278,16 @@ def _unknown(name: ModelName) -> UnknownName:
     """Most often the family was left out or mistyped: suggest whole names, then a search that
     finds some.
     """
-    names = [row.name for row in known_models()]
-    corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
-    known = corrected if name.checkpoint and corrected else [*families(), *names]
-    tails = {known_name.rpartition("/")[2] for known_name in names}
-    near = closest(name.base.rpartition("/")[2], tails, most=1)
-    listing = f"{REGISTRY.listing} {near[0]}" if near and not corrected else REGISTRY.listing
-    return UnknownName("model", name.base, known, listing)
+    if name.checkpoint:
+        corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
+        if corrected:
+            return UnknownName("model", name.base, corrected, REGISTRY.listing, is_close=True)
+    tail = name.base.rpartition("/")[2]
+    holding = [row.name for row in known_models(tail)]
+    names = holding or [row.name for row in known_models()]
+    whole = {known.rpartition("/")[2]: known for known in reversed(names)}
+    near = closest(tail, whole if holding else {*whole, *families()})
+    suggested = [whole.get(short, short) for short in near] or holding[:2]
+    search = tail if holding else near[0] if near and near[0] in whole else ""
+    listing = f"{REGISTRY.listing} {search}".strip()
+    return UnknownName("model", name.base, suggested, listing, is_close=True)

@@ -89,6 +89,13 @@ def check_name(name: str) -> None:
     chat_model(name, user_tables(Path.cwd()))
 
 
+def full_name(name: str) -> str:
+    """The name without another word for its provider: `chat/gemini/…` is `chat/google/…`."""
+    from fieldmark.chat import chat_model, user_tables
+
+    return chat_model(name, user_tables(Path.cwd())).name
+
+
 def check_key(name: str, place: str, send_key: Sequence[str]) -> None:
     """Refuses a name whose key would go where only a file says; it stands at `place`."""
     from fieldmark.chat import chat_model, user_tables

@@ -15,7 +15,7 @@ import numpy as np
 
 from fieldmark.probes._arrays import (
     Array,
-    OnePass,
+    Estimator,
     ProbeDataError,
     as_numpy,
     beside,
@@ -220,7 +220,7 @@ class Networks:
             yield sum(share(double(logit_bt)) for logit_bt in logits) / len(logits)
 
 
-class GradientProbe(OnePass):
+class GradientProbe(Estimator):
     """What `linear`, `logistic` and `mlp` share: a search on held-out rows, and probabilities."""
 
     takes_tensors = True

@@ -58,12 +58,6 @@ def item_values(store: Store, run: Run, name: str) -> dict[tuple[str, int, str],
     return values_by_item(store.predictions(run.id), name)
 
 
-def item_texts(info: Mapping[str, Any]) -> tuple[str | None, Sequence[str]]:
-    """What was asked, and what came first."""
-    asked, first = info.get("query"), info.get("first")
-    return asked, [] if first is None else [str(first)]
-
-
 def task_facts(store: Store, run: Run) -> Mapping[str, str]:
     """Nothing that the task's own file does not tell."""
     return {}

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.labels import newest_first
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
 from fieldmark.store import Run, Score, Store
 
@@ -60,6 +59,8 @@ class Row:
     """the score among the items answered, where not all were"""
     chance: ChanceLevel | None = None
     """None: not known"""
+    has_compared_size: bool = True
+    """trained on as many photos as the models of its column are compared at"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -77,8 +78,13 @@ class Row:
 
     @property
     def stand_in(self) -> str:
-        """What the row stands in as ("mock", "control"); "" for a model, which competes."""
+        """What the row stands in as ("mock", "control"); "" for a model."""
         return self.run.marks.stand_in
+
+    @property
+    def competes(self) -> bool:
+        """Is it in tiers, verdicts and ranks?"""
+        return self.has_compared_size and not self.stand_in
 
     @property
     def is_synthetic(self) -> bool:
@@ -123,6 +129,14 @@ class Row:
         return sum(run.spec.repeats for run in self.runs)
 
     @property
+    def size(self) -> tuple[float, str]:
+        """How many training images, all of them last, and in words."""
+        shots, n_train = self.run.spec.settings.get("shots"), self.run.spec.n_train
+        if n_train is not None:
+            return n_train, f"{n_train:,}"
+        return (shots, f"{shots} per class") if shots else (math.inf, "all")
+
+    @property
     def is_drawn_once(self) -> bool:
         """Were some training images drawn, and only once?"""
         spec = self.run.spec
@@ -138,7 +152,7 @@ def with_remarks(model: str, *remarks: str) -> str:
     return f"{model} ({words})" if words else model
 
 
-def competing(rows: Iterable[Row]) -> list[Row]:
+def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
     """The rows of models. Stand-ins are shown beside them, and are in no verdict, tier, mean or
     rank: a mock is told the answers, a control cannot see.
     """
@@ -160,7 +174,7 @@ def mark_notes(rows: Sequence[Row]) -> list[str]:
 # --- cells of several runs ---
 
 
-def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[Row], int]:
+def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
     """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
     how many runs others stand for.
     """
@@ -176,7 +190,7 @@ def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[R
             by_seed[row.run.spec.seed] = row
         kept = [row for _, row in sorted(by_seed.items())]
         fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
-        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept, memory))
+        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept))
     return joined, len(fewer)
 
 
@@ -190,12 +204,11 @@ def fewer_note(n: int) -> list[str]:
 ONLY_MEAN = "only the mean over draws is known here"
 
 
-def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
+def _cell(store: Store, rows: Sequence[Row]) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
     first = next(row for row in rows if row.run is newest)
-    values = [row.score.value for row in rows]
-    score = None if first.score.part else _score_of_draws(store, runs, values, first.score, memory)
+    score = None if first.score.part else _score_of_draws(store, runs, first.score)
     if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
@@ -214,68 +227,42 @@ def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
 
 def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     """What rows that are compared with each other are called, by name: with how little each
-    answered, where it was too little, and what it chose among, where others had more or less.
+    answered, where it was too little.
     """
-    columns: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        columns.setdefault(row.place, []).append(row)
     names = {}
     for name in dict.fromkeys(row.name for row in rows):
         mine = [row for row in rows if row.name == name]
         least = min(mine, key=lambda row: row.answered)
-        caveats = [(least, least.caveat)]
-        caveats += [
-            (row, f"chose among {row.chance.among}")
-            for row in mine
-            if row.chance and choose_unlike(columns[row.place])
-        ]
-        words = [
-            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in caveats if text
-        ]
-        names[name] = with_remarks(mine[0].model, mine[0].stand_in, mine[0].way, *words)
+        where = f" of {least.heading}" if len(mine) > 1 else ""
+        caveat = f"{least.caveat}{where}" if least.caveat else ""
+        names[name] = with_remarks(least.model, least.stand_in, least.way, caveat)
     return names
 
 
-LIKE = 1.25
-"""of two chance levels, how many times one may be the other: old runs did not note their classes"""
-
-
-def choose_unlike(rows: Sequence[Row]) -> bool:
-    """Did rows of one task choose among few options here and among all classes there?"""
-    levels = [row.chance.value for row in rows if row.chance]
-    return bool(levels) and max(levels) > LIKE * min(levels)
-
-
-def _score_of_draws(
-    store: Store, runs: Sequence[Run], values: Sequence[float], score: Score, memory: Memory
-) -> Score | None:
+def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | None:
     """The mean over the draws of all runs, with the interval over units and draws; None where the
-    answers cannot be scored here. `values`: the scores of the runs.
+    answers cannot be scored here.
     """
     from fieldmark.report.paired import read_paired
     from fieldmark.stats import estimate, interval
 
-    key = memory.key("cell", score.metric, [runs], values)
-    known = memory.get(key)
-    if known is None:
-        try:
-            metric = pairing_metric(store, runs[0], score.metric)
-        except FieldmarkError:  # a user's own metric whose file is not here
-            return None
-        if metric is None:
-            return None
-        paired = read_paired(store, [runs], metric)
-        if not len(paired.items.target):
-            return None
-        limits = interval(paired.items, paired.answer_mn[0], paired.metric)
-        known = {
-            "value": estimate(paired.items, paired.answer_mn[0], paired.metric),
-            "low": None if math.isnan(limits.low) else limits.low,
-            "high": None if math.isnan(limits.high) else limits.high,
-            "n": len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
-            "n_units": limits.n_units,
-            "method": limits.method,
-            "warning": limits.why,
-        }
-        memory.add(key, known)
-    return replace(score, **known)
+    try:
+        metric = pairing_metric(store, runs[0], score.metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if metric is None:
+        return None
+    paired = read_paired(store, [runs], metric)
+    if not len(paired.items.target):
+        return None
+    limits = interval(paired.items, paired.answer_mn[0], paired.metric)
+    return replace(
+        score,
+        value=estimate(paired.items, paired.answer_mn[0], paired.metric),
+        low=None if math.isnan(limits.low) else limits.low,
+        high=None if math.isnan(limits.high) else limits.high,
+        n=len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+        n_units=limits.n_units,
+        method=limits.method,
+        warning=limits.why,
+    )

@@ -18,14 +18,13 @@ import numpy as np
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.cells import ChanceLevel, Row
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import is_valued, pairing_metric
 from fieldmark.store import PartRecord, Run, Store, canonical_json
 
 MOST_LETTERS = 26
 
 
-def with_chance(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
+def with_chance(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows with their chance level, as far as it is known. Models that were asked in the same
     way had the same options, so that one of them tells for all.
     """
@@ -35,23 +34,18 @@ def with_chance(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
         if is_valued(row.run) or row.score.part or not row.is_stored:
             result.append(row)
             continue
-        spec = row.run.spec
-        items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
-        key = (spec.task_name, spec.protocol, settings, spec.n_test, items, row.score.metric)
+        key = (*settings_key(row), row.score.metric)
         if key not in known:
-            known[key] = _remembered(store, row.run, row.score.metric, memory)
+            known[key] = chance_level(store, row.run, row.score.metric)
         result.append(replace(row, chance=known[key]))
     return result
 
 
-def _remembered(store: Store, run: Run, metric: str, memory: Memory) -> ChanceLevel | None:
-    key = memory.key("chance", metric, [[run]], [])
-    level = memory.get(key)
-    if level is None:
-        guessed = chance_level(store, run, metric)
-        level = {} if guessed is None else {"value": guessed.value, "among": guessed.among}
-        memory.add(key, level)
-    return ChanceLevel(**level) if level else None
+def settings_key(row: Row) -> tuple[Any, ...]:
+    """The same for models that were asked in the same way."""
+    spec = row.run.spec
+    items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
+    return spec.task_name, spec.protocol, settings, spec.n_test, items
 
 
 def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
@@ -66,7 +60,7 @@ def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
     if form not in ("right", "recall"):
         return None
     parts = store.finished_parts(run.id)
-    guesses = _of_options(store, run) if _is_asked(parts) else _of_classes(store, run, parts)
+    guesses = _of_options(store, run) if is_asked(parts) else _of_classes(store, run, parts)
     rule = score_rule(run)
     if rule not in ("mean", "pooled"):
         guesses = [guess for guess in guesses if guess.part == rule]
@@ -111,7 +105,7 @@ def _words(guesses: Sequence[_Guess]) -> str:
     return f"{count} {guesses[0].noun}{turned}"
 
 
-def _is_asked(parts: Sequence[PartRecord]) -> bool:
+def is_asked(parts: Sequence[PartRecord]) -> bool:
     """Did the run send requests to a language model?"""
     return any("n_requests" in (part.info or {}) for part in parts)
 
@@ -152,6 +146,29 @@ def _of_classes(store: Store, run: Run, parts: Sequence[PartRecord]) -> list[_Gu
     return guesses
 
 
+def options_shown(store: Store, run: Run) -> tuple[int, int, bool]:
+    """Of a run with options: how many at most (0: none), in how many rotations of them, and
+    whether every photo had all of its part's.
+    """
+    offered: dict[str, set[str]] = {}
+    fewest: dict[str, int] = {}
+    most, n_turns = 0, 1
+    for part, text in store.predictions(run.id).select("part", "info").iter_rows():
+        info = _facts(text)
+        options = info.get("options") or ()
+        offered.setdefault(part, set()).update(options)
+        fewest[part] = min(fewest.get(part, len(options)), len(options))
+        most, n_turns = max(most, len(options)), max(n_turns, len(info.get("turns") or ()))
+    is_all = most > 0 and all(fewest[part] == len(every) for part, every in offered.items())
+    return most, n_turns, is_all
+
+
+def n_classes(store: Store, run: Run) -> int:
+    """The classes that a run without options chose among, in the part that has most."""
+    parts = store.finished_parts(run.id)
+    return max((guess.n_options for guess in _of_classes(store, run, parts)), default=0)
+
+
 def _facts(info: str | None) -> Mapping[str, Any]:
     try:
         facts = json.loads(info) if info else {}
@@ -167,7 +184,7 @@ def by_position(store: Store, run: Run) -> list[tuple[int, int]]:
     """How many items have the right option in the first place, the second, ..., and how many of
     these were answered rightly. [] where options were not shuffled, or every rotation was asked.
     """
-    if is_valued(run) or not _is_asked(store.finished_parts(run.id)):
+    if is_valued(run) or not is_asked(store.finished_parts(run.id)):
         return []
     counts: dict[int, list[int]] = {}
     orders = set()

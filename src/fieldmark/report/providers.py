@@ -10,7 +10,7 @@ object; it needs nothing of this package, and is imported when the first such ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from fieldmark.registry import Registry
 from fieldmark.store import Run, Score, Store
@@ -57,9 +57,6 @@ class ReportProvider(Protocol):
     ) -> Mapping[tuple[str, int, str], float]:
         """What each answered item was worth by a metric, by part, repeat and item id."""
 
-    def item_texts(self, info: Mapping[str, Any]) -> tuple[str | None, Sequence[str]]:
-        """The question and the answers in words, from what was stored beside a prediction."""
-
     def task_facts(self, store: Store, run: Run) -> Mapping[str, str]:
         """Of the run's task: `title`, `dataset` (its name) and `homepage`, as far as known."""
 
@@ -69,7 +66,7 @@ class ReportProvider(Protocol):
         """The groups of tasks that these runs belong to, of each model, by name."""
 
 
-PROVIDERS = Registry("report provider", "fieldmark.report_providers", "fieldmark table --help")
+PROVIDERS = Registry("report provider", "fieldmark.report_providers")
 """by the setting that marks a run"""
 
 

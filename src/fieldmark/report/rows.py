@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
@@ -19,6 +18,7 @@ from fieldmark.errors import UnknownName
 from fieldmark.report.cells import Row, fewer_note, join_runs, mark_notes
 from fieldmark.report.chance import with_chance
 from fieldmark.report.labels import (
+    Column,
     column_labels,
     columns_of_runs,
     data_notes,
@@ -26,7 +26,6 @@ from fieldmark.report.labels import (
     model_name,
     version_notes,
 )
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import (
     GroupScores,
     is_valued,
@@ -34,6 +33,7 @@ from fieldmark.report.providers import (
     provider_of,
     why_not_paired,
 )
+from fieldmark.report.questions import at_one_size, by_options
 from fieldmark.report.ways import way_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
@@ -70,44 +70,44 @@ def read_table(
     metric: str = "",
     by_part: bool = False,
     compare: bool = True,
-    memory: Path | None = None,
     by_run: bool = False,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
     `by_part` gives every part and group of parts a row of its own, `by_run` every seed. Without
-    `compare` there is no study and no tier, which saves reading predictions; so does `memory`, a
-    folder that remembers them from the last time.
+    `compare` there is no study and no tier, which saves reading predictions.
     """
     where = where or RunFilter()
     _check_names(store, where)
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    rows = _in_one_unit(_rows(done, scores, metric, by_part))
+    columns, ways = columns_of_runs(done, where.folders), way_labels(done, store.record)
+    rows = _in_one_unit(_rows(done, scores, columns, ways, metric, by_part))
+    rows = by_options(store, rows)
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
     rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
-    columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
+    versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
     notes += [*apart, *mark_notes(rows), *_earlier_note(rows), *_leaves_out_note(rows, scores)]
-    remembered, study = Memory(memory), None
-    cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
+    study = None
+    cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
+    cells, sizes = at_one_size(cells)
     if not by_run:
         rows = cells
         notes += fewer_note(n_fewer)
     if compare and not by_part:
         from fieldmark.report.study import study_rows
 
-        study = study_rows(store, cells, remembered)
+        study = study_rows(store, cells)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
-        notes += [*study.notes, *_without_tiers(store, rows)]
-        rows = with_chance(store, rows, remembered)
+        notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
+        rows = with_chance(store, rows)
     rows = [_with_outcomes(store, row) for row in rows]
-    remembered.save()
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
     return Table(tuple(rows), left_out, tuple(notes), study)
@@ -199,9 +199,14 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
 
 
 def _rows(
-    runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
+    runs: Sequence[Run],
+    scores: Mapping[int, list[Score]],
+    columns: Mapping[int, Column],
+    ways: Mapping[int, str],
+    metric: str,
+    by_part: bool,
 ) -> list[Row]:
-    columns, models, ways = columns_of_runs(runs), model_labels(runs), way_labels(runs)
+    models = model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
@@ -234,17 +239,18 @@ def _with_outcomes(store: Store, row: Row) -> Row:
 
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """A task counts once: where it stands in several columns, the one with most rows; and a line
-    for each that does not count.
+    """A task counts once: where it stands in several columns, the one with most rows, of equal ones
+    the first by its heading; and a line for each that does not count.
     """
     columns: dict[str, Counter[tuple[str, str]]] = {}
     for row in rows:
         if row.is_counted and not row.score.part and not row.stand_in:
             columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
-    spare = {place for mine in columns.values() for place, _ in mine.most_common()[1:]}
+    ordered = [sorted(mine, key=lambda place: (-mine[place], place)) for mine in columns.values()]
+    spare = {place for mine in ordered for place in mine[1:]}
     notes = [
-        f"{heading.replace(chr(10), ' ')} by {metric} counts in no mean and no rank: the task "
-        "counts once."
+        f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
+        "once."
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
@@ -299,7 +305,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
-    ways = way_labels(runs)
+    ways = way_labels(runs, store.record)
     groups = [
         group
         for provider in providers.values()

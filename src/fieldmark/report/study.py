@@ -12,15 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.report.cells import Row, competing
-from fieldmark.report.memory import Memory
+from fieldmark.report.cells import Row
 from fieldmark.report.providers import pairing_metric
-from fieldmark.report.ways import head_of
 from fieldmark.store import Store
-from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,17 +107,16 @@ class Study:
         return next((one for one in standings if one.name == name), None)
 
 
-def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
-    """The study of a table's models; reads no predictions where all of it is remembered."""
-    rows = competing(rows)
+def study_rows(store: Store, rows: Sequence[Row]) -> Study:
+    """The study of the rows that compete; reads the predictions of each column once."""
     columns: dict[Place, list[Row]] = {}
     for row in rows:
-        if row.is_stored and not row.score.part and row.has_value:
+        if row.competes and row.is_stored and not row.score.part and row.has_value:
             columns.setdefault(row.place, []).append(row)
-    reader = _StudyReader(store, memory)
-    studied = {place: reader.column(place, mine) for place, mine in columns.items()}
+    errors = {place: read_errors(store, mine) for place, mine in columns.items()}
+    studied = {place: _column(errors[place], mine) for place, mine in columns.items()}
     counted = {place: columns[place] for place in averaged(rows)}
-    overall = reader.overall(counted, studied)
+    overall = _overall(counted, studied, errors)
     return Study(studied, overall, tuple(_notes(columns, studied)))
 
 
@@ -130,7 +126,8 @@ def averaged(rows: Sequence[Row]) -> list[Place]:
     """
     kinds: dict[tuple[bool, bool], dict[Place, set[str]]] = {}
     for row in rows:
-        if row.is_counted and row.is_stored and not row.score.part and row.has_value:
+        is_whole = row.is_stored and not row.score.part and row.has_value
+        if row.is_counted and row.competes and is_whole:
             kind = (row.score.higher_is_better, row.score.is_fraction)
             kinds.setdefault(kind, {}).setdefault(row.place, set()).add(row.name)
     by_number = sorted(kinds.values(), key=len, reverse=True)
@@ -153,28 +150,14 @@ def _notes(
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
-        notes += [*_easier(columns[place]), *_fewer_draws(columns[place])]
+        notes += _fewer_draws(columns[place])
     if blind:
-        what = "cannot tell the best from always giving the commonest answer"
-        notes.append(f"{', '.join(blind)} {what}.")
+        what = "even the best model is not clearly better than always giving the most common label"
+        notes.append(f"On {', '.join(blind)}, {what}. {_PAIRED}")
     return notes
 
 
-def _easier(rows: Sequence[Row]) -> list[str]:
-    """Who chose among a few answers only, where others had all of them."""
-    few: dict[int, list[str]] = {}
-    for row in rows:
-        settings = row.run.spec.settings
-        block = settings.get(head_of(row.run.spec))
-        n = block.get("choices") if isinstance(block, Mapping) else None
-        few.setdefault(n if isinstance(n, int) else 0, []).append(row.name)
-    if len(few) < 2:
-        return []
-    return [
-        f"{rows[0].heading}: {first_few(names)} chose among {n} answers, an easier question."
-        for n, names in few.items()
-        if n
-    ]
+_PAIRED = "That is a test on the same photos: the margin of a single score does not decide it."
 
 
 def _fewer_draws(rows: Sequence[Row]) -> list[str]:
@@ -188,7 +171,7 @@ def _fewer_draws(rows: Sequence[Row]) -> list[str]:
     return [f"{rows[0].heading}: {what}."]
 
 
-# --- reading and remembering ---
+# --- errors of a column ---
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,142 +238,88 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
     )
 
 
-class _StudyReader:
-    """Reads each column at most once."""
+def _column(column: ColumnErrors | None, rows: Sequence[Row]) -> ColumnStudy:
+    from fieldmark.stats import tiers
 
-    def __init__(self, store: Store, memory: Memory) -> None:
-        self.store, self.memory = store, memory
-        self.read: dict[Place, ColumnErrors | None] = {}
+    if column is None:
+        return ColumnStudy()
+    names = [row.name for row in rows]
+    asked = {
+        names[number]: share
+        for number, share in enumerate(column.asked)
+        if number not in column.kept
+    }
+    own, every = column.errors, column.with_blind
+    if own is None:
+        return ColumnStudy(asked=asked)
+    blind = is_told = None
+    if every is not None and every.value_m[-1] < every.bounds[1] - 1e-9:
+        blind, is_told = float(every.value_m[-1]), _is_beaten(every)
+    letters: dict[str, str] = {}
+    if len(column.kept) > 1:
+        kept = [names[number] for number in column.kept]
+        letters = dict(zip(kept, tiers(own).letters, strict=True))
+    return ColumnStudy(letters, blind, is_told, asked, own.n, own.n_units, column.n_classes)
 
-    def column(self, place: Place, rows: Sequence[Row]) -> ColumnStudy:
-        key = self._key("column", place[1], rows)
-        known = self.memory.get(key)
-        if known is None:
-            self.read[place] = read_errors(self.store, rows)
-            known = _written(self.read[place], len(rows))
-            self.memory.add(key, known)
-        names = [row.name for row in rows]
-        letters = dict(zip(names, known["letters"], strict=True))
-        asked = dict(zip(names, known["asked"], strict=True))
-        return ColumnStudy(
-            {name: letter for name, letter in letters.items() if letter},
-            known["blind"],
-            known["is_told"],
-            {name: share for name, share in asked.items() if share is not None},
-            known["n"],
-            known["n_units"],
-            known["n_classes"],
-        )
 
-    def _key(self, what: str, metric: str, rows: Sequence[Row]) -> str:
-        values = [row.score.value for row in rows]
-        return self.memory.key(what, metric, [row.runs for row in rows], values)
+def _overall(
+    columns: Mapping[Place, Sequence[Row]],
+    studied: Mapping[Place, ColumnStudy],
+    errors: Mapping[Place, ColumnErrors | None],
+) -> Overall | None:
+    """The rows over all tasks. Rows with gaps belong to it: what they were not asked, nobody is
+    compared on.
+    """
+    from fieldmark.stats import join
 
-    # Over all tasks.
-
-    def overall(
-        self, columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
-    ) -> Overall | None:
-        names = _complete(columns, studied)
-        if len(columns) < 2 or len(names) < 2:
+    names = _complete(columns, studied)
+    if len(columns) < 2 or len(names) < 2:
+        return None
+    tasks, seen = [], []
+    for place, rows in columns.items():
+        column = errors[place]
+        if column is None or column.errors is None:
             return None
-        # Rows with gaps belong to it: what they were not asked, nobody is compared on.
-        every = [row for rows in columns.values() for row in rows]
-        metrics = " ".join(metric for _, metric in columns)
-        key = self._key("\0".join(["overall", *names]), metrics, every)
-        known = self.memory.get(key)
-        if known is None:
-            known = self._join(columns, names)
-            if known is None:
-                return None
-            self.memory.add(key, known)
-        standings = [
-            RowStanding(name, mean, low, high, is_best, tuple(rank), other and tuple(other))
-            for name, (mean, low, high, is_best, rank, other) in zip(
-                names, known["standings"], strict=True
-            )
-        ]
-        sign = -1 if next(iter(columns.values()))[0].score.higher_is_better else 1
-        standings.sort(key=lambda one: (sign * one.mean, one.name))
-        return Overall(tuple(columns), tuple(known["photos"]), tuple(standings))
+        at = {rows[number].name: own for own, number in enumerate(column.kept)}
+        tasks.append(column.errors.taken([at[name] for name in names]))
+        seen.append(column)
+    photos = photo_sets(seen)
+    standings = _standings(names, tasks, join(tasks, photos), photos)
+    sign = -1 if next(iter(columns.values()))[0].score.higher_is_better else 1
+    standings.sort(key=lambda one: (sign * one.mean, one.name))
+    return Overall(tuple(columns), tuple(photos), tuple(standings))
 
-    def _join(
-        self, columns: Mapping[Place, Sequence[Row]], names: Sequence[str]
-    ) -> dict[str, Any] | None:
-        import numpy as np
 
-        from fieldmark.stats import (
-            join,
-            may_be_best,
-            rank_limits,
-            rank_limits_elsewhere,
-            score_intervals,
-        )
+def _standings(
+    names: Sequence[str], tasks: Sequence[Errors], joined: Errors, photos: Sequence[int]
+) -> list[RowStanding]:
+    import numpy as np
 
-        tasks, seen = [], []
-        for place, rows in columns.items():
-            if place not in self.read:
-                self.read[place] = read_errors(self.store, rows)
-            column = self.read[place]
-            if column is None or column.errors is None:
-                return None
-            at = {rows[number].name: own for own, number in enumerate(column.kept)}
-            tasks.append(column.errors.taken([at[name] for name in names]))
-            seen.append(column)
-        photos = photo_sets(seen)
-        joined = join(tasks, photos)
-        sign = 1.0 if joined.is_up else -1.0
-        height_tm = sign * np.array([task.value_m for task in tasks])
-        by_photos = [
-            height_tm[[own == number for own in photos]].mean(axis=0)
-            for number in dict.fromkeys(photos)
-        ]
-        has_limits = not any(task.why for task in tasks)
-        limits = [
-            (known_limit(one.low), known_limit(one.high)) if has_limits else (None, None)
-            for one in score_intervals(joined)
-        ]
-        standings = zip(
+    from fieldmark.stats import may_be_best, rank_limits, rank_limits_elsewhere, score_intervals
+
+    sign = 1.0 if joined.is_up else -1.0
+    height_tm = sign * np.array([task.value_m for task in tasks])
+    by_photos = [
+        height_tm[[own == number for own in photos]].mean(axis=0)
+        for number in dict.fromkeys(photos)
+    ]
+    has_limits = not any(task.why for task in tasks)
+    limits = [
+        (_known(one.low), _known(one.high)) if has_limits else (None, None)
+        for one in score_intervals(joined)
+    ]
+    return [
+        RowStanding(name, mean, *ends, is_best, (int(rank[0]), int(rank[1])), elsewhere)
+        for name, mean, ends, is_best, rank, elsewhere in zip(
+            names,
             joined.value_m.tolist(),
             limits,
             may_be_best(joined).tolist(),
-            rank_limits(joined).astype(int).tolist(),
+            rank_limits(joined).tolist(),
             _whole_ranks(rank_limits_elsewhere(by_photos)),
             strict=True,
         )
-        return {
-            "photos": photos,
-            "standings": [
-                [mean, *ends, is_best, rank, other]
-                for mean, ends, is_best, rank, other in standings
-            ],
-        }
-
-
-def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
-    """What is remembered of a column, as JSON; every list has one entry per row."""
-    from fieldmark.stats import tiers
-
-    nothing: list[Any] = [None] * n_rows
-    result: dict[str, Any] = {
-        "letters": nothing, "asked": nothing, "blind": None, "is_told": None, "n": 0,
-        "n_units": 0, "n_classes": None,
-    }  # fmt: skip
-    if column is None:
-        return result
-    result["asked"] = [
-        None if number in column.kept else share for number, share in enumerate(column.asked)
     ]
-    own, every = column.errors, column.with_blind
-    if own is None:
-        return result
-    if every is not None and every.value_m[-1] < every.bounds[1] - 1e-9:
-        result["blind"] = float(every.value_m[-1])
-        result["is_told"] = _is_beaten(every)
-    if len(column.kept) > 1:
-        letters = dict(zip(column.kept, tiers(own).letters, strict=True))
-        result["letters"] = [letters.get(number) for number in range(n_rows)]
-    return result | {"n": own.n, "n_units": own.n_units, "n_classes": column.n_classes}
 
 
 def _is_beaten(every: Errors) -> bool:
@@ -408,13 +337,13 @@ def _is_beaten(every: Errors) -> bool:
     return not bool(may_be_best(every)[-1])
 
 
-def known_limit(limit: float) -> float | None:
+def _known(limit: float) -> float | None:
     """None for a limit that nobody vouches for."""
     return None if math.isnan(limit) else limit
 
 
-def _whole_ranks(limits_m2: np.ndarray) -> list[list[int] | None]:
-    return [None if math.isnan(low) else [int(low), int(high)] for low, high in limits_m2.tolist()]
+def _whole_ranks(limits_m2: np.ndarray) -> list[tuple[int, int] | None]:
+    return [None if math.isnan(low) else (int(low), int(high)) for low, high in limits_m2.tolist()]
 
 
 def _complete(

@@ -112,6 +112,8 @@ class RunFilter:
     n_train: tuple[int | None, ...] = ()
     seeds: tuple[int, ...] = ()
     states: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """where a task ran in several folders, the one whose scores count; leaves no run out"""
 
 
 @dataclass(frozen=True, slots=True)

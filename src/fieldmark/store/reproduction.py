@@ -10,11 +10,11 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from fieldmark.processes import host
+from fieldmark.registry import installed_version
 
 _ALWAYS = ("fieldmark", "numpy", "scikit-learn", "scipy", "polars", "pillow")
 _IF_LOADED = {
@@ -50,18 +50,8 @@ def reproduction_record(
 
 def _versions() -> dict[str, str]:
     wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
-    known = {name: version for name in wanted if (version := _version_of(name)) is not None}
+    known = {name: version for name in wanted if (version := installed_version(name)) is not None}
     return {"python": platform.python_version(), **known}
-
-
-@cache
-def _version_of(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _gpus() -> list[str]:

@@ -8,11 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
 from itertools import chain
 from typing import Any
 
 from fieldmark.errors import DataError
+from fieldmark.registry import app_version
 from fieldmark.store.records import (
     OK,
     Marks,
@@ -255,13 +255,3 @@ def with_history(record: Mapping[str, Any], former: dict[str, Any]) -> dict[str,
     if former and former != json.loads(canonical_json(record)):
         earlier = [*earlier, former]
     return {**record, "earlier": earlier} if earlier else dict(record)
-
-
-@cache
-def app_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("fieldmark")
-    except PackageNotFoundError:
-        return "unknown"

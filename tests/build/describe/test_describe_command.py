@@ -15,12 +15,12 @@ import pytest
 
 from fieldmark.build.describe.run import is_of_sister
 from fieldmark.build.taxa import Taxon
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.world import RANKS
 from fieldmark.world.wiki import WorldPage, export_xml
 from kit.chat import running
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import MockWiki, mock_pages
 from kit.wiki_traps import trap_wiki
 
 N_KILLS = 20

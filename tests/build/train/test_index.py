@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
-from fieldmark.build.shards import shard_index, taxon_texts
+from fieldmark.build.caption import SpeciesWords, caption_shards
+from fieldmark.build.shards import captions_files, join_captions, shard_index, taxon_texts
 from fieldmark.build.taxa import Taxon
 from fieldmark.build.train import index as train_index
 from fieldmark.build.train.index import TrainData, open_data
@@ -208,8 +208,9 @@ def test_captions_as_fieldmark_makes_them(tmp_path: Path) -> None:
     server = MockServer(MockScript(), answers=stubborn)
     with running(server) as url:
         model = chat_model(f"chat/vllm/seer?base_url={url}")
-        options = CaptionOptions(materialize=tmp_path / "copies")
-        caption_shards(shards, model, SpeciesWords(), tmp_path / "cap", options)
+        caption_shards(shards, model, SpeciesWords(), tmp_path / "cap")
+    for shard, captions in captions_files(shards, tmp_path / "cap").items():
+        join_captions(shard, captions, tmp_path / "copies" / shard.name)
     rejected = "samples with no text of type caption: 4 (s-000.tar '000002', s-000.tar '000005', "
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
     assert text.startswith(f"{rejected}s-001.tar '000008', s-001.tar '000011'): give a type")
@@ -392,14 +393,20 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
     assert text.startswith(f"{tmp_path}  holds no captions: expected the folder")
 
 
-def test_packed_shards_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    shard = make_shards(tmp_path / "plain", 1)[0]
-    packed = tmp_path / "s.tar.gz"
-    packed.write_bytes(gzip.compress(shard.read_bytes()))
-    text = refusal([packed], None, tmp_path / "index", recipe({"taxon": 1}))
-    assert text == (
-        f"{packed}  packed shards cannot be read at any place: unpack them (`gunzip {packed}`)."
-    )
+def test_packed_shards_are_refused_with_a_command_that_unpacks_them(tmp_path: Path) -> None:
+    plain = make_shards(tmp_path / "plain", 2)
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    packed = [folder / f"{shard.stem}.tar.gz" for shard in plain]
+    for path, shard in zip(packed, plain, strict=True):
+        path.write_bytes(gzip.compress(shard.read_bytes()))
+    text = refusal(packed, None, tmp_path / "index", recipe({"taxon": 1}))
+    start, _, rest = text.partition(" Unpack them: `")
+    assert start.startswith(f"{packed[0]}, {packed[1]}  training reads shards at any place")
+    subprocess.run(rest.removesuffix("`."), shell=True, check=True)
+    assert [path.with_suffix("").read_bytes() for path in packed] == [
+        shard.read_bytes() for shard in plain
+    ]
 
 
 def test_a_key_that_comes_twice_is_damage(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
 from fieldmark.build.wiki.dump_index import DumpIndex, index_path, open_dump
 from fieldmark.build.wiki.export import read_pages
-from fieldmark.build.wiki.mock import mock_pages
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError
 from fieldmark.progress import Silent
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import mock_pages
 from kit.wiki_dump import DumpPage, DumpRevision, head, page, page_xml, redirect, write_dump
 
 BOX = "{{Speciesbox | taxon = Corvus corax}}\nThe '''common raven''' is black."

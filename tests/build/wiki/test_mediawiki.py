@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from fieldmark.build.wiki.api import Etiquette, WikiApi
-from fieldmark.build.wiki.mock import MockWiki, mock_pages, redirect_target
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
 from kit.chat import running
 from kit.fault_proxy import FaultProxy, LeapClock
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import MockWiki, mock_pages, redirect_target
 from kit.wiki_traps import trap_wiki
 
 TEXTS = {

@@ -336,8 +336,6 @@ def test_synthetic_copy_is_not_mixed_with_the_real_one(
         [],
         ["newt", "--urls", "x.csv"],
         ["newt", "--parallel", "0"],
-        ["newt", "--per-host", "0"],
-        ["newt", "--delay-s", "-1"],
         ["newt", "--only", "labels"],
         ["--urls", "x.csv"],
         ["nwet"],

@@ -21,6 +21,7 @@ from fieldmark.experiments.cluster.work import read_outcome
 from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepProgress, StepTask, run_step
 from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
+from kit import forked
 from kit.documents import write_jsonl
 from kit.pictures import mark_drawn, write_image
 from kit.registries import forget
@@ -103,11 +104,11 @@ def settings_of(place: Path, name: str) -> Settings:
     )
 
 
-def start(folder: Path, **more: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, **more: str) -> forked.Popen:
     program = f"import sys; from {StepTask.__module__} import StepTask as task; "
     command = [sys.executable, "-c", f"{program}sys.exit(task(sys.argv[1])())", str(folder)]
     # from another folder: names of files in the work start where the command was typed
-    return subprocess.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
+    return forked.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
 
 
 def run_apart(folder: Path) -> int:
@@ -118,7 +119,7 @@ def n_lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def kill_when(process: subprocess.Popen[bytes], is_due: Callable[[], bool]) -> None:
+def kill_when(process: forked.Popen, is_due: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not is_due():
         assert process.poll() is None and time.monotonic() < end, "it was to be killed at work"

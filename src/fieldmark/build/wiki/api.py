@@ -17,7 +17,6 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
@@ -36,6 +35,7 @@ from fieldmark.chat.send.retry import (
 )
 from fieldmark.errors import ModelError, UsageError
 from fieldmark.progress import Progress, Silent
+from fieldmark.registry import app_version
 
 BATCH = 50
 """titles a request may have without special rights"""
@@ -309,7 +309,7 @@ def user_agent(contact: str) -> str:
             f"{problem}: wikis want an e-mail address or a page of yours in each request; give "
             "--contact, or set `contact` in fieldmark.toml."
         )
-    return f"fieldmark/{version('fieldmark')} ({contact}) aiohttp/{aiohttp.__version__}"
+    return f"fieldmark/{app_version()} ({contact}) aiohttp/{aiohttp.__version__}"
 
 
 def _judge(status: int, headers: Mapping[str, str], data: bytes) -> dict[str, Any] | Fault:

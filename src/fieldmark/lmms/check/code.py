@@ -24,6 +24,7 @@ from fieldmark.lmms.code.digest import syntax_of
 from fieldmark.lmms.code.imports import find_file
 from fieldmark.lmms.code.sandbox import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.compat import NOT_RUN
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.tasks import Kind, Level, Problem
 
@@ -98,6 +99,8 @@ def _failing(function: Function, line: str, places: dict[str, str]) -> Problem:
 
 def _of_file(text: str) -> tuple[Level, Kind, str]:
     """The level and the kind of what a whole file of code says when it is imported."""
+    if text in NOT_RUN.values():
+        return "note", "not run", text
     if match := _PACKAGE.search(text):
         return "warning", "package", f"{match[0]}."
     if match := _NETWORK.match(text):

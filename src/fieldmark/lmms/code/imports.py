@@ -28,7 +28,7 @@ import fieldmark
 from fieldmark import draws
 from fieldmark.errors import UsageError, meant
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.compat import MODULES
+from fieldmark.lmms.compat import MODULES, NOT_RUN
 from fieldmark.source_lines import is_file, is_folder
 
 MARK = "fieldmark_task_"
@@ -122,6 +122,8 @@ class CodeLoader:
         return module if wanted else top
 
     def _find(self, name: str) -> ModuleType:
+        if why := NOT_RUN.get(name.removeprefix(f"{ROOT}.")):
+            raise UsageError(why)
         if name in (ROOT, TASKS):
             return self._space(name, lambda part: self._find(f"{name}.{part}"))
         path = self.places.of_task_module(name) if name.startswith(f"{TASKS}.") else None

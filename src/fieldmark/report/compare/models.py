@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from fieldmark.errors import DataError
 from fieldmark.report.cells import Row, names_with_caveats
 from fieldmark.report.chance import with_chance
 from fieldmark.report.compare.choice import choose_rows
-from fieldmark.report.memory import Memory
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import current_runs, read_table, superseded_note
@@ -129,18 +127,16 @@ def compare_models(
     store: Store,
     a: str,
     b: str,
-    tasks: Sequence[str] = (),
+    where: RunFilter | None = None,
     metric: str = "",
-    memory: Path | None = None,
 ) -> RowComparison:
     """The two rows that `a` and `b` name, on the tasks both were asked, in the table's order."""
-    where = RunFilter(tasks=tuple(tasks))
-    table = read_table(store, where, metric, compare=False, memory=memory)
+    table = read_table(store, where, metric, compare=False)
     if not table.rows:
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
     two = [row for row in table.rows if row.name in (names.a, names.b)]
-    pairs = shared_rows(with_chance(store, two, Memory(memory)), names.a, names.b)
+    pairs = shared_rows(with_chance(store, two), names.a, names.b)
     asked = [_PairedTask.read(store, *pair) for pair in pairs]
     questions = [question for question in asked if question is not None]
     left_out = tuple(

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fieldmark.report.cells import Row, competing
-from fieldmark.report.plots._render import BAND, BLUE, QUIET, SHADE, WIDTH
+from fieldmark.charts import BAND, BLUE, QUIET, SHADE, WIDTH
+from fieldmark.report.cells import Row, without_stand_ins
 from fieldmark.report.plots._results import MOST_PANELS
 from fieldmark.store import Score
 from fieldmark.words import first_few
@@ -93,7 +93,7 @@ def columns_in_words(firsts: Sequence[Row]) -> str:
 
 def models_in_words(rows: Sequence[Row]) -> str:
     """`1 model`, `3 models`, `3 models asked in 7 ways`."""
-    rows = competing(rows) or rows
+    rows = without_stand_ins(rows) or rows
     n_models, n_rows = len({row.model for row in rows}), len({row.name for row in rows})
     models = f"{n_models} model{'s' * (n_models > 1)}"
     return models if n_models == n_rows else f"{models} asked in {n_rows} ways"

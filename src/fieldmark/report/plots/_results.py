@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
@@ -41,14 +40,10 @@ class Results:
 
 
 def read_results(
-    store: Store,
-    where: RunFilter | None = None,
-    metric: str = "",
-    by: str = "",
-    memory: Path | None = None,
+    store: Store, where: RunFilter | None = None, metric: str = "", by: str = ""
 ) -> Results:
     """The finished runs asked for, compared; DataError where there are none."""
-    table = read_table(store, where, metric, memory=memory)
+    table = read_table(store, where, metric)
     if not table.rows:
         raise nothing_stored(store.path)
     return Results(store, table, by)
@@ -64,6 +59,15 @@ def defined_columns(results: Results) -> dict[str, list[Row]]:
     if not defined:
         raise DataError("none of these runs has a defined score: there is nothing to draw.")
     return defined
+
+
+def rival_columns(results: Results) -> dict[str, list[Row]]:
+    """The defined columns, of rows that compete."""
+    columns = {
+        name: [row for row in rows if row.competes]
+        for name, rows in defined_columns(results).items()
+    }
+    return {name: rows for name, rows in columns.items() if rows}
 
 
 def _from_best(row: Row) -> tuple[bool, float, str]:

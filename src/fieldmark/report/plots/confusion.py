@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fieldmark.charts import INK, ORANGE, WIDTH
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, competing, mark_notes
+from fieldmark.report.cells import Row, mark_notes, without_stand_ins
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -22,7 +23,6 @@ from fieldmark.report.plots._panel import (
     rounded,
     short_names,
 )
-from fieldmark.report.plots._render import INK, ORANGE, WIDTH
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.words import first_few
@@ -43,7 +43,7 @@ def plot(results: Results) -> Spec:
         raise DataError("no wrong answers in these runs: there is nothing to draw.")
     right = [heading(row) for row, mixed in zip(best, pairs, strict=True) if not mixed]
     texts = [heading(rows[0]) for name, rows in every.items() if name not in columns]
-    others = max(len(competing(columns[name])) for name in shown) - 1
+    others = max(len(without_stand_ins(columns[name])) for name in shown) - 1
     is_alone = len(drawn) == 1
     notes = [
         "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",

@@ -125,7 +125,7 @@ def _line_names(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, st
     for key in keys:
         model, protocol, _ = key
         same = [other for other in keys if other[0] == model]
-        alike = [other for other in same if other[1] == protocol]
+        alike = sorted(other for other in same if other[1] == protocol)
         name = model if len(same) == 1 else f"{model}, {protocol}"
         names[key] = name if len(alike) == 1 else f"{name} ({alike.index(key) + 1})"
     return names

@@ -54,7 +54,7 @@ class LiveResults:
             version = self.version()
             if version != self._seen:
                 with self._open() as store:
-                    table = read_table(store, self.where, memory=self.settings.cache)
+                    table = read_table(store, self.where)
                     self._table = public_table(table)
                     self._summary = self._summarise(store)
                 self._seen = version

@@ -71,7 +71,7 @@ def build_site(
     """Writes the site; gives the path of its first page."""
     options, progress = options or SiteOptions(), progress or Silent()
     check_place(out)
-    table = public_table(read_table(store, options.where, memory=settings.cache))
+    table = public_table(read_table(store, options.where))
     if not table.rows:
         raise nothing_stored(store.path)
     making = _beside(out, "making")

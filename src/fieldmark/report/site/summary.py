@@ -11,18 +11,18 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.charts import VERSION
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
+from fieldmark.registry import app_version
 from fieldmark.report.cells import Row
 from fieldmark.report.chance import by_position, position_words
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
 from fieldmark.report.labels import model_name, signatures
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
-from fieldmark.report.plots._render import VERSION
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Table, read_table
@@ -58,7 +58,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         for task in tasks
     ]
     return {
-        "app": version("fieldmark"),
+        "app": app_version(),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
         "verdict": verdict(table),
@@ -188,35 +188,19 @@ _SIZES = ("n_train=", "shots=")
 
 def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
     """Models asked with several numbers of training images in one way: the rows, by size."""
-    lines: dict[tuple[str, str], dict[str, Row]] = {}
+    lines: dict[tuple[str, str], dict[tuple[float, str], Row]] = {}
     for row in rows:
         words = [word for word in row.way.split(", ") if not word.startswith(_SIZES)]
-        lines.setdefault((row.model, ", ".join(words)), {})[_size(row)] = row
+        lines.setdefault((row.model, ", ".join(words)), {})[row.size] = row
     return [
         {
             "column": column,
             "name": f"{model} ({way})" if way else model,
-            "points": [
-                [size, names.index(row.name)]
-                for size, row in sorted(mine.items(), key=lambda point: _order(point[0]))
-            ],
+            "points": [[size[1], names.index(mine[size].name)] for size in sorted(mine)],
         }
         for (model, way), mine in lines.items()
         if len(mine) > 1
     ]
-
-
-def _size(row: Row) -> str:
-    """How many training images, in words."""
-    shots, n_train = row.run.spec.settings.get("shots"), row.run.spec.n_train
-    if n_train is not None:
-        return f"{n_train:,}"
-    return f"{shots} per class" if shots else "all"
-
-
-def _order(size: str) -> tuple[bool, int]:
-    digits = size.partition(" ")[0].replace(",", "")
-    return not digits.isdigit(), int(digits) if digits.isdigit() else 0
 
 
 def _known(value: float | None) -> float | None:

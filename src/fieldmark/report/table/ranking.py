@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from fieldmark.report.cells import Row, competing
+from fieldmark.report.cells import Row, without_stand_ins
 from fieldmark.report.rows import Table
 from fieldmark.report.study import Place, averaged
 from fieldmark.report.table.layout import MISSING, arrow, number
@@ -36,7 +36,7 @@ class Ranking:
 
 def rank_rows(table: Table) -> Ranking:
     """All rows of the table; {} where there is nothing to sum up."""
-    rows = competing(table.rows)
+    rows = without_stand_ins(table.rows)
     places, stand_ins = averaged(rows), {row.name for row in table.rows if row.stand_in}
     values = _values(table.rows, places)
     means = {name: _mean(values[name], places) for name in values} | _studied_means(table)
@@ -111,7 +111,7 @@ def above_chance(table: Table) -> tuple[dict[str, float], list[Place]]:
     gaps; and the tasks it is over, those whose chance level is known.
     """
     columns = table.study.columns if table.study else {}
-    rows = competing(table.rows)
+    rows = without_stand_ins(table.rows)
     known = [p for p in averaged(rows) if p in columns and columns[p].blind is not None]
     values = _values(rows, known)
     above = {
@@ -150,7 +150,7 @@ def rank_text(limits: tuple[int, int]) -> str:
 
 def mean_notes(table: Table) -> Iterator[str]:
     """What the mean, and the one above chance, are not over."""
-    places = averaged(competing(table.rows))
+    places = averaged(without_stand_ins(table.rows))
     if len(places) < 2:
         return
     rows = {row.place: row for row in table.rows if row.is_counted and row.is_stored}
@@ -213,7 +213,7 @@ def grid_of(table: Table) -> dict[tuple[str, str], Row]:
     """
     return {
         (row.name, f"{row.column}\n{row.score.metric}"): row
-        for row in competing(table.rows)
+        for row in without_stand_ins(table.rows)
         if row.is_counted and not row.score.part and row.is_stored
     }
 
