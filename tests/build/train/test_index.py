@@ -306,6 +306,7 @@ def test_a_shard_that_changes_under_training_is_noticed(tmp_path: Path) -> None:
         data.read(0)
 
 
+@pytest.mark.slow
 def test_other_processes_make_the_same_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
