@@ -82,8 +82,8 @@ def test_few_options_and_all_classes_never_meet_without_a_word(
     with Store.open(fresh_settings.store, read_only=True) as store:
         table = read_table(store)
         text = " ".join(wide_table(table, 300).split())
-        assert f"world-species options=8: guessing scores 12.5 ({options})" in text
-        assert f"world-species: guessing scores 4.2 ({classes})" in text
+        assert f"world-species synthetic options=8: guessing scores 12.5 ({options})" in text
+        assert f"world-species synthetic: guessing scores 4.2 ({classes})" in text
         with pytest.raises(DataError, match="among the same options"):
             compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
         drawn = draw("curve", read_results(store))
@@ -102,9 +102,9 @@ def test_few_options_all_classes_and_pairs_are_columns_of_their_own(
         table = read_table(store)
     columns = {row.column for row in table.rows if row.model == WREN}
     assert columns == {
-        "world-species\noptions=8",  # of 24
-        "world-individuals\noptions=2",  # one individual or two
-        "world-stage",  # both labels, as for a probe
+        "world-species\nsynthetic\noptions=8",  # of 24
+        "world-individuals\nsynthetic\noptions=2",  # one individual or two
+        "world-stage\nsynthetic",  # both labels, as for a probe
     }
     assert all(row.tier is None for row in table.rows if "options" in row.column)
     assert WREN not in verdict(table)

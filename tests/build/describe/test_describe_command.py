@@ -166,6 +166,7 @@ def test_chat_filter_by_the_mock(names: Path, tmp_path: Path) -> None:
         assert main(command) == 0
     about = json.loads((tmp_path / "describe.json").read_text())
     assert about["filter"]["model"] == "chat/mock/wren" and about["filter"]["prompt"]
+    assert about["stand_in"] == "mock", "nobody takes these words for a model's"
     rows = described(tmp_path).filter(status="described")
     assert rows.height > 50
     assert all(part in row["text"] for row in rows.to_dicts() for part in [row["description"][:20]])
