@@ -43,6 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_species_are_described_by_what_is_true_of_them(built: Path) -> None:
     world = World(seed=0)
     rows = pl.read_parquet(built / "words" / "descriptions.parquet").to_dicts()

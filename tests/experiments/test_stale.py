@@ -26,7 +26,6 @@ from fieldmark.store import Store
 from kit import forked
 from kit.pictures import mark_drawn
 
-pytestmark = pytest.mark.slow
 COLOURS = {"ant": (200, 40, 40), "bee": (40, 200, 40), "cat": (40, 40, 200)}
 TASK = """task: mine
 title: Mine
@@ -129,6 +128,7 @@ def another_cache(here: Path) -> tuple[str, ...]:
     return "--cache", "elsewhere"
 
 
+@pytest.mark.slow
 def test_another_folder_with_the_same_file_names(here: Path) -> None:
     first = run()
     words = other_folder(here)
@@ -213,6 +213,7 @@ def test_plan_says_what_changed(
     assert (job["status"], job["why"]) == ("run", why)
 
 
+@pytest.mark.slow
 def test_chat_models_notice_changed_photos(here: Path) -> None:
     (here / "t.yaml").write_text(TASK + "ask: {prompt: Which?}\n")
     mark_drawn(here / "photos")
@@ -360,6 +361,7 @@ def test_a_module_of_a_probe(here: Path) -> None:
     assert run() == right() == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_a_killed_run_whose_photos_changed_mixes_nothing(here: Path) -> None:
     """Parts that were there are of the old photos: another run is made of the new ones."""
     (here / "t.yaml").write_text(TASK + "parts: {a: {train: {split: train}, test: {split: test}}, "
@@ -458,6 +460,7 @@ def test_a_corrected_label_makes_no_second_column(
     assert "data=" not in told.out.partition("signature")[0].partition("task=")[0]
 
 
+@pytest.mark.slow
 def test_data_make_killed_half_way_leaves_no_dataset(here: Path) -> None:
     words = [sys.executable, "-m", "fieldmark", "data", "make", "folder", "--size", "3000"]
     victim = forked.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
@@ -482,6 +485,7 @@ def test_data_make_touches_nothing_of_the_user_s(here: Path) -> None:
     assert main(words) == 3 and mine.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_plan_of_an_edited_model_says_that_all_is_to_be_embedded(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -506,6 +510,7 @@ def test_plan_of_an_edited_model_says_that_all_is_to_be_embedded(
     assert to_embed() == ("run", 0), "the first version's features are there still"
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_holds_is_not_a_success(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -551,6 +556,7 @@ HIDDEN = MODEL.replace("import numpy as np", "import os\nimport numpy as np").re
 )
 
 
+@pytest.mark.slow
 def test_a_model_told_apart_by_what_it_does_stays_so_without_its_cache(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -317,7 +317,6 @@ def test_random_weights_are_another_model_each_time_and_told(
     assert "is not what it was when it was loaded before" in caplog.text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["classical/colour", "timm/test_resnet?pretrained=false&size=32"])
 def test_families_are_known_at_once_and_their_features_once_loaded(
     tmp_path: Path, name: str
@@ -393,7 +392,6 @@ def test_asking_again_and_checking_a_name_are_quick(tmp_path: Path) -> None:
     assert time.process_time() - began < 1
 
 
-@pytest.mark.slow
 def test_device_and_precision_reach_a_model_that_does_not_name_them(tmp_path: Path) -> None:
     """Defect 20: a TorchBackbone written as docs/add-a-model.md shows ignored both."""
     init = "    def __init__(self):\n        super().__init__(module(), Recipe((16, 16)))\n"

@@ -49,6 +49,7 @@ def n_species(settings: Settings) -> int:
     return table[task.label].drop_nulls().n_unique()
 
 
+@pytest.mark.slow
 def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
     for model in (WREN, COLOUR):
         run(fresh_settings, model, "world-species", n_test=N_TEST)
@@ -69,6 +70,7 @@ def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
         assert (turned.value, turned.among) == (1 / 4, "2 options, right in all rotations")
 
 
+@pytest.mark.slow
 def test_few_options_and_all_classes_never_meet_without_a_word(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 def test_defect_fishnet_exact_match_and_all_nine_traits_count(settings: Settings) -> None:
     """Defect: only columns 0 and 1 of 9 were averaged; exact match needs every one of them."""
     few = {"epochs": 6, "hidden": 32}

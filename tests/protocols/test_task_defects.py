@@ -35,6 +35,7 @@ def parts_of(name: str, settings: Settings) -> tuple[Task, list[PartItems]]:
     return task, split_parts(task, table)
 
 
+@pytest.mark.slow
 def test_defect_birds525_scores_the_validation_split(settings: Settings) -> None:
     for name, split in (("birds525", "test"), ("birds525@biobench2024", "val")):
         _, (part,) = parts_of(name, settings)

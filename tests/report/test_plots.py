@@ -22,8 +22,6 @@ from fieldmark.report.table.ranking import rank_text
 from fieldmark.stats import wilson
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
-pytestmark = pytest.mark.slow
-
 ANIMALS = ("fox", "hare", "lynx", "otter")
 MODELS = ("classical/colour", "timm/resnet50.a1_in1k", "open-clip/ViT-B-16/openai", "mine.py:Net")
 MAGIC = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}

@@ -131,7 +131,6 @@ def test_a_thousand_names_and_twenty_kills(tmp_path: Path) -> None:
     assert right >= 0.99 * len(traps)
 
 
-@pytest.mark.slow
 def test_a_real_mediawiki_is_described(mediawiki: MediaWiki, tmp_path: Path) -> None:
     made = trap_wiki(0, 2)
     mediawiki.load(mock_pages(texts(made.pages)))

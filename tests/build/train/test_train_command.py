@@ -82,7 +82,6 @@ def undisturbed(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.slow
 def test_a_run_leaves_what_it_promises(undisturbed: Path) -> None:
     rows = rows_of(undisturbed)
     assert [row["step"] for row in rows] == list(range(1, N_STEPS + 1))
@@ -97,7 +96,6 @@ def test_a_run_leaves_what_it_promises(undisturbed: Path) -> None:
     assert "finished" in text and "http" not in text, "no refresh, no network"
 
 
-@pytest.mark.slow
 def test_the_model_loads_in_stock_open_clip(undisturbed: Path) -> None:
     model = open_clip.create_model(f"local-dir:{undisturbed / 'model'}")
     assert model.visual.image_size == (16, 16)
@@ -207,6 +205,7 @@ def test_two_processes_in_pieces_have_the_curve_of_one(
         assert row["loss_by_type"] == pytest.approx(expected["loss_by_type"], rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run(
     inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -416,7 +415,6 @@ def test_a_damaged_checkpoint_is_made_again(
     )
 
 
-@pytest.mark.slow
 def test_a_run_is_exported_with_another_projector(
     undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -437,7 +435,6 @@ def test_a_run_is_exported_with_another_projector(
     ]
 
 
-@pytest.mark.slow
 def test_other_data_in_the_same_folder_are_refused(
     inputs: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
