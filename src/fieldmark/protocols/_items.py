@@ -20,12 +20,12 @@ from fieldmark import draws
 from fieldmark.data import ImageRef, rows_seen
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
 from fieldmark.probes import is_multilabel
-from fieldmark.protocols._contract import Draw
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
+    from fieldmark.protocols._contract import Draw
     from fieldmark.protocols._workspace import Workspace
 
 ROWS = ("id", "target", "unit", "class_kind")
@@ -256,9 +256,9 @@ def parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training:
         every = {"test": draw_test(task, part, draw, 0)}
         if has_training and not task.is_leave_one_out:
             every["train"] = draw_train(task, part, draw, 0)
-        for split, rows in every.items():
-            split = None if task.is_leave_one_out else split
-            frames.append(rows.select("id", "target", split=pl.lit(split, pl.String)))
+        for name, rows in every.items():
+            split = pl.lit(None if task.is_leave_one_out else name, pl.String)
+            frames.append(rows.select("id", "target", split=split))
     rows = pl.concat(frames)
     if len(parts) > 1:
         return f"{counted(len(parts), 'part')}, {counted(rows['id'].n_unique(), 'photo')}"
@@ -440,7 +440,7 @@ def asked_rows(task: Task, table: pl.DataFrame) -> pl.DataFrame:
 def _columns(task: Task) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every column that a task about labels names, with its key in the file."""
     parts = task.parts if isinstance(task.parts, dict) else {}
-    filters = {("where",): task.where}
+    filters: dict[tuple[str, ...], Filter] = {("where",): task.where}
     if not parts and not task.is_leave_one_out:
         filters |= {("train",): task.train, ("test",): {} if task.test == "rest" else task.test}
     for name, part in parts.items():
