@@ -13,7 +13,7 @@ from functools import partial
 from fieldmark.data import load_dataset
 from fieldmark.errors import CodeNotRun, DataError, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._contract import DrawChoice, Protocol, load_protocol
+from fieldmark.protocols._contract import DrawChoice, Protocol, load_protocol, protocols
 from fieldmark.protocols._items import ASKING_ONLY, Selection, parts_seen
 from fieldmark.protocols._workspace import MissingData, Workspace
 from fieldmark.registry import short_name
@@ -68,29 +68,39 @@ def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[
     """
     if TABLE_KEYS & set(wrong) or _dataset_problems(task):
         return [], ""
-    problems: list[Problem] = []
-    seen = ""
     every = [load_protocol(name) for name in task.protocols]
+    problems: list[Problem] = [] if every or set(wrong) & set(protocols()) else _no_block(task)
+    seen = ""
     for protocol in [one for one in every if not one.problems(task)] or [Protocol()]:
         try:
             if ROW_KEYS & set(wrong):
                 at.table(task)
                 continue
-            asked, draw = protocol.cell(task, DrawChoice())
-            why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
-            if why and task.protocols:
-                problems.append(Problem("warning", "key", "", f"{why}."))
-                continue
-            parts = protocol.parts(asked, draw, Selection(), at)
-            doubts = protocol.warnings(task, at)
+            found, holds = _check_parts(task, protocol, at)
         except CodeNotRun:
             continue
         except FieldmarkError as error:
             problems += as_problems(error)
             continue
-        problems += [Problem("warning", "data", "", line) for line in doubts]
-        seen = seen or parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+        problems, seen = problems + found, seen or holds
     return problems, seen
+
+
+def _no_block(task: Task) -> list[Problem]:
+    if any(one.reads(task) and not one.has_block for one in protocols().values()):
+        return []  # one of the user's that needs none
+    text = "no block says how models are asked: add one, such as `probe: {classifier: simpleshot}`."
+    return [Problem("error", "key", "", text)]
+
+
+def _check_parts(task: Task, protocol: Protocol, at: Workspace) -> tuple[list[Problem], str]:
+    asked, draw = protocol.cell(task, DrawChoice())
+    why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
+    if why:  # a flag may say what is missing
+        return [Problem("warning", "key", "", f"{why}.")], ""
+    parts = protocol.parts(asked, draw, Selection(), at)
+    doubts = [Problem("warning", "data", "", line) for line in protocol.warnings(task, at)]
+    return doubts, parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
 
 
 def as_problems(error: FieldmarkError) -> list[Problem]:
