@@ -6,18 +6,28 @@ Asked before anything starts: a misspelt metric must not be found out after hour
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fieldmark.data import load_dataset
+import polars as pl
+
+from fieldmark.data import load_dataset, rows_seen
 from fieldmark.errors import CodeNotRun, DataError, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._contract import DrawChoice, Protocol, load_protocol, protocols
-from fieldmark.protocols._items import ASKING_ONLY, Selection, parts_seen
+from fieldmark.protocols._contract import Draw, DrawChoice, Protocol, load_protocol, protocols
+from fieldmark.protocols._items import (
+    ASKING_ONLY,
+    Draw,
+    PartItems,
+    Selection,
+    draw_test,
+    draw_train,
+)
 from fieldmark.protocols._workspace import MissingData, Workspace
 from fieldmark.registry import short_name
 from fieldmark.tasks import Problem, Task, problems_of
+from fieldmark.words import counted
 
 TABLE_KEYS = frozenset({"dataset", "data", "options"})
 """keys of a task without which its data cannot be read"""
@@ -100,7 +110,23 @@ def _check_parts(task: Task, protocol: Protocol, at: Workspace) -> tuple[list[Pr
         return [Problem("warning", "key", "", f"{why}.")], ""
     parts = protocol.parts(asked, draw, Selection(), at)
     doubts = [Problem("warning", "data", "", line) for line in protocol.warnings(task, at)]
-    return doubts, parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+    return doubts, _parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+
+
+def _parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool) -> str:
+    """What a run would train and test on, in words."""
+    frames = []
+    for part in parts:
+        every = {"test": draw_test(task, part, draw, 0)}
+        if has_training and not task.is_leave_one_out:
+            every["train"] = draw_train(task, part, draw, 0)
+        for split, rows in every.items():
+            name = None if task.is_leave_one_out else split
+            frames.append(rows.select("id", "target", split=pl.lit(name, pl.String)))
+    rows = pl.concat(frames)
+    if len(parts) > 1:
+        return f"{counted(len(parts), 'part')}, {counted(rows['id'].n_unique(), 'photo')}"
+    return rows_seen(rows.rename({"target": "label"}))
 
 
 def as_problems(error: FieldmarkError) -> list[Problem]:
