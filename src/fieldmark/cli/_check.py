@@ -80,12 +80,7 @@ def check_paths(args: CheckArgs) -> Findings:
         reader = task_readers()[0]
         checked = _check_tasks(args, reader, tasks)
         problems += checked.problems
-        own = {file.path for file in checked.files if file.kind == "own"}
-        codes += [
-            3 if problem.kind == "data" and own.issuperset(problem.files) else 2
-            for problem in problems
-            if problem.level == "error"
-        ]
+        codes += _codes_of(checked)
         for task, of_data in _render(args, reader, checked) if args.data else ():
             rendered.append(task)
             problems += of_data
@@ -101,6 +96,14 @@ def check_paths(args: CheckArgs) -> Findings:
     seconds = time.monotonic() - start
     only = seen[0] if len(seen) == 1 and not codes else ""
     return Findings(every, min(codes, default=0), checked, tuple(rendered), seconds, only)
+
+
+def _codes_of(checked: CheckedFiles) -> Iterator[int]:
+    """As a run would end: 3 where only the data of a task are wrong, 2 where its file is."""
+    own = {file.path for file in checked.files if file.kind == "own"}
+    for problem in checked.problems:
+        if problem.level == "error":
+            yield 3 if problem.kind == "data" and own.issuperset(problem.files) else 2
 
 
 def _has_errors(problems: Iterable[Problem]) -> bool:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.data import ImageRef, rows_seen
+from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
 from fieldmark.probes import is_multilabel
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
-from fieldmark.words import counted, first_few
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from fieldmark.protocols._contract import Draw
@@ -247,22 +247,6 @@ def tested_rows(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFr
         )
         for part in parts
     )
-
-
-def parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool) -> str:
-    """What a run would train and test on, in words."""
-    frames = []
-    for part in parts:
-        every = {"test": draw_test(task, part, draw, 0)}
-        if has_training and not task.is_leave_one_out:
-            every["train"] = draw_train(task, part, draw, 0)
-        for name, rows in every.items():
-            split = pl.lit(None if task.is_leave_one_out else name, pl.String)
-            frames.append(rows.select("id", "target", split=split))
-    rows = pl.concat(frames)
-    if len(parts) > 1:
-        return f"{counted(len(parts), 'part')}, {counted(rows['id'].n_unique(), 'photo')}"
-    return rows_seen(rows.rename({"target": "label"}))
 
 
 def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
