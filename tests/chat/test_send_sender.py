@@ -24,14 +24,13 @@ from fieldmark.chat import (
     ModelConnection,
     Picture,
     Request,
-    ask_all,
     ask_now,
     chat_model,
     user,
 )
 from fieldmark.chat.prices import Card
 from fieldmark.errors import ModelError, UsageError
-from kit.chat import FAST, ask_about, collect, make_jpeg, with_server
+from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg, with_server
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,10 @@ from the same input, words, prompt, rules, model and sampling settings.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +63,7 @@ _IN_A_ROW = 15
 _LEASE_EVERY_S, _POLL_S = 5.0, 1.0
 WAITING_EVERY_S = 30.0
 """a worker that waits for others says so this often"""
-_SPARE, _SOON_S, _IDLE_S = 4, 0.01, 1.0
+_SPARE, _IDLE_S = 4, 1.0
 """requests beyond those that may be in flight, before another shard is taken; when to look again"""
 _UNWRITTEN_IN_A_ROW = 2
 """shards that could not be written one after the other: it is the disk, not one file"""
@@ -192,7 +191,7 @@ class CaptionRun:
             return line.steps(self._as_needed(line), self._hear)
         return line.steps(self, self._hear)
 
-    async def _as_needed(self, line: ModelConnection) -> AsyncIterator[Request]:
+    def _as_needed(self, line: ModelConnection) -> Iterator[Request | None]:
         """A sender asks for more than it sends: other workers may do the next shard sooner.
 
         It may also be stopping: then nothing is in flight, and no answer will come.
@@ -200,18 +199,21 @@ class CaptionRun:
         limits = line.sender.concurrency
         while True:
             if (request := self._at_hand()) is None:
-                await self._until_needed(limits)
+                yield from self._until_needed(limits)
                 request = next(self, None)
             if request is None:
                 return
             self._n_asked += 1
             yield request
 
-    async def _until_needed(self, limits: AdaptiveConcurrency) -> None:
-        idle_s = 0.0
-        while idle_s < _IDLE_S and self._n_asked >= limits.limit + _SPARE and not self._again:
-            await asyncio.sleep(_SOON_S)
-            idle_s = 0.0 if limits.in_flight else idle_s + _SOON_S
+    def _until_needed(self, limits: AdaptiveConcurrency) -> Iterator[None]:
+        busy_at = time.monotonic()
+        while self._n_asked >= limits.limit + _SPARE and not self._again:
+            if limits.in_flight:
+                busy_at = time.monotonic()
+            elif time.monotonic() - busy_at > _IDLE_S:
+                return
+            yield None
 
     def __iter__(self) -> Iterator[Request]:
         return self
