@@ -340,7 +340,7 @@ def test_worker_without_the_model_is_done_without(
     reason: str,
 ) -> None:
     model, log = load_model(slow), Log()
-    monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv(variable, "100")
     with DeviceWorkers(("cpu", "cpu")) as workers:
         options = EmbedOptions(tmp_path / "shared", workers=workers)
         shared = embed(model, photos, refs(photos), options, log)

@@ -2,6 +2,7 @@
 
 from fieldmark.embed.cache import (
     ModelCache,
+    behaviour_of,
     cached_models,
     clean_cache,
     kept_facts,
@@ -54,6 +55,7 @@ __all__ = [
     "PositiveRanks",
     "Throughput",
     "add_throughputs",
+    "behaviour_of",
     "bucket",
     "cached_models",
     "check_place",

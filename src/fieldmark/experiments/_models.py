@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import (
+    behaviour_of,
     kept_facts,
     n_parameters_of,
     noted_decode,
@@ -197,7 +198,7 @@ class Models:
         """
         if self._loaded is not None and self._loaded[0] == name:
             model = self._loaded[1]
-            write_behaviour(self._behaviours / model.fingerprint, _behaviour_of(model))
+            write_behaviour(self._behaviours / model.fingerprint, behaviour_of(model))
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -210,7 +211,7 @@ class Models:
 
     def _apart(self, model: Any) -> Any:
         """The model, told apart from one with its fingerprint that did otherwise."""
-        behaviour = _behaviour_of(model)
+        behaviour = behaviour_of(model)
         if behaviour is not None:
             places = (
                 self.settings.cache / "features", self._behaviours, *self._other_behaviours
@@ -219,9 +220,3 @@ class Models:
             if kept != model.fingerprint:
                 model.stand_apart(kept)
         return model
-
-
-def _behaviour_of(model: Any) -> Any:
-    """Features of fixed pictures, of a model of the user's; None for all others."""
-    behaviour = getattr(model, "behaviour", None)
-    return behaviour() if callable(behaviour) else None
