@@ -128,8 +128,10 @@ COLUMNS = ("id", "image", "split", "label", "unit", "common", "crop")
 N = 18
 
 
-def make_world(place: Path) -> Path:
-    mark_drawn(place)
+def make_world(place: Path, is_drawn: bool = True) -> Path:
+    """A mock may be asked about what `is_drawn`, and reports call it synthetic."""
+    if is_drawn:
+        mark_drawn(place)
     for name, text in FILES.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
