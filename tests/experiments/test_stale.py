@@ -294,6 +294,29 @@ def flat_weights(here: Path) -> None:
     np.save(here / "w" / "deep" / "w.npy", np.zeros(3, np.float32))
 
 
+def write_outside(here: Path) -> str:
+    """A weight file beyond the model's folder, found by a name that only running the code gives."""
+    (here / "code").mkdir()
+    load = "self.w = np.load(sorted((Path(__file__).parents[1] / 'w').rglob('*.npy'))[0])"
+    text = WITH_FILE.replace("weights='w'", "").replace("(self, )", "(self)")
+    text = text.replace("files = sorted(Path(weights).rglob('*.npy'))", load)
+    write_weights(here)
+    (here / "m.py").unlink()
+    (here / "code" / "m.py").write_text(text.replace("        self.w = np.load(files[0])\n", ""))
+    return "code/m.py:Mine"
+
+
+def write_hidden_part(here: Path) -> str:
+    """Code behind a loader of its own, which no import names."""
+    (here / "part.py").write_text(HELPER)
+    load = "import importlib.util as u\nfrom pathlib import Path\nimport numpy as np\n"
+    load += "s = u.spec_from_file_location('x', str(Path(__file__).parent / 'part.py'))\n"
+    load += "part = u.module_from_spec(s); s.loader.exec_module(part)\nsee = part.see"
+    (here / "m.py").write_text(WITH_HELPER.format("x").replace(
+        "import numpy as np\nfrom x import see", load))  # fmt: skip
+    return "m.py:Mine"
+
+
 OWN: dict[str, tuple[Callable[[Path], str], Callable[[Path], None]]] = {
     "its file": (lambda _: "m.py:Mine", lambda h: edit(h / "m.py", *CONSTANT)),
     "helper module": (
@@ -305,6 +328,10 @@ OWN: dict[str, tuple[Callable[[Path], str], Callable[[Path], None]]] = {
         lambda h: edit(h / "pack" / "inner.py", CONSTANT[0], CONSTANT[1]),
     ),
     "weights it opens itself": (lambda h: write_weights(h, ""), flat_weights),
+    "weights outside its folder": (write_outside, flat_weights),
+    "a module it loads by hand": (
+        write_hidden_part, lambda h: edit(h / "part.py", CONSTANT[0], CONSTANT[1]),
+    ),
     "a folder of weights": (write_weights, flat_weights),
     "the file of a factory": (
         write_factory,
@@ -614,12 +641,27 @@ def test_equal_folders_share_a_run_until_one_changes(here: Path) -> None:
         assert len(store.runs()) == 2 and not store.superseded()
 
 
+def test_plan_knows_a_model_with_hidden_weights_only_once_it_is_loaded(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--model", write_outside(here))
+    run(*words)
+    run(*words)
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        assert len(store.runs()) == 1, "`run` loads it: nothing has changed"
+    capsys.readouterr()
+    assert main(["plan", *words, "--task", "t.yaml", "--data", "folder=photos", "--json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["status"] == "run" and "not known until it is loaded" in job["why"]
+
+
 def test_plan_does_not_call_a_random_model_done(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "m.py").write_text(
         MODEL.replace("    dim = 3\n", "    dim = 3\n    def __init__(self):\n"
                       "        self.w = np.random.default_rng().normal(size=3)\n")
+        .replace(CONSTANT[0], f"{CONSTANT[0]} * self.w")
     )  # fmt: skip
     run("--model", "m.py:Mine")
     run("--model", "m.py:Mine")
@@ -627,4 +669,4 @@ def test_plan_does_not_call_a_random_model_done(
     words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
     assert main(["plan", *words, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "known only after loading it" in job["why"]
+    assert job["status"] == "run" and "not known until it is loaded" in job["why"]

@@ -142,7 +142,7 @@ def test_no_photo_and_no_word_of_it_where_none_are_wanted(
 
 
 def test_names_of_thumbnails_are_those_of_content_and_crop(tmp_path: Path) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     run_it(place, COLOUR, "zoo.yaml")
     (run,) = runs_at(place)
     settings = settings_at(place)
@@ -158,7 +158,7 @@ def test_names_of_thumbnails_are_those_of_content_and_crop(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_photos_of_ones_own_dataset_are_shown_and_every_frame_counts(tmp_path: Path) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     run_it(place, COLOUR, "zoo.yaml")
     tasks, said = built(place)
     assert tasks["zoo"]["n_images"] == 9 and not said
@@ -171,7 +171,7 @@ def test_photos_of_ones_own_dataset_are_shown_and_every_frame_counts(tmp_path: P
 def test_code_that_results_from_elsewhere_name_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     run_it(place, COLOUR, "zoo.yaml")
     edit(place / "zoo.py", "import csv", f"import csv; open({str(place / 'ran')!r}, 'w')")
     monkeypatch.setattr("fieldmark.report.facts.host", lambda: "another")

@@ -33,7 +33,7 @@ def second_task(place: Path) -> None:
 @pytest.fixture(scope="module")
 def edited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tasks; a model of one's own, edited between its runs of the first."""
-    place = make_world(tmp_path_factory.mktemp("edited"), is_drawn=False)
+    place = make_world(tmp_path_factory.mktemp("edited"))
     (place / "other.yaml").write_text(
         (place / "zoo.yaml").read_text().replace("zoo\n", "other\n", 1)
     )
@@ -51,7 +51,7 @@ def edited(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One task run on two folders with the same file names, and another task on one."""
-    place = make_world(tmp_path_factory.mktemp("folders"), is_drawn=False)
+    place = make_world(tmp_path_factory.mktemp("folders"))
     shutil.copytree(place / "photos", place / "cropped")
     for name in ("01-0.png", "04-0.png", "05-0.png"):
         write_image(place / "cropped" / name, 999)
@@ -223,7 +223,7 @@ def test_the_signature_tells_two_folders_apart(folders: Path) -> None:
 
 
 def test_longer_tails_tell_folders_of_one_name_apart(tmp_path: Path) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     for folder in ("a", "b"):
         shutil.copytree(place / "photos", place / folder / "photos")
         write_image(place / folder / "photos" / "04-0.png", ord(folder))
@@ -237,7 +237,7 @@ def test_longer_tails_tell_folders_of_one_name_apart(tmp_path: Path) -> None:
 def test_a_superseded_run_is_hidden_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     run_it(place, COLOUR, "zoo.yaml")
     run_it(place, "classical/texture", "zoo.yaml")
     rows = read_items(place)
@@ -267,7 +267,7 @@ def test_a_superseded_run_is_hidden_and_counted(
 
 
 def test_seeds_are_one_cell_whatever_images_they_drew(tmp_path: Path) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     values = [run_it(place, COLOUR, "zoo.yaml", n_train=3, seed=seed) for seed in (0, 1)]
     with open_at(place) as store:
         (row,) = read_table(store).rows
@@ -277,7 +277,7 @@ def test_seeds_are_one_cell_whatever_images_they_drew(tmp_path: Path) -> None:
 
 
 def test_ways_that_ran_in_two_folders_are_two_data_versions(tmp_path: Path) -> None:
-    place = make_world(tmp_path, is_drawn=False)
+    place = make_world(tmp_path)
     shutil.copytree(place / "photos", place / "cropped")
     write_image(place / "cropped" / "04-0.png", 999)
     run_it(place, COLOUR, "zoo.yaml")

@@ -285,7 +285,7 @@ class _Planner:
             return (
                 ""
                 if self._is_new(job)
-                else "whether its model has changed is known only after loading it"
+                else "whether its model has changed is not known until it is loaded"
             )
         reading = reading_key(outline, prepared.root)
         if reading in self.past.claims:

@@ -74,7 +74,6 @@ class WordsModel:
     """A dual encoder of two matrices; no picture or text knows of any other."""
 
     batch_size = 64
-    not_state = ("load_again",)
     logit_bias: float | None = None
     text_limit: int | None = None
     projectors: tuple[str, ...] = ()
