@@ -244,14 +244,13 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """
     columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
-        models = columns.setdefault(row.run.spec.task, {})
-        if row.is_counted and not row.score.part and not row.stand_in:
-            models.setdefault(row.place, set()).add(row.model)
-    ordered = {
-        task: sorted(mine, key=lambda place: (-len(mine[place]), place))
-        for task, mine in columns.items()
-    }
-    spare = {place for mine in ordered.values() for place in mine[1:]}
+        mine = columns.setdefault(row.run.spec.task, {})
+        if row.is_counted and not row.score.part:
+            models = mine.setdefault(row.place, set())
+            models |= set() if row.stand_in else {row.model}
+    spare: set[tuple[str, str]] = set()
+    for mine in columns.values():
+        spare.update(sorted(mine, key=lambda place: (-len(mine[place]), place))[1:])
     notes = [
         f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
         "once."
