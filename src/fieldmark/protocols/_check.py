@@ -18,7 +18,6 @@ from fieldmark.metrics import load_metric
 from fieldmark.protocols._contract import Draw, DrawChoice, Protocol, load_protocol, protocols
 from fieldmark.protocols._items import (
     ASKING_ONLY,
-    Draw,
     PartItems,
     Selection,
     draw_test,
