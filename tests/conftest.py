@@ -36,6 +36,16 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 hypothesis_settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("busy")
 
+EXTERNAL = {"slurm", "slurm_of_worker", "mediawiki"}
+"""fixtures that start what this package does not bring"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if EXTERNAL & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.external)
+
+
 _connect = socket.socket.connect
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import polars as pl
@@ -43,6 +44,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_species_are_described_by_what_is_true_of_them(built: Path) -> None:
     world = World(seed=0)
     rows = pl.read_parquet(built / "words" / "descriptions.parquet").to_dicts()
@@ -70,6 +72,17 @@ def test_every_photo_has_one_outcome(built: Path) -> None:
     assert captions.select("shard", "key").n_unique() == captions.height >= N_PHOTOS - 10
     assert set(captions["status"]) <= {"ok", "rejected"}
     assert captions.filter(status="ok").height > 0.9 * captions.height
+
+
+def test_a_rehearsal_says_what_it_was(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = built / "captions"
+    manifests = [json.loads(path.read_text()) for path in out.rglob("*.json")]
+    marks = [facts["made_from"]["stand_in"] for facts in manifests if "made_from" in facts]
+    assert marks == ["mock"] * 3
+    command = ["caption", str(built / "shards"), "--out", str(out), "--model", "chat/mock/wren"]
+    assert main([*command, "--descriptions", str(built / "words")]) == 0
+    told = "This was a rehearsal: chat/mock/wren is a mock. Do not use its captions."
+    assert told in capsys.readouterr().err
 
 
 def test_webdataset_reads_images_and_all_texts(built: Path) -> None:

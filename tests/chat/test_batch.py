@@ -222,7 +222,6 @@ def test_shared_examples_get_one_cache_breakpoint(
         )
 
 
-@pytest.mark.slow
 @EVERY
 def test_kill_nine_between_submitting_and_noting_it_pays_nothing_twice(
     make: Make, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ import tyro
 from fieldmark.cli import commands, main
 from fieldmark.cli._grid_flags import given_settings
 from fieldmark.cli.run import make_args
-from fieldmark.mounts import FileSystem
+from fieldmark.files import FileSystem
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
 

@@ -187,6 +187,7 @@ def test_looking_runs_nothing(
     assert not marks_of(folder), streams.out + streams.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["check", "."], ["plan", "exp.toml"]], ids=" ".join)
 def test_looking_runs_nothing_in_a_process_of_its_own(folder: Path, words: list[str]) -> None:
     done = fieldmark(folder, *words)
@@ -226,6 +227,7 @@ def test_plan_says_what_only_code_tells(
     assert told.startswith("unknown until it runs") and "dataset.py" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "marks"),
     [

@@ -21,6 +21,7 @@ def values(rows: pl.DataFrame, split: str, column: str) -> set[str]:
     return set(rows.filter(pl.col("split") == split)[column])
 
 
+@pytest.mark.slow
 def test_held_out_species_are_in_no_other_split_and_their_genera_are(rows: pl.DataFrame) -> None:
     unseen = values(rows, "unseen", "label")
     known = values(rows, "train", "label")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kit import forked
+from kit.rings import mostly_slow
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,8 +28,9 @@ def commands(page: Path) -> list[tuple[str, str, str]]:
 WITH_COMMANDS = [page for page in PAGES if any(lang == "sh" for lang, _, _ in commands(page))]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", mostly_slow(WITH_COMMANDS, ROOT / "docs" / "table.md"), ids=lambda page: page.name
+)
 def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own. A
     comment may say with which exit code a command ends.

@@ -171,6 +171,7 @@ def all_once(photos: Path) -> Counter[str]:
     return Counter(str(path) for path in photos.rglob("*.png"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["t.yaml", "patches.yaml"])
 def test_the_first_run_reads_each_file_once_and_the_second_none(
     place: Path, old_photos: Path, task: str
@@ -181,6 +182,7 @@ def test_the_first_run_reads_each_file_once_and_the_second_none(
     assert code == 0 and reads == {} and n_embedded(place) == 24, said
 
 
+@pytest.mark.slow
 def test_touched_files_are_read_and_the_run_is_done_before(place: Path, old_photos: Path) -> None:
     """Also without the features, which are then not computed again."""
     assert command(place, old_photos)[0] == 0
@@ -192,6 +194,7 @@ def test_touched_files_are_read_and_the_run_is_done_before(place: Path, old_phot
     assert code == 0 and reads == all_once(old_photos) and n_embedded(place) == 24
 
 
+@pytest.mark.slow
 def test_other_results_take_features_of_touched_files_from_the_cache(
     place: Path, old_photos: Path
 ) -> None:
@@ -202,6 +205,7 @@ def test_other_results_take_features_of_touched_files_from_the_cache(
     assert code == 0 and reads == all_once(old_photos) and n_embedded(place) == 24
 
 
+@pytest.mark.slow
 def test_a_bad_image_fails_the_run_and_loses_no_feature(place: Path) -> None:
     for number in range(24):
         split, label = ("train", "test")[number % 2], "abc"[number % 3]
@@ -219,6 +223,7 @@ def test_a_bad_image_fails_the_run_and_loses_no_feature(place: Path) -> None:
     assert n_embedded(place) == 24
 
 
+@pytest.mark.slow
 def test_a_missing_image_is_told_before_anything_is_computed(place: Path) -> None:
     lines = ["image,split,label"]
     for number in range(12):
@@ -234,6 +239,7 @@ def test_a_missing_image_is_told_before_anything_is_computed(place: Path) -> Non
     assert "2 of 12 images cannot be read" in said and "3.png (is missing)" in said
 
 
+@pytest.mark.slow
 def test_killed_while_it_reads_it_goes_on(place: Path, old_photos: Path) -> None:
     words = ["run", "--model", "m.py:Tiles", "--task", "t.yaml", "--quiet"]
     words += ["--data", f"folder={old_photos}", "--cache", "cache"]
@@ -575,6 +581,7 @@ def test_an_error_in_a_thread_ends_the_pass(photos: Path, tmp_path: Path) -> Non
     assert isinstance(done, Filled) and done.throughput.n_computed == 20
 
 
+@pytest.mark.slow
 def test_a_kill_keeps_what_was_read(photos: Path, tmp_path: Path) -> None:
     """The memory of contents is written every second, the features of every batch."""
     body = f"""
@@ -616,6 +623,7 @@ def test_a_damaged_packed_archive_is_told(photos: Path, tmp_path: Path) -> None:
     assert set(done.bad) == {"a.tgz::a.png", "a.tgz::b.png"} and len(done.keys) == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_decoded_is_remembered_as_bad(tmp_path: Path) -> None:
     """It shows only in its pixels; told alike each time, whatever was asked before."""
     root = tmp_path / "photos"

@@ -198,7 +198,6 @@ def test_jobs_are_told_apart_by_what_differs(tmp_path: Path) -> None:
     assert [job.label for job in alone] == ["", ""]
 
 
-@pytest.mark.slow
 def test_repeats_do_not_multiply_the_time_a_run_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,8 +20,6 @@ from kit import forked
 from kit.blobs import MODEL, answers, make_blobs, n_lines
 from kit.pictures import write_image
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -88,6 +86,7 @@ def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
     assert n_lines(place / "log") <= n_images + 10 * 4, "only batches in flight are computed again"
 
 
+@pytest.mark.slow
 def test_second_run_with_other_probe_shots_or_seed_embeds_nothing(place: Path) -> None:
     base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
     assert fieldmark(*base) == 0
@@ -112,6 +111,7 @@ def test_finished_runs_are_not_done_again_unless_forced(place: Path) -> None:
     assert answers(place / "results") == before
 
 
+@pytest.mark.slow
 def test_an_edited_model_file_is_another_model(place: Path) -> None:
     base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
     assert fieldmark(*base) == 0
@@ -122,6 +122,7 @@ def test_an_edited_model_file_is_another_model(place: Path) -> None:
     assert len((place / "log").read_text().splitlines()) == 144
 
 
+@pytest.mark.slow
 def test_changed_labels_are_another_dataset(place: Path) -> None:
     base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
     assert fieldmark(*base) == 0
@@ -132,6 +133,7 @@ def test_changed_labels_are_another_dataset(place: Path) -> None:
     assert len((place / "log").read_text().splitlines()) == 72
 
 
+@pytest.mark.slow
 def test_one_failed_job_keeps_the_others_and_exits_5(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +167,7 @@ def test_defect_newt_stored_ids_are_of_train_and_test_rows(place: Path) -> None:
     assert all(each.split("/")[1] == target for _, each, target in rows)
 
 
+@pytest.mark.slow
 def test_defect_biobench_dry_run_has_side_effects(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +223,7 @@ def test_defect_biobench_dry_run_has_side_effects(
     assert job["status"] == "no data" and "gone  does not exist" in job["why"]
 
 
+@pytest.mark.slow
 def test_run_claimed_by_a_living_process_is_left_alone(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,6 +293,7 @@ def test_adding_a_probe_is_one_file(place: Path) -> None:
         assert set(store.predictions(1)["prediction"]) == {"a"}
 
 
+@pytest.mark.slow
 def test_changed_pictures_make_a_done_run_stale(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

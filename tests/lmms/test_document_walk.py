@@ -142,7 +142,6 @@ def test_scoring_again_changes_nothing(results, capsys):
     assert shown(capsys, "table", "--json", "--results", str(results)) == before
 
 
-@pytest.mark.slow
 def test_the_site_is_written(results, tmp_path, capsys):
     page = shown(capsys, "site", str(tmp_path / "site"), "--results", str(results), "--quiet")
     assert (tmp_path / "site" / "index.html").is_file() and page.strip().endswith("index.html")

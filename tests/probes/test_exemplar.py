@@ -48,7 +48,6 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.slow
 def test_equals_one_machine_per_query(case: str) -> None:
     x, y = CASES[case]
     queries = range(25)

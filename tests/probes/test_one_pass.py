@@ -53,6 +53,7 @@ def test_svm_labels_and_leads_are_scikit_learns(kernel: str, classes: int, kind:
     assert (score == np.take_along_axis(value, own, 1)[:, 0] - others).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_searched_svm_predicts_as_scikit_learns(search: int) -> None:
     x, y, query = rows(4)

@@ -34,8 +34,6 @@ from kit.ask import (
 from kit.chat import running
 from kit.made import make_dataset
 
-pytestmark = pytest.mark.slow
-
 FAST = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=2)
 PRICED = """[[chat_models]]
 provider = "mock"
@@ -59,6 +57,7 @@ def settings(fresh_settings: Settings) -> Settings:
 # -- outcomes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_refused_cut_and_unclear_answers_are_outcomes_of_their_own(settings: Settings) -> None:
     found = ask(settings, "chat/mock/wren?skill=1&p_refuse=0.3&p_length=0.3&p_unclear=0.2")
     rows, rates = found.predictions, wholes(found.scores)
@@ -120,6 +119,7 @@ def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settin
         assert store.predictions(1).is_empty()
 
 
+@pytest.mark.slow
 def test_a_storm_of_faults_loses_no_item(settings: Settings) -> None:
     storm = "chat/mock/wren?skill=1&p_429=0.3&p_cut=0.05&p_500=0.05&p_junk=0.02&p_error_body=0.05"
     sending = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=6)

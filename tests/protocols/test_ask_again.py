@@ -32,6 +32,7 @@ def settings(fresh_settings: Settings) -> Settings:
     return fresh_settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "how"),
     [(TASK, {}), ("world-stage", {"circular": True}), ("beluga", {}), ("fishvista", {})],
@@ -91,7 +92,6 @@ def spoil(store: Store, good: Any) -> None:
     store.replace_answers(good.run.id, results, good.scores)
 
 
-@pytest.mark.slow
 def test_kill_nine_in_the_middle_loses_no_paid_answer(world: Path, settings: Settings) -> None:
     slow = "chat/mock/wren?skill=0.7&latency_s=0.02"
     words = command(world, "--model", slow, "--repeats", "13", "--concurrency", "8")

@@ -17,7 +17,6 @@ from kit.ask import Parrot, ask, facts_of
 from kit.chat import running
 from kit.made import make_dataset
 
-pytestmark = pytest.mark.slow
 TASK = "world-stage"
 
 
@@ -53,6 +52,7 @@ def notes_of(settings: Settings) -> dict[str, Any]:
         return dict(part.info or {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"shared_prefix": True}, {"sampling": "uniform"}])
 def test_a_broken_example_is_passed_over_and_counted(
     photos: Path, tmp_path: Path, how: dict[str, Any]
@@ -75,6 +75,7 @@ def test_a_broken_example_is_passed_over_and_counted(
     assert [each["examples"] for each in again] == [each["examples"] for each in facts_of(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_train", "which"), [(0, "test"), (4, "test"), (4, "example")])
 def test_broken_images_are_refused_before_anything_is_paid(
     photos: Path, tmp_path: Path, n_train: int, which: str
@@ -119,6 +120,7 @@ def test_when_no_test_image_can_be_read_that_is_said(photos: Path, tmp_path: Pat
         ask(settings_for(photos, tmp_path), task=TASK, n_test=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dataset", "n_test"), [("kabr", 5), ("beluga", -1)])
 def test_clips_lose_a_frame_and_pairs_are_left_out(
     dataset: str, n_test: int, tmp_path: Path

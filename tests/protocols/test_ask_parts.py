@@ -122,7 +122,6 @@ def test_a_cap_keeps_the_parts_that_are_complete(newt: tuple[Path, str], tmp_pat
     assert len(parrot.bodies) == N_PARTS * N_TEST, "nothing is asked again"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_stored", [0, 1, 3])
 def test_a_killed_traits_run_asks_the_same_question_again(
     n_stored: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +168,7 @@ def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     return list(run(asked, names, model, options, Silent())), parts
 
 
+@pytest.mark.slow
 def test_what_may_be_shown_is_known_before_anything_is_read(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

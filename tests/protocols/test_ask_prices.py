@@ -21,6 +21,7 @@ def here(fresh_settings: Settings) -> None:
     """Each test in a folder of its own."""
 
 
+@pytest.mark.slow
 def test_a_cap_on_an_unpriced_model_works_with_a_price(
     world: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +67,7 @@ def test_plan_uses_the_price_and_tells_whose_it_is(
     assert dated["why"] == "priced as gpt-4o"
 
 
+@pytest.mark.slow
 def test_parts_of_newt_are_left_out_by_flags(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,6 @@ from fieldmark.store import Store
 from kit.ask import Parrot, command
 from kit.chat import running
 
-pytestmark = pytest.mark.slow
 A, UNCLEAR = '{"answer": "A"}', "Either A or B."
 ROW = '[[chat_models]]\nprovider = "custom"\nid = "mine"\ncontext = 32_000\n'
 

@@ -12,6 +12,7 @@ import pytest
 from fieldmark.data import load_dataset
 from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
+from fieldmark.models import chat
 from fieldmark.report import compare_models, long_table, read_table, verdict, wide_table
 from fieldmark.report.chance import by_position, chance_level, position_words
 from fieldmark.report.plots import draw, read_results
@@ -48,6 +49,7 @@ def n_species(settings: Settings) -> int:
     return table[task.label].drop_nulls().n_unique()
 
 
+@pytest.mark.slow
 def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
     for model in (WREN, COLOUR):
         run(fresh_settings, model, "world-species", n_test=N_TEST)
@@ -68,7 +70,11 @@ def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
         assert (turned.value, turned.among) == (1 / 4, "2 options, right in all rotations")
 
 
-def test_few_options_and_all_classes_never_meet_without_a_word(fresh_settings: Settings) -> None:
+@pytest.mark.slow
+def test_few_options_and_all_classes_never_meet_without_a_word(
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat, "stand_in", lambda name: "")  # the mock plays a model that competes
     for model, sizes in ((WREN, (0, 3)), (COLOUR, (24, 48))):
         for n_train in sizes:
             run(fresh_settings, model, "world-species", n_train=n_train, n_test=N_TEST)
@@ -76,8 +82,8 @@ def test_few_options_and_all_classes_never_meet_without_a_word(fresh_settings: S
     with Store.open(fresh_settings.store, read_only=True) as store:
         table = read_table(store)
         text = " ".join(wide_table(table, 300).split())
-        assert f"world-species options=8: guessing scores 12.5 ({options})" in text
-        assert f"world-species: guessing scores 4.2 ({classes})" in text
+        assert f"world-species synthetic options=8: guessing scores 12.5 ({options})" in text
+        assert f"world-species synthetic: guessing scores 4.2 ({classes})" in text
         with pytest.raises(DataError, match="among the same options"):
             compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
         drawn = draw("curve", read_results(store))
@@ -96,9 +102,9 @@ def test_few_options_all_classes_and_pairs_are_columns_of_their_own(
         table = read_table(store)
     columns = {row.column for row in table.rows if row.model == WREN}
     assert columns == {
-        "world-species\noptions=8",  # of 24
-        "world-individuals\noptions=2",  # one individual or two
-        "world-stage",  # both labels, as for a probe
+        "world-species\nsynthetic\noptions=8",  # of 24
+        "world-individuals\nsynthetic\noptions=2",  # one individual or two
+        "world-stage\nsynthetic",  # both labels, as for a probe
     }
     assert all(row.tier is None for row in table.rows if "options" in row.column)
     assert WREN not in verdict(table)

@@ -197,7 +197,6 @@ def test_vectors_and_answers_of_a_gallery_count(album: Album) -> None:
     assert len(set(runs)) == 3
 
 
-@pytest.mark.slow
 def test_weights_of_the_text_tower_count(album: Album) -> None:
     import torch
 

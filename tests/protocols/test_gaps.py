@@ -15,7 +15,6 @@ from fieldmark.store import Store
 from kit.ask import Parrot, command, journalled
 from kit.chat import running
 
-pytestmark = pytest.mark.slow
 A = '{"answer": "A"}'
 
 
@@ -77,6 +76,7 @@ def _flags(world: Path, url: str) -> list[str]:
     return flags
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_answers_when_asking_again_fails(settings: Settings, world: Path) -> None:
     server = Moody(A)
     with running(server) as url:
@@ -87,6 +87,7 @@ def test_a_run_keeps_its_answers_when_asking_again_fails(settings: Settings, wor
     assert outcomes(settings) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "outcome", "words"),
     [
@@ -140,6 +141,7 @@ def test_an_endpoint_that_never_answers_leaves_no_result(
         assert not [found for found in store.runs() if found.state == "done"]
 
 
+@pytest.mark.slow
 def test_settings_that_an_endpoint_refuses_are_left_out(
     settings: Settings, world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,8 +13,9 @@ from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UsageError
 from fieldmark.experiments import evaluate
 from fieldmark.probes import PROBES, register_probe
+from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import Draw, PartItems, check_part, draw_train, split_parts
+from fieldmark.protocols._items import PartItems, check_part, draw_train, split_parts
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, task_schema
@@ -145,6 +146,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 def test_defect_fishnet_exact_match_and_all_nine_traits_count(settings: Settings) -> None:
     """Defect: only columns 0 and 1 of 9 were averaged; exact match needs every one of them."""
     few = {"epochs": 6, "hidden": 32}

@@ -47,6 +47,7 @@ def right(rows: pl.DataFrame) -> pl.Series:
     return rows["prediction"].eq_missing(rows["target"])
 
 
+@pytest.mark.slow
 def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     """Defect: 95.8 % of the 24 it answered put it before 80.2 % of all 96."""
     coward, honest = (rows_of(settings, model) for model in (COWARD, HONEST))
@@ -61,7 +62,8 @@ def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     assert order == [HONEST, COWARD]
     n_refused = len(coward) - len(answered)
     among = f"{100 * right(answered).mean():.1f}"
-    told = f"  {COWARD}, {TASK}: {n_refused} of {len(coward)} refused; {among} among those answered"
+    told = f"  {COWARD}, {TASK} synthetic: {n_refused} of {len(coward)} refused; "
+    told += f"{among} among those answered"
     told += ": `--again refused` asks again"
     assert told in lines and "† no answer counts as a wrong one:" in lines
 
@@ -109,6 +111,7 @@ def exported_items(settings: Settings, tmp_path: Path) -> dict[str, float]:
     return shares
 
 
+@pytest.mark.slow
 def test_slices_and_json_agree_with_the_score(settings: Settings, capsys: Any) -> None:
     coward = rows_of(settings, COWARD)
     command = ["table", "--json", "--results", str(settings.results)]
@@ -127,6 +130,7 @@ def test_slices_and_json_agree_with_the_score(settings: Settings, capsys: Any) -
     assert n_right == pytest.approx(right(coward).sum())
 
 
+@pytest.mark.slow
 def test_older_scores_are_told_and_renewed(settings: Settings, capsys: Any) -> None:
     with Store.open(settings.store) as store:
         (run,) = store.runs(RunFilter(models=(COWARD,)))

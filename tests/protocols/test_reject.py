@@ -139,6 +139,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 def test_scores_need_nothing_but_the_store(settings: Settings) -> None:
     found = evaluate("classical/colour", "fungiclef", settings=settings)
     assert found.score.metric == "user_loss" and not found.score.higher_is_better

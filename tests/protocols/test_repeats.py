@@ -34,6 +34,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "repeats"), [("birds525", 25), ("rarespecies", 5), ("rarespecies@5-shot", 3)]
 )

@@ -34,7 +34,7 @@ from kit import forked
 from kit.ask import facts_of, journalled, texts_of, wholes
 from kit.chat import running
 from kit.made import make_dataset
-from kit.pictures import write_image
+from kit.pictures import mark_drawn, write_image
 
 FILES = {
     "results.py": """
@@ -73,7 +73,7 @@ FAST = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=2)
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four queries of ten results, some of which two queries share."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(mark_drawn(tmp_path))
     for name, text in FILES.items():
         (tmp_path / name).write_text(dedent(text))
     rows = []
@@ -220,6 +220,7 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
     assert blind.score.value < 0.5 < found.score.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

@@ -70,7 +70,6 @@ def test_help_shows_its_flags(pond: Pond) -> None:
     assert "--whisper" in text and "says nothing at all" in text
 
 
-@pytest.mark.slow
 def test_plan_run_table_and_page_know_it(pond: Pond) -> None:
     planned = json.loads(pond.type("plan", *pond.grid("--json")))["jobs"]
     assert [(job["protocol"], job["status"]) for job in planned] == [
@@ -126,7 +125,6 @@ def test_slips_are_told(pond: Pond) -> None:
     )
 
 
-@pytest.mark.slow
 def test_a_file_that_is_no_protocol_is_told_with_its_place(pond: Pond) -> None:
     file = pond.place / "protocols" / "odd.py"
     try:

@@ -34,6 +34,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tables_say_the_same(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for form in ([], ["--long"], ["--by-part"]):
         text = printed(capsys, "table", "--results", results, *form)

@@ -47,8 +47,9 @@ def plain(text: str) -> str:
 def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
-        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly worse. "
-        "It\nleaves out 1 row that lacks some of these tasks.\n"
+        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
+        "worse. It leaves out 1 row that\n"
+        "lacks some of these tasks.\n"
         "\n"
         "                                                   rank                beluga         "
         "world-species\n"

@@ -12,8 +12,6 @@ from fieldmark.settings import Settings
 from fieldmark.store import Store
 from kit.made import make_dataset
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize(
     ("task", "metrics", "probe"),

@@ -202,9 +202,8 @@ def choose(store: Store, model: str, n: int, share: float) -> None:
     run = store.begin_run(RunSpec(model, "t", "ask", settings, n_train=0))
     infos = [json.dumps({"options": options}) for options in shown]
     ids = [f"t/{number:05d}" for number in range(200)]
-    store.write_part(
-        run, PartResult(Predictions(ids, truth, said, infos=infos), info={"n_requests": 200})
-    )
+    given = Predictions(ids, truth, said, infos=infos)
+    store.write_part(run, PartResult(given, info={"n_requests": 200}))
     store.finish_run(run, [Score("accuracy", share, n=200, is_primary=True)])
 
 
@@ -224,11 +223,11 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
     both = f"{sentences.format('t', 'c/c')} {sentences.format('t options=3', 'c/a')}"
     assert verdict(table) == both == build_summary(empty)["verdict"]
     assert [column["verdict"] for column in build_summary(empty)["columns"]] == [
-        "Best: c/a. All others are clearly worse.",
         "Best: c/c. All others are clearly worse.",
+        "Best: c/a. All others are clearly worse.",
     ]
     assert [row["column"] for row in plain_rows(table)] == [row.column for row in table.rows]
-    with pytest.raises(DataError, match="no column of the table in common"):
+    with pytest.raises(DataError, match="share no column of the table"):
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
     assert sorted(best) == ["t", "t, options=3"]

@@ -92,7 +92,6 @@ print(*left)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kill -9")
 def test_kill_nine_between_any_two_statements_leaves_no_store_or_a_whole_one(tmp_path):
     """Defect K1: 188 of 200 aimed kills left a store that is refused for ever."""

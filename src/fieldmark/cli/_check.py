@@ -88,8 +88,8 @@ def check_paths(args: CheckArgs) -> Findings:
     seen = [file.seen for file in checked.files] if checked else []
     others: list[Problem] = []
     for path in (path for path in args.path if path not in tasks):
-        found, code, holds = _check_other(args, path)
-        others += found
+        of_path, code, holds = _check_other(args, path)
+        others += of_path
         codes += [code] if code else []
         seen.append(holds)
     every = (*merge_problems(problems), *others)
@@ -212,8 +212,8 @@ def _data_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
 
     dataset = load_dataset(args.dataset or ("csv" if path.is_file() else "folder"))
     levels: dict[str, Level] = {level: level for level in LEVELS}
-    found = dataset.check(path)
-    problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in found]
+    findings = dataset.check(path)
+    problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in findings]
     return problems, "" if _has_errors(problems) else rows_seen(dataset.table(path))
 
 
@@ -272,8 +272,8 @@ def _summary(findings: Findings) -> str:
     levels = Counter(problem.level for problem in fold(findings.problems))
     words = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
-        found = counted(sum(levels.values()), "finding") if levels else "is fine"
-        return f"{found}: {findings.seen}." if findings.seen else f"{found}."
+        result = counted(sum(levels.values()), "finding") if levels else "is fine"
+        return f"{result}: {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""

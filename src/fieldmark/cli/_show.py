@@ -63,7 +63,7 @@ def talk(text: str) -> None:
 
 def rehearsal(model: str, what: str) -> str:
     """What is said of work that a mock did."""
-    return f"This was a rehearsal: {model} is a mock, so its {what} cannot be used."
+    return f"This was a rehearsal: {model} is a mock. Do not use its {what}."
 
 
 def width() -> int:

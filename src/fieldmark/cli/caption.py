@@ -5,10 +5,11 @@ examples:
   fieldmark caption shards/*.tar --model chat/openrouter/qwen/qwen2.5-vl-72b-instruct \\
       --descriptions described --out captions --max-usd 20
   fieldmark caption 'shards/a-{000..159}.tar' --descriptions described --out captions \\
-      --model 'chat/vllm/OpenGVLab/InternVL3-38B-AWQ?base_url=http://gpu7:8000/v1'   (vllm serve)
+      --model 'chat/vllm/OpenGVLab/InternVL3-38B-AWQ?base_url=http://gpu7:8000/v1'
 
-Killed at any moment, the same command goes on and asks nothing twice. Several processes with the
-same arguments share the shards (`sbatch --array=1-12` of one command does that on a cluster).
+`vllm serve MODEL` starts the server that chat/vllm/MODEL asks. Killed at any moment, the same
+command goes on and asks nothing twice. Several processes with the same arguments share the shards
+(`sbatch --array=1-12` of one command does that on a cluster).
 """
 
 from __future__ import annotations

@@ -47,12 +47,8 @@ class DataGetArgs:
     """column with file names, or a pattern such as '{id}.jpg' [recognised by name]"""
     out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
     """folder to save in [the dataset's folder; required with --urls]"""
-    parallel: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """downloads at the same time [2; for a list of addresses 8]"""
-    per_host: int = 2
-    """downloads at the same time from one host"""
-    delay_s: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
-    """seconds to wait between two requests to one host [0; for a list of addresses 0.1]"""
+    parallel: Annotated[int, arg(metavar="N")] = 4
+    """downloads at the same time"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
@@ -68,7 +64,7 @@ def run(args: DataGetArgs) -> int:
 
 def _get_dataset(args: DataGetArgs) -> int:
     from fieldmark.data import load_dataset
-    from fieldmark.data.get import Choice, announce, get_dataset, lists_sources
+    from fieldmark.data.get import Choice, announce, get_dataset
 
     dataset = load_dataset(args.name)
     settings = args.common.settings()
@@ -83,7 +79,7 @@ def _get_dataset(args: DataGetArgs) -> int:
         verify=args.verify,
         remove_archives=args.remove_archives,
         offline=settings.offline,
-        pace=_pace(args, lists_sources(dataset) is not None),
+        pace=_pace(args),
     )
     with for_people(args.common.quiet) as progress:
         states = get_dataset(dataset, root, choice, progress)
@@ -184,7 +180,7 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
             raise UsageError(f"{flag} cannot be used with --urls, which always compares checksums.")
     columns = UrlColumns(args.url_column, args.md5_column, args.save_as)
     with for_people(args.common.quiet) as progress:
-        result = get_urls(table, args.out, columns, _pace(args, is_list=True), progress)
+        result = get_urls(table, args.out, columns, _pace(args), progress)
     n = {"here": result.n_here, "fetched": result.n_fetched, "failed": len(result.failed)}
     report = args.out / REPORT
     if args.json:
@@ -201,17 +197,11 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
     return 5
 
 
-def _pace(args: DataGetArgs, is_list: bool) -> Pace:
-    from fieldmark.data.get import POLITE, Pace
+def _pace(args: DataGetArgs) -> Pace:
+    from fieldmark.data.get import Pace
 
-    base = POLITE if is_list else Pace()
-    parallel = base.parallel if args.parallel is None else args.parallel
-    delay_s = base.delay_s if args.delay_s is None else args.delay_s
-    check_least("--parallel", parallel, 1)
-    check_least("--per-host", args.per_host, 1)
-    if not 0 <= delay_s < 3600:
-        raise UsageError(f"--delay-s {delay_s:g}: expected seconds, 0 or more.")
-    return dataclasses.replace(base, parallel=parallel, per_host=args.per_host, delay_s=delay_s)
+    check_least("--parallel", args.parallel, 1)
+    return Pace(parallel=args.parallel)
 
 
 def _refuse_synthetic(root: Path) -> None:

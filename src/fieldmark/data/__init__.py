@@ -18,7 +18,13 @@ from fieldmark.registry import Registry, is_file_reference, load_reference, shor
 if TYPE_CHECKING:
     import polars as pl
 
-    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
+    from fieldmark.data._bytes import (
+        PackedFile,
+        archive_order,
+        is_packed,
+        read_bytes,
+        split_reference,
+    )
     from fieldmark.data._check import annotation_digests, rows_seen
     from fieldmark.data._content import (
         ABSENT,
@@ -44,7 +50,6 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._gzip import Gunzip
     from fieldmark.data._image import (
         Box,
         ImageHeader,
@@ -82,12 +87,12 @@ __all__ = [
     "Dataset",
     "FileRead",
     "Finding",
-    "Gunzip",
     "ImageHeader",
     "ImageRef",
     "ImageSource",
     "Info",
     "ListedImage",
+    "PackedFile",
     "ScientificName",
     "Source",
     "absorb_contents",
@@ -103,6 +108,7 @@ __all__ = [
     "is_as_drawn",
     "is_image",
     "is_of_file",
+    "is_packed",
     "is_synthetic",
     "item_key",
     "label_ids",
@@ -149,15 +155,15 @@ def load_dataset(name: str, where: str = "") -> Dataset:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Any = _Marking(entry)
+    dataset: Any = _MarkedDataset(entry)
     return cast("Dataset", dataset)
 
 
-class _Marking:
+class _MarkedDataset:
     """A dataset whose `make` also says, for all readers, that everything was drawn."""
 
     def __init__(self, entry: Any) -> None:
-        self._entry = entry
+        self._entry, self.__doc__ = entry, entry.__doc__
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._entry, name)
@@ -201,7 +207,7 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("archive_order", "read_bytes", "split_reference"),
+        "_bytes": ("PackedFile", "archive_order", "is_packed", "read_bytes", "split_reference"),
         "_check": ("annotation_digests", "rows_seen"),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
@@ -211,7 +217,6 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
-        "_gzip": ("Gunzip",),
         "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),

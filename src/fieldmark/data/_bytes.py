@@ -8,30 +8,32 @@ An image is named relative to its dataset's root, in one of three ways:
                                  {bytes, path} pair that image datasets use
     train.parquet::17::photo     the same, another column
 
-Safe to call from many threads. No file stays open between calls, and what is kept in memory is
-bounded: tar indexes, and the blocks of parquet rows and of unpacked gzip used last. A file that
-changes on disk is read anew.
+Safe to call from many threads. What is kept in memory is bounded: tar indexes, and the blocks of
+parquet rows used last. A packed tar file (.tar.gz) can only be read forwards: it stays open, and
+the members passed last are kept, so that threads which ask for them nearly in order read it once.
+Whoever goes back further reads it from its start again. A file that changes on disk is read anew.
 """
 
 from __future__ import annotations
 
-import io
+import gzip
 import stat
 import tarfile
+import threading
+import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from fieldmark.data._gzip import Gunzip, LruCache
 from fieldmark.errors import DataError, closest
 
 if TYPE_CHECKING:
     import polars as pl
-    from _typeshed import WriteableBuffer
 
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
@@ -41,6 +43,44 @@ PARQUET_BLOCK_BYTES = 32 << 20
 _ENCODED = "utf-8", "surrogatepass"
 
 Key = tuple[str, int, int]
+Value = TypeVar("Value")
+_EMPTY = object()
+
+
+class _CacheSlot:
+    __slots__ = ("lock", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.value: object = _EMPTY
+
+
+class LruCache(Generic[Value]):
+    """At most `most` values; the one unused for longest makes room.
+
+    Each value is made once even when several threads want it at the same moment, and the making of
+    one never waits for another's.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[Hashable, _CacheSlot] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value under `key`, made now if need be. When `make` raises, nothing is kept."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _CacheSlot())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if entry.value is _EMPTY:
+                entry.value = make()
+            return cast(Value, entry.value)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def read_bytes(root: Path, image: str) -> bytes:
@@ -132,49 +172,6 @@ def _key(path: Path) -> Key:
 # --- tar ---
 
 
-class _Seekable(Protocol):
-    def read_at(self, offset: int, size: int) -> bytes: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """An unpacked file; opened for each read, so nothing is left open."""
-
-    path: Path
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            return file.read(size)
-
-
-class _Cursor(io.RawIOBase):
-    """Content as the forward-reading file that `tarfile` wants."""
-
-    def __init__(self, content: _Seekable) -> None:
-        self._content, self._at = content, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset if whence == io.SEEK_SET else self._at + offset
-        return self._at
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._content.read_at(self._at, len(view))
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-
 class _TarMembers(Mapping[str, tuple[int, int]]):
     """Name → offset and size, in the order of the archive. Packed: a dict takes five times as much,
     and a run over many shards fills the cache of them.
@@ -207,12 +204,16 @@ class _TarMembers(Mapping[str, tuple[int, int]]):
 
 @dataclass(frozen=True, slots=True)
 class _TarIndex:
-    content: _Seekable
     members: _TarMembers
     is_whole: bool
 
 
 _ARCHIVES: LruCache[_TarIndex] = LruCache(most=64)
+
+
+def is_packed(path: Path) -> bool:
+    """Can this tar file only be read forwards?"""
+    return path.name.lower().endswith("gz")
 
 
 def _read_member(path: Path, member: str) -> bytes:
@@ -224,7 +225,12 @@ def _read_member(path: Path, member: str) -> bytes:
         near = closest(member, archive.members, most=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise DataError(f"{path}  has no member {member!r}.{hint}{tail}")
-    data = archive.content.read_at(*place)
+    if is_packed(path):
+        data = _PACKED.get(key, lambda: PackedFile(path)).read_at(*place)
+    else:
+        with path.open("rb") as file:
+            file.seek(place[0])
+            data = file.read(place[1])
     if len(data) < place[1]:
         raise DataError(f"{path}  is cut off inside member {member!r}: fetch it again.")
     return data
@@ -237,27 +243,95 @@ def tar_members(path: Path) -> tuple[Iterable[str], bool]:
 
 
 def _index_tar(path: Path) -> _TarIndex:
-    is_packed = not path.name.lower().endswith(".tar")
-    content: _Seekable = Gunzip(path) if is_packed else _Plain(path)
     members: dict[str, tuple[int, int]] = {}
-    try:
-        with tarfile.open(fileobj=_Cursor(content), mode="r:") as opened:
-            archive: Any = opened
-            for member in archive:
-                if member.isreg():
-                    name = member.name.removeprefix("./")
-                    members[name] = (member.offset_data, member.size)
-                archive.members.clear()  # it keeps all it has seen, 1 KB each
-            # `tarfile` takes any end of the file for the archive's, which is a block of zeros.
-            end = content.read_at(archive.offset, tarfile.BLOCKSIZE)
-    except tarfile.TarError as error:
-        if not members:
-            raise DataError(
-                f"{path}  is not a tar file that can be read: {_reason(error)}."
-            ) from error
-        return _TarIndex(content, _TarMembers(members), is_whole=False)
-    is_whole = len(end) == tarfile.BLOCKSIZE and not any(end)
-    return _TarIndex(content, _TarMembers(members), is_whole)
+    with gzip.open(path) if is_packed(path) else path.open("rb") as file:
+        noted: Any = LastReadFile(file)
+        try:
+            with tarfile.open(fileobj=noted, mode="r:") as opened:
+                archive: Any = opened
+                for member in archive:
+                    if member.isreg():
+                        name = member.name.removeprefix("./")
+                        members[name] = (member.offset_data, member.size)
+                    archive.members.clear()  # it keeps all it has seen, 1 KB each
+        except _DAMAGE as error:
+            raise _damaged(path, error) from error
+        except tarfile.TarError as error:
+            if not members:
+                raise DataError(
+                    f"{path}  is not a tar file that can be read: {_reason(error)}."
+                ) from error
+            return _TarIndex(_TarMembers(members), is_whole=False)
+    # `tarfile` takes any end of the file for the archive's, which is a block of zeros.
+    is_whole = len(noted.last) == tarfile.BLOCKSIZE and not any(noted.last)
+    return _TarIndex(_TarMembers(members), is_whole)
+
+
+class LastReadFile:
+    """A file that remembers what was read last: the block at which `tarfile` ended."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.last = file, b""
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, n: int = -1) -> bytes:
+        try:
+            self.last = self.file.read(n)
+        except OSError as error:
+            if error.errno is None:  # not the disk's: of bytes that were not packed so
+                raise tarfile.ReadError(str(error)) from error
+            raise
+        return self.last
+
+
+_DAMAGE = (zlib.error, EOFError)
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}  is damaged: {_reason(error)}. Fetch it again.")
+
+
+class PackedFile:
+    """The content of one gzip file, read forwards, with a window on what was read last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._file = gzip.open(self._path)  # noqa: SIM115 - open as long as this object lives
+        self._window, self._start = bytearray(), 0
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer at the end of the content."""
+        with self._lock:
+            if offset < self._start:
+                self._rewind()
+            try:
+                while self._start + len(self._window) < offset + size and self._advance(offset):
+                    pass
+            except (*_DAMAGE, gzip.BadGzipFile) as error:
+                raise _damaged(self._path, error) from error
+            at = offset - self._start
+            return bytes(self._window[at : at + size])
+
+    def _advance(self, offset: int) -> bool:
+        """Reads a block, if there is one; keeps the last `WINDOW` bytes of what lies before
+        `offset`.
+        """
+        block = self._file.read(BLOCK)
+        self._window += block
+        n_old = min(offset - self._start, len(self._window) - WINDOW)
+        if n_old > 0:
+            del self._window[:n_old]
+            self._start += n_old
+        return bool(block)
+
+
+BLOCK = 1 << 20
+WINDOW = 64 << 20
+_PACKED: LruCache[PackedFile] = LruCache(most=2)
 
 
 # --- parquet ---

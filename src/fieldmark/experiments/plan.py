@@ -95,7 +95,8 @@ class Tables:
         assignment, outline, is_synthetic = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
-        return Prepared(job, assignment, outline, Marks(stand_in(job.model), is_synthetic))
+        marked = at.once(("stand_in", job.model), lambda: stand_in(job.model))
+        return Prepared(job, assignment, outline, Marks(marked, is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,7 @@ class _Planner:
             return (
                 ""
                 if self._is_new(job)
-                else "whether its model has changed is known only after loading it"
+                else "whether its model has changed is not known until it is loaded"
             )
         reading = reading_key(outline, prepared.root)
         if reading in self.past.claims:

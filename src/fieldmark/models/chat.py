@@ -56,8 +56,9 @@ CHECKPOINTS = _checkpoints()
 
 def stand_in(name: ModelName) -> str:
     """`chat/mock/…` answers from this process; with a `base_url` it is whatever answers there."""
-    is_mock = name.checkpoint.startswith("mock/") and "base_url" not in name.options
-    return MOCK if is_mock else ""
+    from fieldmark.chat import chat_model, user_tables
+
+    return MOCK if chat_model(name.text, user_tables(Path.cwd())).is_mock else ""
 
 
 def relative_of(name: str) -> Checkpoint | None:

@@ -79,7 +79,6 @@ class Classical:
     """A function of one picture's pixels behind the contract; no picture knows of any other."""
 
     batch_size = 64
-    not_state = ("load_again",)
 
     def __init__(self, kind: str, measure: Callable[[np.ndarray], np.ndarray], size: int) -> None:
         import numpy as np

@@ -85,13 +85,13 @@ def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[
             if ROW_KEYS & set(wrong):
                 at.table(task)
                 continue
-            found, holds = _check_parts(task, protocol, at)
+            of_parts, holds = _check_parts(task, protocol, at)
         except CodeNotRun:
             continue
         except FieldmarkError as error:
             problems += as_problems(error)
             continue
-        problems, seen = problems + found, seen or holds
+        problems, seen = problems + of_parts, seen or holds
     return problems, seen
 
 
@@ -131,8 +131,8 @@ def _parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training
 def as_problems(error: FieldmarkError) -> list[Problem]:
     """What stops a run from using its data, as `check` tells it."""
     if isinstance(error, MissingData) and error.unchecked:
-        found = problems_of(DataError(error.unchecked), "data", "")
-        return [replace(problem, level="warning") for problem in found]
+        missing = problems_of(DataError(error.unchecked), "data", "")
+        return [replace(problem, level="warning") for problem in missing]
     return problems_of(error, "key" if isinstance(error, UsageError) else "data", "")
 
 

@@ -20,12 +20,12 @@ from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
 from fieldmark.probes import is_multilabel
-from fieldmark.protocols._contract import Draw
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
+    from fieldmark.protocols._contract import Draw
     from fieldmark.protocols._workspace import Workspace
 
 ROWS = ("id", "target", "unit", "class_kind")

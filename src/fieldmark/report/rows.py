@@ -88,6 +88,7 @@ def read_table(
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
+    rows, sizes = at_one_size(rows)
     rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
     versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
@@ -96,7 +97,6 @@ def read_table(
     notes += [*apart, *mark_notes(rows), *_earlier_note(rows), *_leaves_out_note(rows, scores)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
-    cells, sizes = at_one_size(cells)
     if not by_run:
         rows = cells
         notes += fewer_note(n_fewer)
@@ -239,21 +239,27 @@ def _with_outcomes(store: Store, row: Row) -> Row:
 
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """A task counts once: where it stands in several columns, the one with most rows, of equal ones
-    the first by its heading; and a line for each that does not count.
+    """A task counts once: where it stands in several columns, the one with most models, of equal
+    ones the first by its heading. That column comes first; and a line for each that does not count.
     """
-    columns: dict[str, Counter[tuple[str, str]]] = {}
+    columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
+        models = columns.setdefault(row.run.spec.task, {})
         if row.is_counted and not row.score.part and not row.stand_in:
-            columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
-    ordered = [sorted(mine, key=lambda place: (-mine[place], place)) for mine in columns.values()]
-    spare = {place for mine in ordered for place in mine[1:]}
+            models.setdefault(row.place, set()).add(row.model)
+    ordered = {
+        task: sorted(mine, key=lambda place: (-len(mine[place]), place))
+        for task, mine in columns.items()
+    }
+    spare = {place for mine in ordered.values() for place in mine[1:]}
     notes = [
         f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
         "once."
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
+    tasks = list(columns)
+    counted.sort(key=lambda row: (tasks.index(row.run.spec.task), not row.is_counted))
     return counted, notes
 
 

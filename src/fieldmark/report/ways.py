@@ -206,7 +206,7 @@ def _own_ways(
     own = {}
     for question, mine in asked.items():
         recorded = (_recorded(run, record_of) for run in mine)
-        own[question] = next(filter(None, recorded), None) or _usual(mine, facts)
+        own[question] = next(filter(None, recorded), {}) or _usual(mine, facts)
     return own
 
 
@@ -219,13 +219,17 @@ def _recorded(run: Run, record_of: RecordOf) -> _Facts:
     return way_facts(RunSpec("", spec.task, **own, task_variant=spec.task_variant))
 
 
+_Way = tuple[tuple[str, str], ...]
+
+
 def _usual(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> _Facts:
     """The way that most models were asked in; of several, with all training images."""
-    models: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    models: dict[_Way, set[str]] = {}
     for run in runs:
         models.setdefault(tuple(sorted(facts[run.id].items())), set()).add(_model(run))
 
-    def standing(way: tuple[tuple[str, str], ...]) -> tuple[int, bool, tuple[tuple[str, str], ...]]:
+    def standing(way: _Way) -> tuple[int, bool, _Way]:
         return -len(models[way]), ("n_train", short_value(None)) not in way, way
 
-    return dict(min(models, key=standing))
+    usual: _Way = min(models, key=standing)
+    return dict(usual)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import DataError, StoreError, at
-from fieldmark.mounts import filesystem_of
+from fieldmark.files import filesystem_of
 from fieldmark.store import schema
 
 RWC, ALONE = "mode=rwc", "nolock=1"

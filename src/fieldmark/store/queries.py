@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fieldmark.registry import is_file_reference
@@ -46,8 +47,8 @@ def run_by_key(database: Database, key: str) -> Run | None:
 def _run(row: Sequence[Any]) -> Run:
     model, task, protocol, settings, *rest = row[1:13]
     spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
-    *facts, stand_in, is_synthetic = row[13:]
-    return Run(row[0], spec, *facts, marks=Marks(stand_in, bool(is_synthetic)))
+    marks = Marks(row[-2], bool(row[-1]))
+    return replace(Run(row[0], spec, *row[13:-2]), marks=marks)
 
 
 _NAMED = "(SELECT run.{0} = name OR run.{0} GLOB name FROM (SELECT ? AS name))"

@@ -178,6 +178,7 @@ def test_a_disk_that_takes_no_more_is_told_in_one_line(
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_the_command_tells_what_it_did(
     server: tuple[MockServer, str], shards: Path, tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_the_command_tells_what_it_did(
         assert run.returncode == 2 and wrong in run.stderr
 
 
+@pytest.mark.slow
 def test_the_command_says_how_many_images_have_a_description(
     server: tuple[MockServer, str], shards: Path, tmp_path: Path
 ) -> None:

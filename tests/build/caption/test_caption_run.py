@@ -121,7 +121,6 @@ def test_many_bad_images_in_a_row_do_not_end_the_run(server: Any, tmp_path: Path
     assert totals.counts["error"] == 40 and totals.counts["ok"] == 4
 
 
-@pytest.mark.slow
 def test_a_model_on_this_machine_is_asked_in_the_same_way(tmp_path: Path) -> None:
     """The tiny one answers nonsense, which is rejected; bad images in a row end nothing."""
     model = load_tiny(save_tiny("llava", tmp_path / "tiny"), "?context=20000&max_tokens=8")
@@ -258,9 +257,10 @@ def test_a_journal_that_cannot_be_written_ends_the_run(tmp_path: Path, server: A
     assert caption(server, [tmp_path / "in/s-000.tar"], tmp_path / "out").counts["ok"] == 2
 
 
+@pytest.mark.slow
 def test_concurrency_stays_full_over_the_borders_of_shards(tmp_path: Path) -> None:
     """One stream: 64 shards of one photo each keep 16 requests in flight."""
-    calm = MockServer(MockScript(latency_s=0.05), answers=describe)
+    calm = MockServer(MockScript(latency_s=0.15), answers=describe)
     with running(calm) as url:
         calm.url = url  # type: ignore[attr-defined]
         caption(calm, make_shards(tmp_path / "in", 64, 1), tmp_path / "out", sending=Options(16))
@@ -290,6 +290,7 @@ def test_who_waits_for_others_says_so(
     assert len(said) == 2 and all(re.match(line, text) for text in said)
 
 
+@pytest.mark.slow
 def test_memory_holds_a_bounded_number_of_samples(tmp_path: Path, server: Any) -> None:
     """Defect 8 of the released pipeline: a whole shard in memory before the first batch."""
     shard = write_shard(tmp_path / "a.tar", make_samples(300))
@@ -306,6 +307,7 @@ def test_memory_holds_a_bounded_number_of_samples(tmp_path: Path, server: Any) -
     assert len(ahead) == 301 and max(ahead) < 8 + 64
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_run_and_a_higher_one_goes_on(tmp_path: Path, server: Any) -> None:
     shards = make_shards(tmp_path / "in", 2, 30)
     with pytest.raises(ModelError, match=r"the budget is used up .*continues from there"):
@@ -360,6 +362,7 @@ def test_a_shard_that_cannot_be_written_ends_the_run(server: Any, tmp_path: Path
     assert len(server.answered) == server.answered.total() >= n, "nothing is paid for twice"
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_bytes_with_any_number_of_threads() -> None:
     code = (
         "import hashlib; from fieldmark.build.caption.shard import CaptionRow, parquet_bytes\n"

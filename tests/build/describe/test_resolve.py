@@ -110,6 +110,7 @@ def test_traps_as_other_editors_write_them(store: PageStore) -> None:
 # --- the world's species ---
 
 
+@pytest.mark.slow
 def test_thousand_names_take_few_requests(store: PageStore) -> None:
     world = World(n_species=1000)
     wiki = wiki_pages(world)

@@ -180,6 +180,7 @@ def settle() -> None:
     time.sleep(2.1)
 
 
+@pytest.mark.slow
 def test_finished_shards_are_kept_and_a_changed_photo_makes_its_shard_anew(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     settle()
@@ -198,6 +199,7 @@ def test_finished_shards_are_kept_and_a_changed_photo_makes_its_shard_anew(tmp_p
     )
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_damaged_or_taken_away_is_made_anew(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     settle()
@@ -270,6 +272,7 @@ def test_crops_are_cut_out(tmp_path: Path) -> None:
     assert json.loads(samples["right"]["json"])["crop"] == [20, 0, 40, 30]
 
 
+@pytest.mark.slow
 def test_bad_photos_stop_the_work_or_are_left_out_by_name(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     photo = tmp_path / "photos" / "3.jpg"
@@ -350,6 +353,7 @@ def test_a_split_is_chosen(tmp_path: Path) -> None:
         make(tmp_path / "set", tmp_path / "3", split="dev")
 
 
+@pytest.mark.slow
 def test_a_column_of_captions_becomes_a_member(tmp_path: Path) -> None:
     table = write_photos(tmp_path)
     words = [f" A black bird,\n number {number}. " if number % 3 else None for number in range(N)]

@@ -306,6 +306,7 @@ def test_a_shard_that_changes_under_training_is_noticed(tmp_path: Path) -> None:
         data.read(0)
 
 
+@pytest.mark.slow
 def test_other_processes_make_the_same_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,14 +394,20 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
     assert text.startswith(f"{tmp_path}  holds no captions: expected the folder")
 
 
-def test_packed_shards_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    shard = make_shards(tmp_path / "plain", 1)[0]
-    packed = tmp_path / "s.tar.gz"
-    packed.write_bytes(gzip.compress(shard.read_bytes()))
-    text = refusal([packed], None, tmp_path / "index", recipe({"taxon": 1}))
-    assert text == (
-        f"{packed}  packed shards cannot be read at any place: unpack them (`gunzip {packed}`)."
-    )
+def test_packed_shards_are_refused_with_a_command_that_unpacks_them(tmp_path: Path) -> None:
+    plain = make_shards(tmp_path / "plain", 2)
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    packed = [folder / f"{shard.stem}.tar.gz" for shard in plain]
+    for path, shard in zip(packed, plain, strict=True):
+        path.write_bytes(gzip.compress(shard.read_bytes()))
+    text = refusal(packed, None, tmp_path / "index", recipe({"taxon": 1}))
+    start, _, rest = text.partition(" Unpack them: `")
+    assert start.startswith(f"{packed[0]}, {packed[1]}  training reads shards at any place")
+    subprocess.run(rest.removesuffix("`."), shell=True, check=True)
+    assert [path.with_suffix("").read_bytes() for path in packed] == [
+        shard.read_bytes() for shard in plain
+    ]
 
 
 def test_a_key_that_comes_twice_is_damage(tmp_path: Path) -> None:

@@ -494,7 +494,6 @@ def test_killed_where_no_stream_ends_with_a_page(tmp_path: Path, n_bytes: int) -
     assert is_as_unkilled(path, store_path, pages)
 
 
-@pytest.mark.slow
 def test_processes_give_the_same(tmp_path: Path) -> None:
     pages = many_pages(3000) + little_wiki()
     path = write_dump(tmp_path / "wiki-multistream.xml.bz2", pages, per_stream=10)
@@ -504,7 +503,6 @@ def test_processes_give_the_same(tmp_path: Path) -> None:
         assert content(store, pages) == content(whole, pages)
 
 
-@pytest.mark.slow
 def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
     path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(200), per_stream=10)
     code = (

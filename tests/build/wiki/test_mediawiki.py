@@ -124,7 +124,6 @@ def test_both_fill_the_same_store(wiki: MediaWiki, tmp_path: Path) -> None:
     assert len(real["pages"]) == len(TEXTS) - 9, "nine are redirects or empty"
 
 
-@pytest.mark.slow
 def test_both_hold_the_worlds_encyclopedia(mediawiki: MediaWiki, tmp_path: Path) -> None:
     """Taxoboxes, hemihomonyms, hybrids, other scripts, titles as long as they may be."""
     world = trap_wiki(0, 1)

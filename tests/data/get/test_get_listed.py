@@ -21,7 +21,7 @@ from fieldmark.data.get import Choice, FileState, Pace, get_dataset
 from fieldmark.errors import DataError, ModelError, UsageError
 from kit.dataset import jpeg
 
-PACE = Pace(parallel=4, per_host=4, n_tries=2, backoff_s=0.01, timeout_s=5)
+PACE = Pace(n_tries=2, backoff_s=0.01, timeout_s=5)
 FILE = "cornell_bird.csv"
 COLOURS = ("red", "green", "blue", "white", "black", "brown")
 PHOTOS = {f"{100 + n}": jpeg(colour=colour) for n, colour in enumerate(COLOURS)}
@@ -186,7 +186,7 @@ def test_names_that_lead_out_are_refused(site: Any, birds: Any, tmp_path: Path) 
 
 
 def command(root: Path, *flags: str) -> list[str]:
-    words = ["data", "get", "cornell_bird", "--only", "images", "--delay-s", "0", *flags]
+    words = ["data", "get", "cornell_bird", "--only", "images", *flags]
     return [*words, "--out", str(root)]
 
 
@@ -209,17 +209,7 @@ def test_command_counts_and_lists_what_is_gone(
     assert (file["state"], file["reason"]) == ("fetched", "")
 
 
-def test_command_is_polite_to_the_one_host(site: Any, birds: Any, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(table_text(site))
-    for name in PHOTOS:
-        site.files[f"/asset/{name}/1200"].always = {"drip": (200, 0.01)}
-    words = [word for word in command(tmp_path) if word not in ("--delay-s", "0")]
-    assert main(words) == 0
-    assert site.open_most <= 2
-    times = [when for _, _, _, when in site.requests]
-    assert max(times) - min(times) > 0.3  # six requests, a tenth of a second apart
-
-
+@pytest.mark.slow
 def test_killed_download_goes_on(site: Any, noise: Any, tmp_path: Path) -> None:
     """`kill -9` amid an image: what is whole stays, what is half goes on from there."""
     photos = {f"{100 + n}": noise(400_000, n) for n in range(4)}

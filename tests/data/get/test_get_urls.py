@@ -15,7 +15,7 @@ from fieldmark.data.get import Pace, UrlColumns, get_urls
 from fieldmark.data.get.urls import read_files
 from fieldmark.errors import DataError, UsageError
 
-PACE = Pace(parallel=4, per_host=4, n_tries=2, backoff_s=0.01, timeout_s=5)
+PACE = Pace(n_tries=2, backoff_s=0.01, timeout_s=5)
 
 
 def md5(data: bytes) -> str:
@@ -69,7 +69,7 @@ def test_failures_are_listed_with_reasons_and_the_rest_is_kept(
     text = listed.read_text() + "p90,,\np91,ftp://a.org/x.jpg,\n"
     listed.write_text(text)
     out = tmp_path / "out"
-    flags = ["--delay-s", "0", "--quiet"]
+    flags = ["--quiet"]
     assert main(["data", "get", "--urls", str(listed), "--out", str(out), *flags]) == 5
     rows = report(out)
     host = f"127.0.0.1:{site.server.server_port}"
@@ -86,7 +86,7 @@ def test_failures_are_listed_with_reasons_and_the_rest_is_kept(
     site.files["/photo/1.jpg"].always = {}
     site.files["/photo/4.jpg"].body = noise(2000, 4)
     listed.write_text(text.partition("p90")[0])
-    words = ["data", "get", "--urls", str(listed), "--out", str(out), "--delay-s", "0", "--json"]
+    words = ["data", "get", "--urls", str(listed), "--out", str(out), "--json"]
     assert main(words) == 0
     output = json.loads(capsys.readouterr().out)
     assert (output["here"], output["fetched"], output["failed"]) == (10, 2, 0)

@@ -21,8 +21,6 @@ from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
 from kit.launches import MOMENTS, start
 
-pytestmark = pytest.mark.slow
-
 SLOW, COLOUR = "m.py:Slow", "classical/colour"
 ON = ["--task", "blobs.yaml", "--quiet"]
 RUN = ["run", "--model", SLOW, "--model", COLOUR, *ON, "--n-train", "3", "-1"]
@@ -98,6 +96,7 @@ def test_in_process_the_table_is_that_of_a_run_here(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 def test_in_local_processes_the_table_is_that_of_a_run_here(
     place: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +106,7 @@ def test_in_local_processes_the_table_is_that_of_a_run_here(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_launcher_killed_at_any_moment_loses_and_doubles_nothing(
     place: Path, here: Path, moment: str
@@ -121,6 +121,7 @@ def test_a_launcher_killed_at_any_moment_loses_and_doubles_nothing(
     assert all(step.is_merged for step in steps if step.is_finished)
 
 
+@pytest.mark.slow
 def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
     assert main([*SHORT, "--on", "debug"]) == 0
     before, rows = answers(place / "results"), n_rows(place / "results")
@@ -133,6 +134,7 @@ def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
     assert answers(place / "results") == before and n_rows(place / "results") == rows
 
 
+@pytest.mark.slow
 def test_two_launchers_do_no_run_twice(place: Path, here: Path) -> None:
     base = ["run", *ON, "--on", "local", "--jobs", "1", "--model", SLOW]
     pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "-1", "5"])]
@@ -147,6 +149,7 @@ def test_two_launchers_do_no_run_twice(place: Path, here: Path) -> None:
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_shown_with_its_log(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +165,7 @@ def test_a_failed_run_is_shown_with_its_log(
     assert len(answers(place / "results")) > 0
 
 
+@pytest.mark.slow
 def test_cancelled_steps_are_lost_until_the_same_command(
     place: Path,
     here: Path,
@@ -198,6 +202,7 @@ def test_a_refused_submission_leaves_nothing(
     assert not [path for path in (place / "results" / "cluster").rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_a_step_without_a_readable_outcome_is_done_again(place: Path, here: Path) -> None:
     """A node without power has not written all that it was told to."""
     assert end_of(start([*SHORT, "--on", "debug"], kill="before it merges")) == -signal.SIGKILL
@@ -208,6 +213,7 @@ def test_a_step_without_a_readable_outcome_is_done_again(place: Path, here: Path
     assert step not in Board(place / "results").steps()
 
 
+@pytest.mark.slow
 def test_a_launcher_killed_with_workers_at_work(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +228,7 @@ def test_a_launcher_killed_with_workers_at_work(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_workers_at_work(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +249,7 @@ def test_ctrl_c_leaves_the_workers_at_work(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_passing", [True, False])
 def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
     place: Path,
@@ -272,6 +280,7 @@ def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size"), [("fieldmark.db", 0), ("fieldmark.db", None), ("outcome.json", 40)]
 )
@@ -299,6 +308,7 @@ def test_what_a_disk_has_lost_is_done_again_and_never_counts_as_done(
     assert answers(place / "results") == of_slow(here)
 
 
+@pytest.mark.slow
 def test_the_board_may_be_on_another_disk(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -230,7 +230,8 @@ def clear_parts(captions: Path) -> None:
     """Removes what a killed worker left of files that were not whole yet."""
     for path in (captions, _manifest(captions)):
         for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def shard_facts(path: Path, memory: Path) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.build.shards.samples import Sample, scan
-from fieldmark.build.shards.tar import CHUNK, SHARD_SUFFIXES, Defect, TarBytes, is_packed
-from fieldmark.data import expand_ranges
+from fieldmark.build.shards.tar import CHUNK, SHARD_SUFFIXES, Defect, TarBytes
+from fieldmark.data import expand_ranges, is_packed
 from fieldmark.errors import DataError, UsageError, meant
 from fieldmark.files import write_file
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from fieldmark.data import is_packed
 from fieldmark.errors import DataError
 
 BLOCK = tarfile.BLOCKSIZE
@@ -81,10 +82,6 @@ def tar_member(name: str, data: bytes) -> bytes:
 
 
 # --- bytes ---
-
-
-def is_packed(path: Path) -> bool:
-    return not path.name.lower().endswith(".tar") and path.name.lower().endswith(("gz", ".tgz"))
 
 
 def open_file(path: Path) -> BinaryIO:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -32,9 +33,9 @@ from fieldmark.build.shards.access import (
     make_index,
 )
 from fieldmark.build.shards.captions import EXTENSION, captions_files
-from fieldmark.build.shards.tar import is_packed
 from fieldmark.build.train.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
+from fieldmark.data import is_packed
 from fieldmark.errors import DataError, UsageError, join_problems, meant
 from fieldmark.processes import end_with_parent
 from fieldmark.progress import Progress, Silent
@@ -183,9 +184,10 @@ def _jobs(
     paths = find_shards([str(word) for word in shards])
     packed = [path for path in paths if is_packed(path)]
     if packed:
+        names = " ".join(shlex.quote(str(path)) for path in packed)
         raise DataError(
-            f"{_some([str(path) for path in packed], len(packed))}  packed shards cannot be read "
-            f"at any place: unpack them (`gunzip {packed[0]}`)."
+            f"{_some([str(path) for path in packed], len(packed))}  training reads shards at any "
+            f"place, which packed ones do not allow. Unpack them: `gunzip {names}`."
         )
     sidecars = {} if captions is None else captions_files(paths, captions)
     return tuple(

@@ -8,15 +8,14 @@ Only the standard library is used. Nothing is fetched twice, nothing half-done h
 
 from __future__ import annotations
 
-from fieldmark.data.get.listed import get_dataset, lists_sources
+from fieldmark.data.get.listed import get_dataset
 from fieldmark.data.get.plan import Choice, FileState, announce, get_sources
 from fieldmark.data.get.state import FOLDER
-from fieldmark.data.get.urls import POLITE, REPORT, UrlColumns, UrlListResult, get_urls
+from fieldmark.data.get.urls import REPORT, UrlColumns, UrlListResult, get_urls
 from fieldmark.data.get.verify import Pace
 
 __all__ = [
     "FOLDER",
-    "POLITE",
     "REPORT",
     "Choice",
     "FileState",
@@ -27,5 +26,4 @@ __all__ = [
     "get_dataset",
     "get_sources",
     "get_urls",
-    "lists_sources",
 ]

@@ -67,6 +67,11 @@ class ByteCounter:
     def is_stopped(self) -> bool:
         return self._stop.is_set()
 
+    def wait(self, seconds: float) -> None:
+        """Sleeps, unless somebody asks to stop."""
+        self._stop.wait(seconds)
+        self.stop_if_asked()
+
     def stop_if_asked(self) -> None:
         if self.is_stopped:
             raise Stopped

@@ -28,13 +28,9 @@ LOST = (OSError, http.client.HTTPException, EOFError)
 class Refused(Exception):
     """This request brought no file. `helps`: the same again may."""
 
-    def __init__(
-        self, text: str, helps: bool, wait_s: float | None = None, is_host: bool = False
-    ) -> None:
+    def __init__(self, text: str, helps: bool, wait_s: float | None = None) -> None:
         super().__init__(text)
         self.helps, self.wait_s = helps, wait_s
-        self.is_host = is_host
-        """the host as a whole wants fewer requests"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +139,7 @@ def _refusal(error: urllib.error.HTTPError) -> Refused:
     words = http.client.responses.get(error.code, "")
     text = f"answered {error.code} {words}".strip()
     wait_s = _retry_after(headers.get("Retry-After", ""))
-    is_host = error.code in (429, 503)
-    return Refused(text, helps=error.code in TRANSIENT, wait_s=wait_s, is_host=is_host)
+    return Refused(text, helps=error.code in TRANSIENT, wait_s=wait_s)
 
 
 class RangePastEnd(Refused):

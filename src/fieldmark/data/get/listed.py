@@ -50,7 +50,8 @@ def get_dataset(
     dataset: Dataset, root: Path, choice: Choice, progress: Progress | None = None
 ) -> list[FileState]:
     """Fetches the files that a dataset names, and then those that its annotations list."""
-    sources, listed = dataset.INFO.sources, lists_sources(dataset)
+    sources = dataset.INFO.sources
+    listed: ListedSources | None = getattr(dataset, "listed_sources", None)
     if listed is None:
         return get_sources(sources, root, choice, progress)
     is_named = bool(make_plan(sources, root, choice.only))
@@ -59,12 +60,6 @@ def get_dataset(
     if choice.only == "annotations" or not is_complete:
         return states
     return [*states, *get_listed(listed(root), root, choice, progress)]
-
-
-def lists_sources(dataset: Dataset) -> ListedSources | None:
-    """What gives the files that the dataset's annotations list; None for most datasets."""
-    listed: ListedSources | None = getattr(dataset, "listed_sources", None)
-    return listed
 
 
 def get_listed(

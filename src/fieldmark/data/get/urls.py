@@ -29,7 +29,6 @@ SUM_COLUMNS = ("md5", "hashsum_original", "sha256", "checksum", "hash")
 NAME_COLUMNS = ("filepath", "file_path", "filename", "file_name")
 ID_COLUMNS = ("id", "image_id", "uuid")
 REPORT = "report.csv"
-POLITE = Pace(parallel=8, per_host=2, delay_s=0.1)
 FailedRow = tuple[str, str, str, str]
 """row of the table (the header is 1), file, address, reason"""
 SUM = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}")
@@ -60,7 +59,7 @@ def get_urls(
     table: Path,
     out: Path,
     columns: UrlColumns | None = None,
-    pace: Pace = POLITE,
+    pace: Pace | None = None,
     progress: Progress | None = None,
 ) -> UrlListResult:
     """Fetches all files of a table into `out`, those that are right already excepted."""
@@ -76,7 +75,7 @@ def get_urls(
             progress.advance()
 
         try:
-            fetch_all(todo, pace, ByteCounter(progress), done)
+            fetch_all(todo, pace or Pace(), ByteCounter(progress), done)
         finally:
             failed = [*unnamed, *(_row(one, out) for one in results if one.state == "failed")]
             failed.sort(key=lambda row: int(row[0]))

@@ -15,12 +15,8 @@ CHUNK = 1 << 20
 class Pace:
     """How many requests at once, how patient, how often again."""
 
-    parallel: int = 2
-    """files at once, over all hosts"""
-    per_host: int = 2
-    """files at once from one host"""
-    delay_s: float = 0.0
-    """least time between two requests to one host"""
+    parallel: int = 4
+    """files at once"""
     n_tries: int = 5
     """attempts in a row that bring nothing new, for each address"""
     backoff_s: float = 1.0

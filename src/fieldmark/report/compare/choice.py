@@ -48,7 +48,7 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
     chosen = min(pairs, key=standing)
     if not places[chosen[0]] & places[chosen[1]]:
         raise DataError(
-            f"{chosen[0]!r} and {chosen[1]!r} have no column of the table in common: both must have "
+            f"{chosen[0]!r} and {chosen[1]!r} share no column of the table: compare two that "
             "answered the same task, on the same data, among the same options."
         )
     notes = [note for match in (first, second) for note in match.version_note()]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fieldmark.charts import QUIET
 from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import Spec, rounded
-from fieldmark.report.plots._render import QUIET
 from fieldmark.report.plots._results import Results
 from fieldmark.report.questions import LIKE
 

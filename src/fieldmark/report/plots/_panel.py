@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from fieldmark.charts import BAND, BLUE, QUIET, SHADE, WIDTH
 from fieldmark.report.cells import Row, without_stand_ins
-from fieldmark.report.plots._render import BAND, BLUE, QUIET, SHADE, WIDTH
 from fieldmark.report.plots._results import MOST_PANELS
 from fieldmark.store import Score
 from fieldmark.words import first_few

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fieldmark.charts import FAINT, QUIET, SERIES
 from fieldmark.report.cells import Row
 from fieldmark.report.labels import marked_task
 from fieldmark.report.plots._chance import DASHED, ChanceLines
@@ -22,7 +23,6 @@ from fieldmark.report.plots._panel import (
     short_names,
     without_family,
 )
-from fieldmark.report.plots._render import FAINT, QUIET, SERIES
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.store import Score
 

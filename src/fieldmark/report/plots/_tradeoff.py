@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.charts import BLUE, INK, QUIET
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
@@ -30,7 +31,6 @@ from fieldmark.report.plots._panel import (
     without_family,
     without_interval,
 )
-from fieldmark.report.plots._render import BLUE, INK, QUIET
 from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.words import first_few
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fieldmark.charts import INK, ORANGE, WIDTH
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row, mark_notes, without_stand_ins
 from fieldmark.report.plots._panel import (
@@ -22,7 +23,6 @@ from fieldmark.report.plots._panel import (
     rounded,
     short_names,
 )
-from fieldmark.report.plots._render import INK, ORANGE, WIDTH
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.words import first_few

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from fieldmark.charts import FAINT
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
@@ -19,7 +20,6 @@ from fieldmark.report.plots._panel import (
     short_names,
     undefined,
 )
-from fieldmark.report.plots._render import FAINT
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.study import RowStanding
 from fieldmark.report.table.ranking import agreement, grid_of, rank_rows, rank_text

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.charts import VERSION
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
 from fieldmark.registry import app_version
@@ -22,7 +23,6 @@ from fieldmark.report.chance import by_position, position_words
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
 from fieldmark.report.labels import model_name, signatures
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
-from fieldmark.report.plots._render import VERSION
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Table, read_table

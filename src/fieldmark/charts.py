@@ -1,4 +1,4 @@
-"""Theme and renderer: how does every plot look, and how does a specification become a file?
+"""Chart theme and renderer (Vega-Lite): how does a plot look, and how does it become a file?
 
 One theme: readable when printed as wide as a journal's column, colours of Okabe and Ito, which stay
 apart for colour-blind readers and in grey. Files are made by vl-convert, which carries Vega and a

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.mounts import FileSystem, filesystem_of, find_mount
+from fieldmark.files import FileSystem, filesystem_of, find_mount
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
