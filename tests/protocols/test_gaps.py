@@ -135,7 +135,9 @@ def test_an_endpoint_that_never_answers_leaves_no_result(
     server = Closed(A)
     with running(server) as url:
         assert run(world, url) == 4
-    assert "no such model. Nothing is recorded." in capsys.readouterr().err
+    advice = " No key was sent: ?key_env=VARIABLE in the model's name says where it is."
+    note = advice if code == 401 else ""
+    assert f"no such model.{note} Nothing is recorded." in capsys.readouterr().err
     assert server.n_asked <= 12
     with Store.open(settings.store) as store:
         assert not [found for found in store.runs() if found.state == "done"]
