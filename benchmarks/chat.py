@@ -6,14 +6,16 @@ A server on loopback, in a process of its own, answers at once. Every request ca
 of its own; 64 are under way at a time; ours writes its journal, the rivals (the openai SDK and
 litellm, installed in a throw-away environment where they can be had) keep nothing. CPU ms per
 request of the asking process is the figure that other work on the machine disturbs least; of each
-client the best of three runs counts. Then
-20,000 small requests: memory and time per request must not grow with their number.
+client the best of three runs counts. The bare loop is what anyone would write: aiohttp, base64,
+`json.dumps`, and a line of JSON for every answer. Then 20,000 small requests: memory and time per
+request must not grow with their number.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import io
 import itertools
 import json
@@ -29,7 +31,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO
 
+import aiohttp
 from PIL import Image
 
 from fieldmark.chat import (
@@ -46,7 +50,7 @@ from fieldmark.chat import (
 from fieldmark.draws import generator
 
 CONCURRENCY, JPEG_BYTES = 64, 64_000
-BAR_RATE, BAR_CPU_MS, BAR_RATIO, BAR_IMPORT_S = 600, 1.5, 5.0, 0.5
+BAR_RATE, BAR_CPU_MS, BAR_BARE, BAR_RATIO, BAR_IMPORT_S = 600, 1.5, 1.7, 5.0, 0.5
 RIVALS = Path(__file__).with_name("_chat_rivals.py")
 
 
@@ -116,6 +120,36 @@ def ask(n: int, photo: bytes | None) -> tuple[float, float, float]:
         return n / lasted, 1000 * used / n, 1000 * stats["cpu_s"] / stats["n_requests"]
     finally:
         shutil.rmtree(folder)
+
+
+def ask_bare(n: int, photo: bytes) -> float:
+    """CPU ms per request of a loop without limits, retries and prices, that keeps its answers."""
+
+    async def run(url: str, journal: IO[str]) -> None:
+        left, gate = iter(range(n)), asyncio.Semaphore(CONCURRENCY)
+
+        async def one(number: int) -> None:
+            async with gate:
+                image = base64.b64encode(photo + number.to_bytes(4, "big")).decode()
+                parts = [
+                    {"type": "text", "text": f"Question {number}: which species is this?"},
+                    {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{image}"}},
+                ]
+                messages = [{"role": "user", "content": parts}]
+                body = json.dumps({"model": "bench", "max_tokens": 32, "messages": messages})
+                async with session.post(f"{url}/chat/completions", data=body) as response:
+                    answer = await response.json()
+                journal.write(json.dumps({"number": number, "answer": answer}) + "\n")
+                journal.flush()
+
+        async with aiohttp.ClientSession(headers={"Content-Type": "application/json"}) as session:
+            await asyncio.gather(*map(one, left))
+
+    with serving() as (url, _), tempfile.TemporaryFile("w") as journal:
+        asyncio.run(run(url, journal))
+        cpu = time.process_time()
+        asyncio.run(run(url, journal))
+        return 1000 * (time.process_time() - cpu) / n
 
 
 def resident_mb() -> float:
@@ -226,12 +260,15 @@ def main() -> None:
         f"fieldmark: {rate:.0f} requests/s, {cpu_ms:.2f} CPU ms per request with the journal "
         f"(the server's: {min(run[2] for run in runs):.2f}, its start included)"
     )
+    bare_ms = min(ask_bare(3000 // share, photo) for _ in range(3))
+    print(f"a bare loop with journal: {bare_ms:.2f} CPU ms per request")
     memory = long_run(20_000 // share)
     others = {} if told.no_rivals else rivals(600 // share, photo)
     ratios = ", ".join(f"{cpu / cpu_ms:.1f}× {name}" for name, (_, cpu) in others.items())
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(
         f"chat: {rate:.0f} requests/s (bar {BAR_RATE}), {cpu_ms:.2f} CPU ms (bar {BAR_CPU_MS}), "
+        f"{cpu_ms / bare_ms:.2f}× a bare loop with journal (bar {BAR_BARE}×), "
         f"less CPU than {ratios or 'no rival measured'} (bar {BAR_RATIO:.0f}×), {memory}, "
         f"peak {peak_mb:.0f} MB, import {package_s:.2f} s (bar {BAR_IMPORT_S})"
     )

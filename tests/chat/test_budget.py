@@ -17,14 +17,13 @@ from fieldmark.chat import (
     Picture,
     Request,
     Usage,
-    ask_all,
     chat_model,
     estimate,
     user,
 )
 from fieldmark.chat.budget import ENOUGH, MARGIN
 from fieldmark.chat.prices import Card
-from kit.chat import FAST, ask_about, with_server
+from kit.chat import FAST, ask_about, ask_all, with_server
 
 CARD = Card(
     provider="x", id="y", image_tokens={"rule": "openai-tiles"}, usd_in=2.5, usd_out=10.0

@@ -16,7 +16,6 @@ from fieldmark.chat import (
     MockScript,
     MockServer,
     Request,
-    ask_all,
     ask_now,
     assistant,
     chat_model,
@@ -24,7 +23,7 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.mock.server import settings_of
 from fieldmark.errors import UsageError
-from kit.chat import FAST, collect, with_server
+from kit.chat import FAST, ask_all, collect, with_server
 
 PLAIN = AnswerSettings()
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fieldmark.chat import AnswerSettings, MockServer, Usage, ask_all, chat_model, user_tables
+from fieldmark.chat import AnswerSettings, MockServer, Usage, chat_model, user_tables
 from fieldmark.chat.prices import load_tables
 from fieldmark.experiments import Axes, make_jobs
-from kit.chat import FAST, ask_about
+from kit.chat import FAST, ask_about, ask_all
 
 SMALL_DATA = {
     "meta-llama/llama-3.2-3b-instruct": (0.015, 0.025, ("fp32", "bf16")),

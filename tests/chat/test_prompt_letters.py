@@ -21,7 +21,6 @@ from fieldmark.chat import (
     Request,
     Text,
     TokenChance,
-    ask_all,
     ask_now,
     chat_model,
     letter_choice,
@@ -31,7 +30,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.errors import UsageError
-from kit.chat import FAST, collect, make_jpeg, with_server
+from kit.chat import FAST, ask_all, collect, make_jpeg, with_server
 
 BIRDS = ("wren", "robin", "dunnock", "blackbird")
 _, LETTERED = letter_question(["Which bird?"], BIRDS)

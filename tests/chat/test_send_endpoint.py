@@ -16,7 +16,6 @@ from fieldmark.chat import (
     Journal,
     MockScript,
     MockServer,
-    ask_all,
     ask_now,
     chat_model,
     user,
@@ -24,7 +23,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import FieldmarkError, ModelError, UsageError
 from fieldmark.settings import load_settings
-from kit.chat import FAST, ask_about, make_jpeg, with_server
+from kit.chat import FAST, ask_about, ask_all, make_jpeg, with_server
 
 SECRET = "sk-live-0123456789abcdefSECRET"
 

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, PngImagePlugin
 
-from fieldmark.chat import MockServer, Picture, Request, ask_all, chat_model, prepare, user
+from fieldmark.chat import MockServer, Picture, Request, chat_model, prepare, user
 from fieldmark.chat.send.metadata import without_metadata
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.draws import generator
-from kit.chat import FAST, make_jpeg
+from kit.chat import FAST, ask_all, make_jpeg
 
 pytestmark = pytest.mark.filterwarnings("ignore:Image appears to be a malformed MPO")
 AUTHOR, CAPTION, PLACE = "Jane Doe of Nowhere", "Adult bald eagle at the nest", (51, 30, 12.25)

@@ -20,14 +20,13 @@ from fieldmark.chat import (
     Picture,
     Request,
     Usage,
-    ask_all,
     chat_model,
     system,
     user,
 )
 from fieldmark.chat.send.openai_api import API
 from fieldmark.errors import ModelError
-from kit.chat import FAST, ask_about, collect, make_jpeg
+from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg
 
 
 class Scripted(MockServer):
@@ -228,7 +227,7 @@ def test_settings_reach_the_body_and_extra_keys_too() -> None:
     assert body["messages"][0]["content"] == "é “quoted” \n"
 
 
-def test_large_prompts_go_out_piece_by_piece_unharmed() -> None:
+def test_large_prompts_go_out_unharmed() -> None:
     shots = [Picture(make_jpeg(i, (300, 300)), name=f"{i}.jpg") for i in range(30)]
     requests = [Request(f"q{i}", (user(*shots, f"Which {i}?"),)) for i in range(4)]
     server, found, _ = scripted(lambda n, body: (200, ok()), requests)
@@ -247,14 +246,12 @@ def test_an_unreadable_picture_fails_its_item_only() -> None:
 
 def test_openrouter_is_asked_to_say_what_it_cost() -> None:
     model = chat_model("chat/openrouter/openai/gpt-4o")
-    pieces = API.body(ask_about(1), [], model, model.lacks)
-    body = json.loads(b"".join(pieces))
+    body = API.body(ask_about(1), [], model, model.lacks)
     assert body["usage"] == {"include": True} and body["model"] == "openai/gpt-4o"
 
 
 def test_settings_a_model_does_not_take_are_not_sent() -> None:
     model = chat_model("chat/openai/o4-mini")
     assert "temperature" in model.lacks and "schema" not in model.lacks
-    pieces = API.body(ask_about(1), [], model, model.lacks)
-    body = json.loads(b"".join(pieces))
+    body = API.body(ask_about(1), [], model, model.lacks)
     assert "temperature" not in body and body["max_completion_tokens"] == 1024

@@ -24,14 +24,13 @@ from fieldmark.chat import (
     ModelConnection,
     Picture,
     Request,
-    ask_all,
     ask_now,
     chat_model,
     user,
 )
 from fieldmark.chat.prices import Card
 from fieldmark.errors import ModelError, UsageError
-from kit.chat import FAST, ask_about, collect, make_jpeg, with_server
+from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg, with_server
 
 PLAIN = AnswerSettings()
 STORM = MockScript(p_429=0.30, p_cut=0.05, p_500=0.05, p_junk=0.02, retry_after_s=0.01)

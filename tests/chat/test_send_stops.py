@@ -13,13 +13,12 @@ from fieldmark.chat import (
     MockScript,
     MockServer,
     Request,
-    ask_all,
     chat_model,
     cut,
     user,
 )
 from fieldmark.errors import ModelError
-from kit.chat import FAST, collect, with_server
+from kit.chat import FAST, ask_all, collect, with_server
 
 
 @pytest.mark.parametrize(("text", "stops", "left"), [

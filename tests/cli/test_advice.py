@@ -242,6 +242,7 @@ def test_how_to_split_a_folder_of_classes(task: Path, capsys: pytest.CaptureFixt
 
 def test_the_price_of_a_model_that_has_none(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task.write_text(TASK + "ask: {prompt: Which tree?}\n")
+    Path("photos/SYNTHETIC.txt").touch()  # a mock runs on drawings only
     words = ["run", "--task", str(task), "--model", "chat/mock/wren", "--max-usd", "1"]
     assert main(words) == 2
     assert "--price IN/OUT" in capsys.readouterr().err

@@ -99,12 +99,13 @@ def test_bad_photos_are_left_out_when_asked(
         (["--per-shard", "0"], "--per-shard 0: expected"),
         (["--max-px", "0"], "--max-px 0: expected"),
         (["--name", "a/b"], "--name a/b: expected"),
+        (["--per-shard", "4", "--per-shard", "8"], "--per-shard is given twice."),
     ],
 )
 def test_flags_that_cannot_be_meant(
     flags: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*MAKE[:3], *flags]) == 2
+    assert main(["shards", "make", "photos", *flags]) == 2
     assert text in capsys.readouterr().err
 
 

@@ -6,13 +6,27 @@ import asyncio
 import heapq
 import io
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from PIL import Image
 
-from fieldmark.chat import Answer, Clock, MockScript, MockServer, Options, Picture, Request, user
+from fieldmark.chat import (
+    Answer,
+    AskTotals,
+    Budget,
+    ChatModel,
+    Clock,
+    Journal,
+    MockScript,
+    MockServer,
+    Options,
+    Picture,
+    Request,
+    user,
+)
+from fieldmark.chat.send.sender import Sender
 from fieldmark.draws import generator
 
 FAST = Options(backoff_s=0.002, backoff_cap_s=0.05, timeout_s=10)
@@ -43,6 +57,25 @@ def collect(into: dict[str, Answer]) -> Any:
         into[request.id] = answer
 
     return keep
+
+
+async def ask_all(
+    requests: Iterable[Request] | AsyncIterator[Request],
+    model: ChatModel,
+    options: Options,
+    journal: Journal | None = None,
+    budget: Budget | None = None,
+    on_answer: Any = lambda *_: None,
+) -> AskTotals:
+    """As `ask_now`, in the loop that a test's server and clock run in."""
+
+    async def drawn() -> AsyncIterator[Request]:
+        for request in requests:
+            yield request
+
+    async with Sender(model, options, journal, budget) as sender:
+        stream = drawn() if isinstance(requests, Iterable) else requests
+        return await sender.ask_all(stream, on_answer)
 
 
 def with_server(

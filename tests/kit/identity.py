@@ -17,7 +17,7 @@ from fieldmark.experiments import How, Plan, execute, make_jobs, make_plan, sing
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings, load_settings
 from fieldmark.store import Run, RunFilter, Store
-from kit.pictures import mark_drawn, write_image
+from kit.pictures import write_image
 
 FILES = {
     "zoo.py": """
@@ -129,7 +129,6 @@ N = 18
 
 
 def make_world(place: Path) -> Path:
-    mark_drawn(place)
     for name, text in FILES.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from fieldmark.experiments import evaluate
-from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._contract import Draw
+from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import left_out
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings

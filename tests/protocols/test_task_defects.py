@@ -9,8 +9,9 @@ import pytest
 from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.protocols import PartItems, score_run
+from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import Draw, draw_test, draw_train, split_parts
+from fieldmark.protocols._items import draw_test, draw_train, split_parts
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.protocols.probe.run import _PartRun

@@ -4,7 +4,8 @@
     request = Request("item-1", (user("Which species is this?", Picture(path.read_bytes())),))
     ask_now([request], model, journal=Journal(folder), budget=Budget(max_usd=2), on_answer=keep)
 
-`ask_all` is the same for code with an event loop, `ModelConnection` stays open over several calls.
+It works in notebooks too: the event loop has a thread of its own. `ModelConnection` stays open over
+several calls.
 `chat/mock/…` needs no key and no network; `local_model("hf-chat/…")` runs a model of transformers
 on this machine and also tells how likely given answers are. Importing this package loads nothing
 heavy.
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.chat.prompt.options import draw_pairs
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
-    from fieldmark.chat.send.ask import ModelConnection, ask_all, ask_now
+    from fieldmark.chat.send.ask import ModelConnection, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
     from fieldmark.chat.send.keys import hidden_secrets, is_secret
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
@@ -109,7 +110,6 @@ __all__ = [
     "Text",
     "TokenChance",
     "Usage",
-    "ask_all",
     "ask_now",
     "assistant",
     "chat_model",
@@ -163,7 +163,7 @@ __getattr__ = exports(
         ),
         "prompt.options": ("draw_pairs",),
         "prompt.question": ("AskRules", "Asking", "Item", "Question", "make_question"),
-        "send.ask": ("ModelConnection", "ask_all", "ask_now"),
+        "send.ask": ("ModelConnection", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
         "send.keys": ("hidden_secrets", "is_secret"),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),

@@ -98,7 +98,6 @@ def _part(part: Text | Picture, sent: Any) -> dict[str, str]:
 
 
 SYNC_EVERY_S = 0.2
-_COMPACT = json.JSONEncoder(separators=(",", ":"))
 _LINE_START = re.compile(rb'\{"key":"([0-9a-f]{32})')
 _OFFSET_BITS = 44
 """a place is file number and offset in one whole number: small in memory"""
@@ -148,11 +147,10 @@ class Journal:
             raise ValueError("a failed request has no answer to keep")
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         repeat = {"repeat": request.repeat} if request.repeat else {}
-        entry = {"id": request.id, **repeat, "at": now, "answer": answer_to_json(answer)}
-        rest = _COMPACT.encode(entry)
-        line = b'{"key":"' + key.encode() + b'",' + rest[1:].encode() + b"\n"
+        kept = {"id": request.id, **repeat, "at": now, "answer": answer_to_json(answer)}
+        line = json.dumps({"key": key, **kept}, separators=(",", ":"))
         with self._lock:
-            self._append(bytes.fromhex(key), line)
+            self._append(bytes.fromhex(key), f"{line}\n".encode())
         self._is_dirty.set()
 
     def sync(self) -> None:

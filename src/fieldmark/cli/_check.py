@@ -80,12 +80,7 @@ def check_paths(args: CheckArgs) -> Findings:
         reader = task_readers()[0]
         checked = _check_tasks(args, reader, tasks)
         problems += checked.problems
-        own = {file.path for file in checked.files if file.kind == "own"}
-        codes += [
-            3 if problem.kind == "data" and own.issuperset(problem.files) else 2
-            for problem in problems
-            if problem.level == "error"
-        ]
+        codes += _codes_of(checked)
         for task, of_data in _render(args, reader, checked) if args.data else ():
             rendered.append(task)
             problems += of_data
@@ -93,14 +88,22 @@ def check_paths(args: CheckArgs) -> Findings:
     seen = [file.seen for file in checked.files] if checked else []
     others: list[Problem] = []
     for path in (path for path in args.path if path not in tasks):
-        own, code, holds = _check_other(args, path)
-        others += own
+        of_path, code, holds = _check_other(args, path)
+        others += of_path
         codes += [code] if code else []
         seen.append(holds)
     every = (*merge_problems(problems), *others)
     seconds = time.monotonic() - start
     only = seen[0] if len(seen) == 1 and not codes else ""
     return Findings(every, min(codes, default=0), checked, tuple(rendered), seconds, only)
+
+
+def _codes_of(checked: CheckedFiles) -> Iterator[int]:
+    """As a run would end: 3 where only the data of a task are wrong, 2 where its file is."""
+    own = {file.path for file in checked.files if file.kind == "own"}
+    for problem in checked.problems:
+        if problem.level == "error":
+            yield 3 if problem.kind == "data" and own.issuperset(problem.files) else 2
 
 
 def _has_errors(problems: Iterable[Problem]) -> bool:
@@ -209,8 +212,8 @@ def _data_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
 
     dataset = load_dataset(args.dataset or ("csv" if path.is_file() else "folder"))
     levels: dict[str, Level] = {level: level for level in LEVELS}
-    found = dataset.check(path)
-    problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in found]
+    findings = dataset.check(path)
+    problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in findings]
     return problems, "" if _has_errors(problems) else rows_seen(dataset.table(path))
 
 
@@ -269,8 +272,8 @@ def _summary(findings: Findings) -> str:
     levels = Counter(problem.level for problem in fold(findings.problems))
     words = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
-        found = counted(sum(levels.values()), "finding") if levels else "is fine"
-        return f"{found}: {findings.seen}." if findings.seen else f"{found}."
+        result = counted(sum(levels.values()), "finding") if levels else "is fine"
+        return f"{result}: {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""

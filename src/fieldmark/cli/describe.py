@@ -95,8 +95,8 @@ def _describe(
         about |= {"names": names.name, "source": args.dump.name if args.dump else args.wiki}
         made = describe(taxa, store, source, out, keep, about, progress=progress)
     if args.json:
-        told = {"status": made.counts, "reasons": made.reasons, "files": made.files}
-        print_json(told | {"is_rehearsal": "stand_in" in about})
+        summary = {"status": made.counts, "reasons": made.reasons, "files": made.files}
+        print_json(summary | {"is_rehearsal": "stand_in" in about})
     elif not args.common.quiet:
         if "stand_in" in about:
             talk(rehearsal(args.filter, "choice of sentences"))

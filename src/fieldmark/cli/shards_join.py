@@ -4,7 +4,7 @@ examples:
   fieldmark shards join shards captions --out train
   fieldmark shards join 'shards/a-{000..099}.tar' captions --out train
 
-For tools that want one tar. `fieldmark train --captions` reads captions from beside the shards.
+For tools that want one tar. `fieldmark train` reads captions from beside the shards: --captions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ShardsJoinArgs:
     shards: Annotated[Positional[str], arg(metavar="SHARDS")]
     """a tar file or a folder of them; `a-{000..099}.tar` stands for a hundred"""
     captions: Annotated[Positional[Path], arg(metavar="CAPTIONS")]
-    """the folder that `fieldmark caption --out` wrote"""
+    """the folder that `fieldmark caption --out FOLDER` wrote"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
     """folder for the copies, which are called as the shards are"""
     json: bool = False

@@ -69,7 +69,7 @@ def _metrics() -> list[dict[str, str]]:
 def _probes() -> list[dict[str, str]]:
     from fieldmark.probes import PROBES
 
-    return [{"probe": name, "is": getattr(PROBES.get(name), "SUMMARY", "")} for name in PROBES]
+    return [{"classifier": name, "is": getattr(PROBES.get(name), "SUMMARY", "")} for name in PROBES]
 
 
 def _show_one(args: TasksArgs, folders: Sequence[Path]) -> int:

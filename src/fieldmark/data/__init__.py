@@ -155,11 +155,11 @@ def load_dataset(name: str, where: str = "") -> Dataset:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Any = _Marking(entry)
+    dataset: Any = _MarkedDataset(entry)
     return cast("Dataset", dataset)
 
 
-class _Marking:
+class _MarkedDataset:
     """A dataset whose `make` also says, for all readers, that everything was drawn."""
 
     def __init__(self, entry: Any) -> None:

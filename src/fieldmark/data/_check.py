@@ -60,13 +60,13 @@ def rows_seen(rows: pl.DataFrame) -> str:
     for split, _, n in known.iter_rows():
         by_split.setdefault(split or "", []).append(n)
     order = ["train", "val", "test"]
-    each = []
+    sizes = []
     for split in sorted(by_split, key=lambda name: order.index(name) if name in order else 3):
         counts = by_split[split]
         fewest, most = min(counts) if len(counts) == n_classes else 0, max(counts)
         span = f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}"
-        each.append(f"{span} {split}".rstrip())
-    return ", ".join([*words, counted(n_classes, "class", "classes"), f"{' + '.join(each)} each"])
+        sizes.append(f"{span} {split}".rstrip())
+    return ", ".join([*words, counted(n_classes, "class", "classes"), f"{' + '.join(sizes)} each"])
 
 
 # --- files ---

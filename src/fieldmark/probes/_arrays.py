@@ -26,7 +26,7 @@ class ProbeDataError(DataError, ValueError):
     """Features or labels no probe can learn from; a `ValueError` too, as scikit-learn promises."""
 
 
-class Estimator(ABC):
+class ProbeEstimator(ABC):
     """scikit-learn's conventions for classifiers; `predict` and `predict_score` are views of
     `predict_with_score`.
 

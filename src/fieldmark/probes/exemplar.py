@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from fieldmark.probes._arrays import (
-    Estimator,
     ProbeDataError,
+    ProbeEstimator,
     check_fitted,
     check_positive,
     read_features,
@@ -49,7 +49,7 @@ _COARSE = 1e-3
 """no score is told less exactly than this"""
 
 
-class Exemplar(Estimator):
+class Exemplar(ProbeEstimator):
     """The label of the gallery image that the query's own linear SVM scores highest.
 
     At equal scores the first in the gallery. The score of a prediction is that image's decision

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from fieldmark.probes._arrays import (
-    Estimator,
     ProbeDataError,
+    ProbeEstimator,
     check_choice,
     check_count,
     check_fitted,
@@ -38,7 +38,7 @@ _READY_ENTRIES = 1 << 18
 """entries made ready at a time: they stay in the cache"""
 
 
-class Neighbours(Estimator):
+class Neighbours(ProbeEstimator):
     """Each of the k nearest images has one vote; the nearest image settles a tie of classes.
 
     Images at equal distance come in the order of their class, so predictions do not depend on the

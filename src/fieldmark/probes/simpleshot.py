@@ -19,8 +19,8 @@ import numpy as np
 
 from fieldmark.errors import UsageError
 from fieldmark.probes._arrays import (
-    Estimator,
     ProbeDataError,
+    ProbeEstimator,
     read_features,
     read_labels,
     read_queries,
@@ -87,7 +87,7 @@ def predict_repeats(
     return answers
 
 
-class SimpleShot(Estimator):
+class SimpleShot(ProbeEstimator):
     """Nearest class mean; a tie goes to the class that sorts first.
 
     The score of a prediction is half the difference of squared distances between the runner-up and

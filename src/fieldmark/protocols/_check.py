@@ -6,18 +6,27 @@ Asked before anything starts: a misspelt metric must not be found out after hour
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fieldmark.data import load_dataset
+import polars as pl
+
+from fieldmark.data import load_dataset, rows_seen
 from fieldmark.errors import CodeNotRun, DataError, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._contract import DrawChoice, Protocol, load_protocol
-from fieldmark.protocols._items import ASKING_ONLY, Selection, parts_seen
+from fieldmark.protocols._contract import Draw, DrawChoice, Protocol, load_protocol, protocols
+from fieldmark.protocols._items import (
+    ASKING_ONLY,
+    PartItems,
+    Selection,
+    draw_test,
+    draw_train,
+)
 from fieldmark.protocols._workspace import MissingData, Workspace
 from fieldmark.registry import short_name
 from fieldmark.tasks import Problem, Task, problems_of
+from fieldmark.words import counted
 
 TABLE_KEYS = frozenset({"dataset", "data", "options"})
 """keys of a task without which its data cannot be read"""
@@ -68,36 +77,62 @@ def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[
     """
     if TABLE_KEYS & set(wrong) or _dataset_problems(task):
         return [], ""
-    problems: list[Problem] = []
-    seen = ""
     every = [load_protocol(name) for name in task.protocols]
+    problems: list[Problem] = [] if every or set(wrong) & set(protocols()) else _no_block(task)
+    seen = ""
     for protocol in [one for one in every if not one.problems(task)] or [Protocol()]:
         try:
             if ROW_KEYS & set(wrong):
                 at.table(task)
                 continue
-            asked, draw = protocol.cell(task, DrawChoice())
-            why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
-            if why and task.protocols:
-                problems.append(Problem("warning", "key", "", f"{why}."))
-                continue
-            parts = protocol.parts(asked, draw, Selection(), at)
-            doubts = protocol.warnings(task, at)
+            of_parts, holds = _check_parts(task, protocol, at)
         except CodeNotRun:
             continue
         except FieldmarkError as error:
             problems += as_problems(error)
             continue
-        problems += [Problem("warning", "data", "", line) for line in doubts]
-        seen = seen or parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+        problems, seen = problems + of_parts, seen or holds
     return problems, seen
+
+
+def _no_block(task: Task) -> list[Problem]:
+    if any(one.reads(task) and not one.has_block for one in protocols().values()):
+        return []  # one of the user's that needs none
+    text = "no block says how models are asked: add one, such as `probe: {classifier: simpleshot}`."
+    return [Problem("error", "key", "", text)]
+
+
+def _check_parts(task: Task, protocol: Protocol, at: Workspace) -> tuple[list[Problem], str]:
+    asked, draw = protocol.cell(task, DrawChoice())
+    why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
+    if why:  # a flag may say what is missing
+        return [Problem("warning", "key", "", f"{why}.")], ""
+    parts = protocol.parts(asked, draw, Selection(), at)
+    doubts = [Problem("warning", "data", "", line) for line in protocol.warnings(task, at)]
+    return doubts, _parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+
+
+def _parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool) -> str:
+    """What a run would train and test on, in words."""
+    frames = []
+    for part in parts:
+        every = {"test": draw_test(task, part, draw, 0)}
+        if has_training and not task.is_leave_one_out:
+            every["train"] = draw_train(task, part, draw, 0)
+        for split, rows in every.items():
+            name = None if task.is_leave_one_out else split
+            frames.append(rows.select("id", "target", split=pl.lit(name, pl.String)))
+    rows = pl.concat(frames)
+    if len(parts) > 1:
+        return f"{counted(len(parts), 'part')}, {counted(rows['id'].n_unique(), 'photo')}"
+    return rows_seen(rows.rename({"target": "label"}))
 
 
 def as_problems(error: FieldmarkError) -> list[Problem]:
     """What stops a run from using its data, as `check` tells it."""
     if isinstance(error, MissingData) and error.unchecked:
-        found = problems_of(DataError(error.unchecked), "data", "")
-        return [replace(problem, level="warning") for problem in found]
+        missing = problems_of(DataError(error.unchecked), "data", "")
+        return [replace(problem, level="warning") for problem in missing]
     return problems_of(error, "key" if isinstance(error, UsageError) else "data", "")
 
 

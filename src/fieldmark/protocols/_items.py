@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.data import ImageRef, rows_seen
+from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
 from fieldmark.probes import is_multilabel
-from fieldmark.protocols._contract import Draw
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
-from fieldmark.words import counted, first_few
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
+    from fieldmark.protocols._contract import Draw
     from fieldmark.protocols._workspace import Workspace
 
 ROWS = ("id", "target", "unit", "class_kind")
@@ -249,22 +249,6 @@ def tested_rows(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFr
     )
 
 
-def parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool) -> str:
-    """What a run would train and test on, in words."""
-    frames = []
-    for part in parts:
-        every = {"test": draw_test(task, part, draw, 0)}
-        if has_training and not task.is_leave_one_out:
-            every["train"] = draw_train(task, part, draw, 0)
-        for split, rows in every.items():
-            split = None if task.is_leave_one_out else split
-            frames.append(rows.select("id", "target", split=pl.lit(split, pl.String)))
-    rows = pl.concat(frames)
-    if len(parts) > 1:
-        return f"{counted(len(parts), 'part')}, {counted(rows['id'].n_unique(), 'photo')}"
-    return rows_seen(rows.rename({"target": "label"}))
-
-
 def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
     """The images of each row, in their order: one, or the frames of a clip."""
     refs = []
@@ -440,7 +424,7 @@ def asked_rows(task: Task, table: pl.DataFrame) -> pl.DataFrame:
 def _columns(task: Task) -> Iterator[tuple[tuple[str, ...], str]]:
     """Every column that a task about labels names, with its key in the file."""
     parts = task.parts if isinstance(task.parts, dict) else {}
-    filters = {("where",): task.where}
+    filters: dict[tuple[str, ...], Filter] = {("where",): task.where}
     if not parts and not task.is_leave_one_out:
         filters |= {("train",): task.train, ("test",): {} if task.test == "rest" else task.test}
     for name, part in parts.items():

@@ -260,7 +260,7 @@ def test_a_journal_that_cannot_be_written_ends_the_run(tmp_path: Path, server: A
 @pytest.mark.slow
 def test_concurrency_stays_full_over_the_borders_of_shards(tmp_path: Path) -> None:
     """One stream: 64 shards of one photo each keep 16 requests in flight."""
-    calm = MockServer(MockScript(latency_s=0.05), answers=describe)
+    calm = MockServer(MockScript(latency_s=0.15), answers=describe)
     with running(calm) as url:
         calm.url = url  # type: ignore[attr-defined]
         caption(calm, make_shards(tmp_path / "in", 64, 1), tmp_path / "out", sending=Options(16))

@@ -21,9 +21,9 @@ from urllib.parse import quote
 
 from fieldmark.chat.batch.records import BatchRecord
 from fieldmark.chat.prices import WireForm
-from fieldmark.chat.send.api import as_json, quoted
+from fieldmark.chat.send.api import as_json
 
-BatchRow = tuple[str, Sequence[bytes]]
+BatchRow = tuple[str, Mapping[str, Any]]
 """key and body"""
 BatchResults = dict[str, tuple[Mapping[str, Any] | None, Any]]
 """key → the reply, or None and the body of an error"""
@@ -37,7 +37,7 @@ class BatchCalls(Protocol):
 
     async def get(self, path: str) -> bytes: ...
     async def post(
-        self, path: str, pieces: Sequence[bytes], kind: str = "", *, is_safe: bool = False
+        self, path: str, body: bytes, kind: str = "", *, is_safe: bool = False
     ) -> dict[str, Any]:
         """`is_safe`: doing it twice costs nothing."""
 
@@ -92,20 +92,18 @@ class OpenAIBatch(BatchForm):
             f'--{edge}\r\nContent-Disposition: form-data; name="file"; '
             f'filename="{name}.jsonl"\r\nContent-Type: application/jsonl\r\n\r\n'
         )
-        pieces = [head.encode()]
-        for key, body in rows:
-            pieces.append(b'{"custom_id":' + quoted(key) + b',"method":"POST",')
-            pieces += [b'"url":"/v1/chat/completions","body":', *body, b"}\n"]
-        pieces.append(f"\r\n--{edge}--\r\n".encode())
+        asked = {"method": "POST", "url": "/v1/chat/completions"}
+        lines = [as_json({"custom_id": key, **asked, "body": body}) for key, body in rows]
+        form = b"\n".join([head.encode() + lines[0], *lines[1:], f"\r\n--{edge}--\r\n".encode()])
         kind = f"multipart/form-data; boundary={edge}"
-        file = await calls.post("/files", pieces, kind, is_safe=True)
+        file = await calls.post("/files", form, kind, is_safe=True)
         order = {
             "input_file_id": file["id"],
             "endpoint": "/v1/chat/completions",
             "completion_window": "24h",
             "metadata": {"fieldmark": name},
         }
-        return str((await calls.post("/batches", [as_json(order)]))["id"])
+        return str((await calls.post("/batches", as_json(order)))["id"])
 
     async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
         async for batch in _listed(calls, "/batches", "after"):
@@ -151,12 +149,8 @@ class AnthropicBatch(BatchForm):
     async def create(
         self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
-        pieces = [b'{"requests":[']
-        for number, (key, body) in enumerate(rows):
-            comma = b"," if number else b""
-            pieces += [comma + b'{"custom_id":' + quoted(key) + b',"params":', *body, b"}"]
-        pieces.append(b"]}")
-        return str((await calls.post("/messages/batches", pieces))["id"])
+        order = {"requests": [{"custom_id": key, "params": body} for key, body in rows]}
+        return str((await calls.post("/messages/batches", as_json(order)))["id"])
 
     async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
         ids = []
@@ -193,14 +187,10 @@ class GeminiBatch(BatchForm):
     async def create(
         self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
-        pieces = [b'{"batch":{"displayName":' + quoted(name)]
-        pieces.append(b',"inputConfig":{"requests":{"requests":[')
-        for number, (key, body) in enumerate(rows):
-            metadata = b',"metadata":{"key":' + quoted(key) + b"}}"
-            pieces += [b"," if number else b"", b'{"request":', *body, metadata]
-        pieces.append(b"]}}}}")
+        asked = [{"request": body, "metadata": {"key": key}} for key, body in rows]
+        order = {"batch": {"displayName": name, "inputConfig": {"requests": {"requests": asked}}}}
         path = f"/models/{quote(model_id)}:batchGenerateContent"
-        return str((await calls.post(path, pieces))["name"])
+        return str((await calls.post(path, as_json(order)))["name"])
 
     async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
         token = ""

@@ -19,7 +19,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,11 @@ from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_reco
 from fieldmark.chat.budget import Budget, Cost
 from fieldmark.chat.journal import Journal, canonical
 from fieldmark.chat.messages import Answer, Request, stopped
-from fieldmark.chat.send.api import BadReply, load_api
+from fieldmark.chat.send.api import BadReply, as_json, load_api
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import Fault, backoff_s, judge_error
-from fieldmark.chat.send.sender import Dispatch, Requests, Sender, resize_notes
+from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
 from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
 from fieldmark.progress import duration
 
@@ -58,12 +58,12 @@ class EndpointCalls:
         self._sender = sender
 
     async def get(self, path: str) -> bytes:
-        return await self._call("GET", path, (), "", is_safe=True)
+        return await self._call("GET", path, b"", "", is_safe=True)
 
     async def post(
-        self, path: str, pieces: Sequence[bytes], kind: str = "", *, is_safe: bool = False
+        self, path: str, body: bytes, kind: str = "", *, is_safe: bool = False
     ) -> dict[str, Any]:
-        data = await self._call("POST", path, pieces, kind or "application/json", is_safe=is_safe)
+        data = await self._call("POST", path, body, kind or "application/json", is_safe=is_safe)
         try:
             reply: dict[str, Any] = json.loads(data)
         except ValueError:
@@ -71,12 +71,12 @@ class EndpointCalls:
         return reply
 
     async def _call(
-        self, method: str, path: str, pieces: Sequence[bytes], kind: str, *, is_safe: bool
+        self, method: str, path: str, body: bytes, kind: str, *, is_safe: bool
     ) -> bytes:
         sender, attempt = self._sender, 0
         while True:
             attempt += 1
-            result = await sender.client.call(method, path, pieces, kind)
+            result = await sender.client.call(method, path, body, kind)
             if isinstance(result, bytes):
                 return result
             if not is_safe and _is_uncertain(result):
@@ -118,7 +118,7 @@ class BatchSender(Sender):
         """batches that have not ended, and how far they are"""
         self._has_looked = False
 
-    async def ask_all(self, requests: Requests, on_answer: OnAnswer) -> AskTotals:
+    async def ask_all(self, requests: AsyncIterator[Request], on_answer: OnAnswer) -> AskTotals:
         """As `Sender.ask_all`; raises `BatchPending` when some of the answers are yet to come."""
         if not self._has_looked:
             await self._look()
@@ -315,7 +315,7 @@ class BatchDispatch(Dispatch):
             self.stop(None, f"the budget is used up ({sender.budget.words})")
             return
         body = sender.client.body(request, pictures)
-        n_bytes = sum(map(len, body)) + 200
+        n_bytes = len(as_json(body)) + 200
         is_full = self._n_bytes + n_bytes > form.most_bytes
         if self._rows and (is_full or len(self._rows) == form.most_questions):
             await self.hand_in()

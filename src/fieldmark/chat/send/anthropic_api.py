@@ -17,6 +17,7 @@ from fieldmark.chat.messages import (
     AnswerOutcome,
     AnswerSettings,
     Message,
+    MessagePart,
     Request,
     Text,
     Usage,
@@ -26,8 +27,6 @@ from fieldmark.chat.send.api import (
     Api,
     BadReply,
     amount,
-    body_with,
-    quoted,
     spoken,
     system_text,
     thinking_tokens,
@@ -51,7 +50,7 @@ _IN_SCHEMAS = (
 """minimum, maxLength, … are refused: the parser checks what they would have"""
 _FULL = ("max_tokens", "model_context_window_exceeded")
 _SPENT = re.compile(r"credit balance|usage limits|enforced_spend_limit", re.IGNORECASE)
-_BREAKPOINT = b',"cache_control":{"type":"ephemeral"}'
+_BREAKPOINT = {"cache_control": {"type": "ephemeral"}}
 
 
 class AnthropicApi(Api):
@@ -69,13 +68,13 @@ class AnthropicApi(Api):
         pictures: Sequence[SentPicture],
         model: ChatModel,
         lacks: Collection[str],
-    ) -> list[bytes]:
+    ) -> dict[str, Any]:
         settings = _settings_body(request.settings, model.id, lacks)
         head = {"model": model.id, **model.body, **settings}
         if opening := system_text(request):
             head["system"] = opening
         sent = iter(pictures)
-        return body_with(head, "messages", spoken(request), lambda m: _message_pieces(m, sent))
+        return {**head, "messages": [_message(message, sent) for message in spoken(request)]}
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
         content = reply.get("content")
@@ -164,24 +163,18 @@ def taken_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "additionalProperties": False} if kept.get("type") == "object" else kept
 
 
-def _message_pieces(message: Message, sent: Iterator[SentPicture]) -> Iterator[bytes]:
-    yield b'{"role":' + quoted(message.role) + b',"content":['
-    comma = b""
-    for part in message.parts:
-        if isinstance(part, Text):
-            if not part.text.strip():
-                continue  # refused
-            mark = _BREAKPOINT if part.ends_shared else b""
-            yield comma + b'{"type":"text","text":' + quoted(part.text) + mark + b"}"
-        else:
-            picture = next(sent)
-            kind = quoted(picture.media_type)
-            yield comma + b'{"type":"image","source":{"type":"base64","media_type":' + kind
-            yield b',"data":"'
-            yield picture.base64
-            yield b'"}}'
-        comma = b","
-    yield b"]}"
+def _message(message: Message, sent: Iterator[SentPicture]) -> dict[str, Any]:
+    # Blank texts are refused.
+    parts = [part for part in message.parts if not isinstance(part, Text) or part.text.strip()]
+    return {"role": message.role, "content": [_part(part, sent) for part in parts]}
+
+
+def _part(part: MessagePart, sent: Iterator[SentPicture]) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text, **(_BREAKPOINT if part.ends_shared else {})}
+    picture = next(sent)
+    source = {"type": "base64", "media_type": picture.media_type, "data": picture.base64}
+    return {"type": "image", "source": source}
 
 
 def _words(blocks: Sequence[Mapping[str, Any]], kind: str) -> str:

@@ -3,9 +3,7 @@
 One class per form: OpenAI's chat completions (most endpoints speak it), Anthropic's messages,
 Gemini's generateContent. Sending, retrying and counting are the same for all and not here.
 
-Bodies are bytes in pieces: the base64 of an image is spliced in, not escaped by a JSON encoder, and
-pieces that many requests share (shots) exist once in memory. The same request always gives the same
-bytes, so that providers' prompt caches can work.
+The same request always gives the same bytes, so that providers' prompt caches can work.
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ import abc
 import importlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from json.encoder import encode_basestring
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WORDS = {
     "temperature": r"temperature",
     "top_p": r"top_?p\b",
@@ -68,8 +64,8 @@ class Api(abc.ABC):
         pictures: Sequence[SentPicture],
         model: ChatModel,
         lacks: Collection[str],
-    ) -> list[bytes]:
-        """The JSON body in pieces; `lacks` are settings that are left out."""
+    ) -> dict[str, Any]:
+        """What is sent as JSON; `lacks` are settings that are left out."""
 
     @abc.abstractmethod
     def read(self, reply: Mapping[str, Any]) -> Answer:
@@ -122,36 +118,18 @@ def system_text(request: Request) -> str:
     return "\n".join(message.text for message in request.messages if message.role == "system")
 
 
-def body_with(
-    head: Mapping[str, Any],
-    key: str,
-    messages: Iterable[Message],
-    pieces_of: Callable[[Message], Iterable[bytes]],
-) -> list[bytes]:
-    """A body that ends with a list of messages."""
-    pieces = [as_json(head)[:-1] + b"," + quoted(key) + b":["]
-    for number, message in enumerate(messages):
-        pieces.append(b"," if number else b"")
-        pieces.extend(pieces_of(message))
-    pieces.append(b"]}")
-    return pieces
-
-
 def spoken(request: Request) -> list[Message]:
     """The messages of user and assistant."""
     return [message for message in request.messages if message.role != "system"]
 
 
 def as_json(value: Any) -> bytes:
-    return _COMPACT.encode(value).encode("utf-8", "replace")
-
-
-def quoted(text: str) -> bytes:
     """
-    >>> quoted('a "wren"')
-    b'"a \\\\"wren\\\\""'
+    >>> as_json({"text": "a wren"})
+    b'{"text":"a wren"}'
     """
-    return encode_basestring(text).encode("utf-8", "replace")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")  # half a character (a lone surrogate) is a "?"
 
 
 def thinking_tokens(effort: str, room: int) -> int:

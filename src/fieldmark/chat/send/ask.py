@@ -1,27 +1,36 @@
-"""Asking many questions: `ask_all` in an event loop, `ask_now` or `ModelConnection` without."""
+"""Asking many questions: `ask_now` for one list, `ModelConnection` for several.
+
+The event loop runs in a thread of its own, so that code with a loop (a notebook) and code without
+ask in the same way. Requests are drawn and answers are delivered in the caller's thread: both may
+touch what belongs to it (SQLite connections do) and each other.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget
 from fieldmark.chat.journal import Journal
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
-from fieldmark.chat.send.sender import Requests, Sender
+from fieldmark.chat.send.sender import Sender
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
 
 Steps = Generator[None, None, AskTotals]
+_SOON_S = 0.01
+"""how long a sender waits before it asks again for a request that is not there yet"""
+_AT_ONCE = 8
+"""requests that are drawn together: each change of threads costs some 0.05 ms"""
 
 
-async def ask_all(
-    requests: Requests,
+def ask_now(
+    requests: Iterable[Request],
     model: ChatModel,
     options: Options = DEFAULT,
     journal: Journal | None = None,
@@ -33,19 +42,6 @@ async def ask_all(
     Answers in the journal are given without asking. Raises `ModelError` when asking on is useless
     (wrong key, unknown model, too many failures); the journal keeps what came before.
     """
-    async with Sender(model, options, journal, budget) as sender:
-        return await sender.ask_all(requests, on_answer)
-
-
-def ask_now(
-    requests: Requests,
-    model: ChatModel,
-    options: Options = DEFAULT,
-    journal: Journal | None = None,
-    budget: Budget | None = None,
-    on_answer: OnAnswer = ignore,
-) -> AskTotals:
-    """`ask_all` for code without an event loop; `on_answer` is called in the caller's thread."""
     with ModelConnection(model, options, journal, budget) as connection:
         return connection.ask_all(requests, on_answer)
 
@@ -65,31 +61,34 @@ class ModelConnection:
         budget: Budget | None = None,
     ) -> None:
         self._parts = (model, options, journal, budget)
-        self._loop: _OwnLoop | _ThreadLoop = _ThreadLoop() if _is_in_loop() else _OwnLoop()
         self._sender: Sender | None = None
 
     def __enter__(self) -> ModelConnection:
-        self._loop.open()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
         try:
             self._sender = _sender_class(self._parts[1])(*self._parts)
-            self._loop.run(self._sender.__aenter__())
+            self._run(self._sender.__aenter__())
         except BaseException:
-            self._loop.close()
+            self._close()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._loop.run(self.sender.__aexit__())
+            self._run(self.sender.__aexit__())
         finally:
-            self._loop.close()
+            self._close()
 
     @property
     def sender(self) -> Sender:
         assert self._sender is not None, "a connection is opened with `with`"
         return self._sender
 
-    def ask_all(self, requests: Requests, on_answer: OnAnswer) -> AskTotals:
+    def ask_all(self, requests: Iterable[Request], on_answer: OnAnswer) -> AskTotals:
+        """As `ask_now`."""
+
         def keep(request: Request, answer: Answer) -> bool:
             on_answer(request, answer)
             return False
@@ -102,11 +101,81 @@ class ModelConnection:
                 totals: AskTotals = end.value
                 return totals
 
-    def steps(self, requests: Requests, on_answer: Callable[[Request, Answer], bool]) -> Steps:
+    def steps(
+        self,
+        requests: Iterable[Request | None],
+        on_answer: Callable[[Request, Answer], bool],
+    ) -> Steps:
         """`ask_all` that pauses each time `on_answer` returns True: then the caller has something
-        to do, in its own thread. Nothing is sent or received meanwhile; the tally is returned.
+        to do. What is in flight goes on meanwhile, and nothing new is sent; the tally is returned.
+
+        `requests` may give None where there is no request just now; it is asked again.
         """
-        return self._loop.steps(self.sender, requests, on_answer)
+        events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        source = iter(requests)
+
+        async def begin() -> asyncio.Task[AskTotals]:
+            work = self.sender.ask_all(_drawn(events), lambda *pair: events.put(pair))
+            task = asyncio.create_task(work)
+            task.add_done_callback(lambda _: events.put(None))
+            return task
+
+        task: asyncio.Task[AskTotals] = self._run(begin())
+        try:
+            while (event := events.get()) is not None:
+                if isinstance(event, asyncio.Future):
+                    self._loop.call_soon_threadsafe(_give, event, *_next_of(source))
+                elif on_answer(*event):
+                    yield
+        finally:
+            if not task.done():
+                self._loop.call_soon_threadsafe(task.cancel)
+                self._run(asyncio.wait({task}))
+        return task.result()
+
+    def _run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _drawn(events: queue.SimpleQueue[Any]) -> AsyncIterator[Request]:
+    """The requests, which the caller's thread draws when they are needed."""
+    loop, is_over = asyncio.get_running_loop(), False
+    while not is_over:
+        coming: asyncio.Future[tuple[list[Request | None], bool]] = loop.create_future()
+        events.put(coming)
+        requests, is_over = await coming
+        for request in requests:
+            if request is None:
+                await asyncio.sleep(_SOON_S)
+            else:
+                yield request
+
+
+def _next_of(source: Iterator[Request | None]) -> tuple[Any, BaseException | None]:
+    """The next requests and whether they were the last; or what went wrong."""
+    requests: list[Request | None] = []
+    try:
+        for request in source:
+            requests.append(request)
+            if request is None or len(requests) == _AT_ONCE:
+                return (requests, False), None
+    except Exception as error:  # noqa: BLE001 - the sender raises it when all in flight has ended
+        return None, error
+    return (requests, True), None
+
+
+def _give(coming: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if coming.done():  # the sender has stopped meanwhile
+        return
+    if error is None:
+        coming.set_result(value)
+    else:
+        coming.set_exception(error)
 
 
 def _sender_class(options: Options) -> type[Sender]:
@@ -115,99 +184,3 @@ def _sender_class(options: Options) -> type[Sender]:
     from fieldmark.chat.batch.sender import BatchSender
 
     return BatchSender
-
-
-class _OwnLoop:
-    """A loop in this thread."""
-
-    def open(self) -> None:
-        self._runner = asyncio.Runner()
-
-    def run(self, work: Any) -> Any:
-        return self._runner.run(_awaited(work))
-
-    def steps(
-        self, sender: Sender, requests: Requests, on_answer: Callable[[Request, Answer], bool]
-    ) -> Steps:
-        """The loop stands still between steps; what comes in meanwhile waits in its sockets."""
-        pause = asyncio.Event()
-
-        def hear(request: Request, answer: Answer) -> None:
-            if on_answer(request, answer):
-                pause.set()
-
-        async def begin() -> asyncio.Task[AskTotals]:
-            return asyncio.create_task(sender.ask_all(requests, hear))
-
-        work: asyncio.Task[AskTotals] = self.run(begin())
-        try:
-            while not work.done():
-                self.run(_until(pause, work))
-                yield
-        finally:
-            if not work.done():
-                work.cancel()
-                self.run(asyncio.wait({work}))
-        return work.result()
-
-    def close(self) -> None:
-        self._runner.close()
-
-
-class _ThreadLoop:
-    """A loop in another thread, for notebooks, whose own thread runs one already.
-
-    Answers travel back through a queue, so that `on_answer` may touch what belongs to the caller's
-    thread (SQLite connections do).
-    """
-
-    def open(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result()
-
-    def steps(
-        self, sender: Sender, requests: Requests, on_answer: Callable[[Request, Answer], bool]
-    ) -> Steps:
-        arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        work = sender.ask_all(requests, lambda *pair: arrived.put(pair))
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        future.add_done_callback(lambda _: arrived.put(None))
-        try:
-            while (pair := arrived.get()) is not None:
-                if on_answer(*pair):
-                    yield
-        except BaseException:
-            future.cancel()
-            raise
-        return future.result()
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def _awaited(work: Any) -> Any:
-    return await work
-
-
-async def _until(pause: asyncio.Event, work: asyncio.Task[AskTotals]) -> None:
-    """Until there is something to do for the caller, or nothing more to come."""
-    waiting = asyncio.create_task(pause.wait())
-    try:
-        await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
-        pause.clear()
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -162,7 +162,7 @@ class ChatModel:
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
     ) -> Answer:
-        """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
+        """Asks one question now; for many, `ask_now` is faster and keeps a journal."""
         from fieldmark.chat.send.ask import ask_now
 
         answers: list[Answer] = []

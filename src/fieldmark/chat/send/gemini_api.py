@@ -19,6 +19,7 @@ from fieldmark.chat.messages import (
     AnswerOutcome,
     AnswerSettings,
     Message,
+    MessagePart,
     Request,
     Text,
     TokenChance,
@@ -29,8 +30,6 @@ from fieldmark.chat.send.api import (
     Api,
     BadReply,
     amount,
-    body_with,
-    quoted,
     spoken,
     system_text,
     thinking_tokens,
@@ -68,14 +67,14 @@ class GeminiApi(Api):
         pictures: Sequence[SentPicture],
         model: ChatModel,
         lacks: Collection[str],
-    ) -> list[bytes]:
+    ) -> dict[str, Any]:
         extra = dict(request.settings.extra)
         config = _generation(request.settings, model.id, lacks) | extra.pop("generationConfig", {})
         head: dict[str, Any] = {**model.body, "generationConfig": config, **extra}
         if opening := system_text(request):
             head["systemInstruction"] = {"parts": [{"text": opening}]}
         sent = iter(pictures)
-        return body_with(head, "contents", spoken(request), lambda m: _content_pieces(m, sent))
+        return {**head, "contents": [_content(message, sent) for message in spoken(request)]}
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
         usage, model = _usage(reply.get("usageMetadata")), str(reply.get("modelVersion") or "")
@@ -153,21 +152,16 @@ def _thinking(settings: AnswerSettings, model_id: str) -> dict[str, Any] | None:
     return {"thinkingBudget": 0 if effort == "none" else budget, **shown}
 
 
-def _content_pieces(message: Message, sent: Iterator[SentPicture]) -> Iterator[bytes]:
-    role = b"model" if message.role == "assistant" else b"user"
-    yield b'{"role":"' + role + b'","parts":['
-    comma = b""
-    for part in message.parts:
-        if isinstance(part, Text):
-            yield comma + b'{"text":' + quoted(part.text) + b"}"
-        else:
-            picture = next(sent)
-            yield comma + b'{"inlineData":{"mimeType":' + quoted(picture.media_type)
-            yield b',"data":"'
-            yield picture.base64
-            yield b'"}}'
-        comma = b","
-    yield b"]}"
+def _content(message: Message, sent: Iterator[SentPicture]) -> dict[str, Any]:
+    role = "model" if message.role == "assistant" else "user"
+    return {"role": role, "parts": [_part(part, sent) for part in message.parts]}
+
+
+def _part(part: MessagePart, sent: Iterator[SentPicture]) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    picture = next(sent)
+    return {"inlineData": {"mimeType": picture.media_type, "data": picture.base64}}
 
 
 def _parts(candidate: Mapping[str, Any]) -> list[Mapping[str, Any]]:

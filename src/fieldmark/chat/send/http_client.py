@@ -8,15 +8,16 @@ raised or logged here holds a key or a request's headers. A setting that the end
 from __future__ import annotations
 
 import dataclasses
+import io
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from yarl import URL
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Request, stopped
-from fieldmark.chat.send.api import BadReply, load_api, read_json
+from fieldmark.chat.send.api import BadReply, as_json, load_api, read_json
 from fieldmark.chat.send.options import Options, is_loopback
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import (
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 AGENT = "fieldmark (Python; multimodal evaluation)"
-_JOIN_BYTES = 1 << 19
-"""larger bodies go out piece by piece: pieces that requests share are not copied for each"""
+_AT_ONCE_BYTES = 1 << 20
+"""larger bodies are read as files are: aiohttp warns of writing them in one go"""
 
 
 class HttpClient:
@@ -96,14 +97,11 @@ class HttpClient:
         model, clock = self._model, self._options.clock
         left_out = tuple(sorted(self.refused))
         lacks = (*model.lacks, *left_out)
-        pieces = self.body(request, pictures)
-        began, length = clock.now(), sum(map(len, pieces))
+        body = as_json(self.body(request, pictures))
+        began = clock.now()
         try:
             async with self._session.post(
-                self._url,
-                data=b"".join(pieces) if length <= _JOIN_BYTES else _piece_by_piece(pieces),
-                headers=None if length <= _JOIN_BYTES else {"Content-Length": str(length)},
-                allow_redirects=False,
+                self._url, data=_payload(body), allow_redirects=False
             ) as response:
                 data = await response.read()
                 status, headers = response.status, response.headers
@@ -127,14 +125,12 @@ class HttpClient:
         )
         return stopped(answer, request.settings.stop)
 
-    def body(self, request: Request, pictures: Sequence[SentPicture]) -> list[bytes]:
-        """In pieces, without what the endpoint does not take."""
+    def body(self, request: Request, pictures: Sequence[SentPicture]) -> dict[str, Any]:
+        """Without what the endpoint does not take."""
         lacks = (*self._model.lacks, *self.refused)
         return self._api.body(request, pictures, self._model, lacks)
 
-    async def call(
-        self, method: str, path: str, pieces: Sequence[bytes], kind: str
-    ) -> bytes | Fault:
+    async def call(self, method: str, path: str, body: bytes, kind: str) -> bytes | Fault:
         """Another call of the endpoint (its batches): what it replies, or why it does not.
 
         `path` follows the base URL, or is an address of the same host.
@@ -143,7 +139,6 @@ class HttpClient:
         url = URL(path if "://" in path else self._base_url + path, encoded=True)
         if url.origin() != self._url.origin():
             return Fault("stop", f"the endpoint points to another address ({url.host})")
-        headers = {"Content-Length": str(sum(map(len, pieces))), "Content-Type": kind}
         timeout = aiohttp.ClientTimeout(
             sock_connect=self._options.connect_timeout_s, sock_read=self._options.timeout_s
         )
@@ -151,8 +146,8 @@ class HttpClient:
             async with self._session.request(
                 method,
                 url,
-                data=_piece_by_piece(pieces) if pieces else None,
-                headers=headers if pieces else None,
+                data=_payload(body) if body else None,
+                headers={"Content-Type": kind} if body else None,
                 allow_redirects=False,
                 timeout=timeout,
             ) as response:
@@ -177,6 +172,5 @@ class HttpClient:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))
 
 
-async def _piece_by_piece(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    return body if len(body) < _AT_ONCE_BYTES else io.BytesIO(body)

@@ -10,13 +10,14 @@ from fieldmark.chat.messages import (
     AnswerOutcome,
     AnswerSettings,
     Message,
+    MessagePart,
     Request,
     Text,
     TokenChance,
     Usage,
     sendable,
 )
-from fieldmark.chat.send.api import Api, BadReply, amount, body_with, quoted
+from fieldmark.chat.send.api import Api, BadReply, amount
 from fieldmark.chat.send.retry import error_code, error_text
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ class OpenAIApi(Api):
         pictures: Sequence[SentPicture],
         model: ChatModel,
         lacks: Collection[str],
-    ) -> list[bytes]:
+    ) -> dict[str, Any]:
         output_key = _NEWER_OUTPUT_KEY if "max_tokens" in lacks else model.output_key
         settings = settings_body(request.settings, lacks, output_key)
         head, sent = {"model": model.id, **_joined(model.body, settings)}, iter(pictures)
-        return body_with(head, "messages", request.messages, lambda m: _message_pieces(m, sent))
+        return {**head, "messages": [_message(message, sent) for message in request.messages]}
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
         """Token counts or log-probabilities that cannot be read are left out: the answer itself is
@@ -104,23 +105,21 @@ def settings_body(
     return {**kept, **settings.extra}
 
 
-def _message_pieces(message: Message, sent: Iterator[SentPicture]) -> Iterator[bytes]:
-    role = b'{"role":' + quoted(message.role) + b',"content":'
+def _message(message: Message, sent: Iterator[SentPicture]) -> dict[str, Any]:
     if len(message.parts) == 1 and isinstance(message.parts[0], Text):
-        yield role + quoted(message.parts[0].text) + b"}"
-        return
-    yield role + b"["
-    for number, part in enumerate(message.parts):
-        comma = b"," if number else b""
-        if isinstance(part, Text):
-            yield comma + b'{"type":"text","text":' + quoted(part.text) + b"}"
-            continue
-        picture = next(sent)
-        media_type = picture.media_type.encode()
-        yield comma + b'{"type":"image_url","image_url":{"url":"data:' + media_type + b";base64,"
-        yield picture.base64
-        yield b'"' + (b',"detail":' + quoted(part.detail) if part.detail else b"") + b"}}"
-    yield b"]}"
+        return {"role": message.role, "content": message.parts[0].text}
+    return {"role": message.role, "content": [_part(part, sent) for part in message.parts]}
+
+
+def _part(part: MessagePart, sent: Iterator[SentPicture]) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    picture = next(sent)
+    image = {"url": f"data:{picture.media_type};base64,{picture.base64}"}
+    return {
+        "type": "image_url",
+        "image_url": image | ({"detail": part.detail} if part.detail else {}),
+    }
 
 
 def _choice(reply: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

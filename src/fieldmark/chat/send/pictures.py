@@ -98,7 +98,7 @@ class PictureSize:
 class SentPicture:
     """A picture as it goes on the wire."""
 
-    base64: bytes
+    base64: str
     media_type: str
     width: int
     height: int
@@ -182,7 +182,8 @@ def _jpeg(image: Image.Image, quality: int) -> bytes:
 
 def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> SentPicture:
     digest = hashlib.sha256(data).hexdigest()
-    return SentPicture(binascii.b2a_base64(data, newline=False), media_type, *size, digest, note)
+    encoded = binascii.b2a_base64(data, newline=False).decode("ascii")
+    return SentPicture(encoded, media_type, *size, digest, note)
 
 
 def glance(picture: Picture, limits: PictureLimits = NO_LIMITS) -> PictureSize:

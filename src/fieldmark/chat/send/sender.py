@@ -11,7 +11,7 @@ An answer is journalled before anyone sees it. What went wrong and whether to as
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,6 @@ from fieldmark.progress import duration
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
 
-Requests = Iterable[Request] | AsyncIterable[Request]
 _WINDOW = 16
 """requests beyond the most in flight that may be prepared ahead"""
 
@@ -67,7 +66,7 @@ class Dispatch:
     def is_stopping(self) -> bool:
         return self.error is not None or bool(self.tally.stopped)
 
-    async def ask_all(self, requests: Requests) -> AskTotals:
+    async def ask_all(self, requests: AsyncIterator[Request]) -> AskTotals:
         try:
             await self.feed(requests)
         finally:
@@ -77,11 +76,10 @@ class Dispatch:
             raise self.error
         return self.tally
 
-    async def feed(self, requests: Requests) -> None:
-        stream = _stream(requests)
+    async def feed(self, requests: AsyncIterator[Request]) -> None:
         while not self.is_stopping:
             await self._window.acquire()
-            request = None if self.is_stopping else await anext(stream, None)
+            request = None if self.is_stopping else await anext(requests, None)
             if request is None:
                 self._window.release()
                 return
@@ -340,15 +338,6 @@ def resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
     return tuple(f"{picture.sha256[:16]} {picture.note}" for picture in pictures if picture.note)
 
 
-async def _stream(requests: Requests) -> AsyncIterator[Request]:
-    if isinstance(requests, AsyncIterable):
-        async for request in requests:
-            yield request
-    else:
-        for request in requests:
-            yield request
-
-
 def _concurrency(model: ChatModel, options: Options) -> AdaptiveConcurrency:
     """A number that the user gave is where to begin, and the most; local servers begin low."""
     most = options.concurrency or options.max_concurrency
@@ -397,7 +386,7 @@ class Sender:
     def _heed(self, headers: Mapping[str, str]) -> None:
         self.concurrency.heed(headers, self.estimator.usual_tokens)
 
-    async def ask_all(self, requests: Requests, on_answer: OnAnswer) -> AskTotals:
+    async def ask_all(self, requests: AsyncIterator[Request], on_answer: OnAnswer) -> AskTotals:
         """Asks everything and calls `on_answer` for each as it comes, in no order.
 
         Returns when all have an outcome or a cap was reached (`AskTotals.stopped`); raises

@@ -16,7 +16,6 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -66,7 +65,6 @@ class Judge:
     _is_resampling: bool = False
     _lines: dict[str, ModelConnection] = field(default_factory=dict)
     _closing: contextlib.ExitStack | None = None
-    _worker: ThreadPoolExecutor | None = None
     _lock: Any = field(default_factory=threading.Lock)
 
     def ask(self, messages: Sequence[Any], settings: AnswerSettings, named: str) -> Answer:
@@ -97,19 +95,13 @@ class Judge:
             self._is_resampling = before
 
     def _send(self, model: ChatModel, request: Request) -> Answer:
-        """From a thread of its own: task code may ask from any, also from inside an event loop."""
-        with open_network():
-            if self._worker is None:
-                self._worker = ThreadPoolExecutor(1, "judge")
-            future = self._worker.submit(self._send_here, model, request)
+        answers: list[Answer] = []
         try:
-            return future.result()
+            with open_network():
+                line = self._line(model)
+                totals = line.ask_all([request], lambda _, answer: answers.append(answer))
         except FieldmarkError as error:
             raise NoJudgement(f"the judge {model.name!r} cannot be asked: {error}") from error
-
-    def _send_here(self, model: ChatModel, request: Request) -> Answer:
-        answers: list[Answer] = []
-        totals = self._line(model).ask_all([request], lambda _, answer: answers.append(answer))
         if totals.stopped:
             raise NoJudgement(f"the judge {model.name!r} was not asked: {totals.stopped}")
         (answer,) = answers
@@ -127,11 +119,9 @@ class Judge:
 
     def close(self) -> None:
         """Ends the connections; what was said is still known."""
-        if self._worker is not None:
-            if self._closing is not None:
-                self._worker.submit(self._closing.close).result()
-            self._worker.shutdown()
-        self._worker, self._closing = None, None
+        if self._closing is not None:
+            self._closing.close()
+        self._closing = None
         self._lines.clear()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fieldmark.probes._arrays import (
-    Estimator,
+    ProbeEstimator,
     check_choice,
     check_count,
     read_features,
@@ -38,7 +38,7 @@ SUMMARY = "ridge classifier, strength from a cross-validated grid"
 RECIPE = "GridSearchCV(make_pipeline(StandardScaler(), RidgeClassifier()), alphas, cv=folds)"
 
 
-class Ridge(Estimator):
+class Ridge(ProbeEstimator):
     """A ridge classifier whose strength was chosen on held-out rows.
 
     After `fit`: `alpha_` is the strength chosen (the first listed among equals), `cv_score_` its

@@ -20,7 +20,7 @@ import numpy as np
 
 from fieldmark.errors import UsageError
 from fieldmark.probes._arrays import (
-    Estimator,
+    ProbeEstimator,
     check_choice,
     check_count,
     check_positive,
@@ -58,7 +58,7 @@ PAIRS = "ovo"
 _log = logging.getLogger(__name__)
 
 
-class SupportVectors(Estimator):
+class SupportVectors(ProbeEstimator):
     """An SVM with searched or given settings.
 
     After `fit`: `best_params_` is what the search chose, `cv_score_` the held-out accuracy of that
