@@ -324,8 +324,8 @@ def _standings(
         for one in score_intervals(joined)
     ]
     return [
-        RowStanding(name, mean, *ends, is_best, (int(rank[0]), int(rank[1])), elsewhere)
-        for name, mean, ends, is_best, rank, elsewhere in zip(
+        RowStanding(name, mean, low, high, is_best, (int(rank[0]), int(rank[1])), elsewhere)
+        for name, mean, (low, high), is_best, rank, elsewhere in zip(
             names,
             joined.value_m.tolist(),
             limits,

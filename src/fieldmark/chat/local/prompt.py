@@ -46,7 +46,7 @@ class PixelCache:
         if picture.crop is not None:
             cut = f"{digest} {tuple(map(float, picture.crop))}"
             digest = hashlib.sha256(cut.encode()).hexdigest()
-        return SentPicture(b"", "pixels", 0, 0, digest)
+        return SentPicture("", "pixels", 0, 0, digest)
 
     def open(self, picture: Picture) -> Image.Image:
         """The pixels; `DataError` names a picture that cannot be read."""

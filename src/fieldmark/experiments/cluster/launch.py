@@ -177,12 +177,8 @@ class _Launcher:
 
     def _claim(self) -> Lease:
         """Waits until no other launcher is submitting."""
-        began, is_told = time.monotonic(), False
         while (lease := self.leases.claim("launch")) is None:
-            if not is_told and time.monotonic() - began > 5:
-                holder, _ = self.leases.holder("launch")
-                self.progress.say(f"waiting for {holder}, which is submitting")
-                is_told = True
+            self.progress.status(f"waiting for {self.leases.holder('launch')[0]}, which submits")
             time.sleep(SOON_S[0])
         return lease
 
