@@ -17,6 +17,7 @@ from fieldmark.cli import main
 from fieldmark.errors import StoreError, UsageError
 from fieldmark.experiments.cluster import Board
 from fieldmark.experiments.cluster.gather import gather
+from fieldmark.processes import host
 from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
 from kit.launches import MOMENTS, start
@@ -135,9 +136,9 @@ def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_launchers_do_no_run_twice(place: Path, here: Path) -> None:
+def test_two_grids_share_a_results_folder(place: Path, here: Path) -> None:
     base = ["run", *ON, "--on", "local", "--jobs", "1", "--model", SLOW]
-    pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "-1", "5"])]
+    pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "5"])]
     assert [end_of(process) for process in pair] == [0, 0]
     steps = Board(place / "results").steps()
     names = [name for step in steps for name in step.record.names]
@@ -147,6 +148,31 @@ def test_two_launchers_do_no_run_twice(place: Path, here: Path) -> None:
     assert [row for row in rows if row[1] != 5] == of_slow(here)
     assert n_rows(place / "results")[0] == 3
     assert n_lines(place / "log") == N_IMAGES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", [["3", "-1"], ["-1", "5"]], ids=["the same", "a part of it"])
+def test_a_second_launcher_says_who_holds_the_grid_and_ends(
+    place: Path,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wanted: list[str],
+) -> None:
+    monkeypatch.setenv("EMBED_PAUSE", "0.1")
+    base = ["run", *ON, "--on", "local", "--jobs", "1", "--model", SLOW, "--n-train"]
+    launcher = start([*base, "3", "-1"])
+    wait_for_work(place, launcher)
+    capsys.readouterr()
+    assert main([*base, *wanted]) == 2
+    n = sum(n_train in ("3", "-1") for n_train in wanted)
+    assert capsys.readouterr().err == (
+        f"fieldmark: process {launcher.pid} on {host()} holds this grid (it does {n} of the 2 "
+        "runs): wait until it ends, or end it. `fieldmark status` shows how far it is.\n"
+    )
+    assert end_of(launcher) == 0
+    assert answers(place / "results") == of_slow(here)
+    assert not list((place / "results" / "cluster").glob("launcher-*"))
 
 
 @pytest.mark.slow

@@ -80,6 +80,11 @@ class StepFolder:
         self.path, self.id = path, path.name
         self._leases = LeaseFolder(path)
 
+    @property
+    def tag(self) -> str:
+        """What the steps of one launch have in common in their names."""
+        return short_id(self.id).partition("-")[0]
+
     def __repr__(self) -> str:
         return f"StepFolder({str(self.path)!r})"
 
@@ -245,7 +250,7 @@ class Board:
         """
         steps = self.steps()
         unfinished = [step for step in steps if not step.is_finished]
-        tags = {short_id(step.id).partition("-")[0] for step in unfinished}
+        tags = {step.tag for step in unfinished}
         awaited = {name for step in unfinished for name in step.record.after}
         memories = [s.shard / MEMORY for s in steps if s.is_merged and s.id not in awaited]
         with suppress(FileNotFoundError):

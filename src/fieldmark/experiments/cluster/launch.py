@@ -1,8 +1,10 @@
 """Launcher (submit, watch, merge): how do steps get to their place, and results to the store?
 
-Steps are submitted under the lease `launch` of the board, so that of several launchers only one at
-a time decides what is missing; results are merged under the lease `merge`, so that the store has
-one writer. A launcher may die at any point: the same command again takes up where it stood. A step
+A run belongs to one launcher at a time. Another that asks for it says who holds it, and ends;
+launchers of other runs share the board. Steps are submitted under its lease `launch`, so that only
+one launcher at a time decides what is missing. Results are merged under the lease `merge`, so that
+the store has one writer. The lease `launcher-TAG` says that the launcher of these steps lives. It
+may die at any point: the same command again takes up where it stood. A step
 that is lost while a launcher watches (cancelled, out of time, node gone for good) is not submitted
 again by it, since that may be what the user wanted; the next command does it.
 """
@@ -16,21 +18,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fieldmark.data import MEMORY, snapshot_contents
-from fieldmark.draws import digest
 from fieldmark.errors import MissingExtra, RunsFailed, UsageError
 from fieldmark.experiments.cluster.board import Board, StepFolder, new_tag, short_id
 from fieldmark.experiments.cluster.gather import gather
 from fieldmark.experiments.cluster.places import Place, group_steps
 from fieldmark.experiments.cluster.standing import Places, StepStanding, recover_steps
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
-from fieldmark.experiments.cluster.work import StepOutcome, StepWork
+from fieldmark.experiments.cluster.work import StepWork
 from fieldmark.experiments.execute import Failure, How, Outcome, execute, gaps_of
-from fieldmark.experiments.identity import place_of
 from fieldmark.experiments.plan import Plan
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
-from fieldmark.store import Run, Store
+from fieldmark.store import Store
 from fieldmark.words import counted
 
 WAITS_S = {"slurm": (1.0, 10.0)}
@@ -89,11 +89,14 @@ def launch(
     with LeaseFolder(board.folder) as leases:
         places = Places(place)
         launcher = _Launcher(plan, settings, board, leases, places, place, how, options, progress)
-        launcher.submit()
-        if options.is_detached:
-            return Outcome((), ())
-        launcher.watch()
-        outcome = launcher.outcome()
+        try:
+            launcher.submit()
+            if options.is_detached:
+                return Outcome((), ())
+            launcher.watch()
+            outcome = launcher.outcome()
+        finally:
+            launcher.leave()
         _drop_redone(board, places)
         return outcome
 
@@ -126,6 +129,8 @@ class _Launcher:
     how: How
     options: LaunchOptions
     progress: Progress
+    held: dict[str, Lease] = field(default_factory=dict)
+    """that it has the steps of a launch, by the tag of that launch: its own, and of dead ones"""
     own: dict[str, StepFolder] = field(default_factory=dict)
     """the steps of its runs, and those that these come after"""
     doubtful: set[str] = field(default_factory=set)
@@ -172,12 +177,8 @@ class _Launcher:
 
     def _claim(self) -> Lease:
         """Waits until no other launcher is submitting."""
-        began, is_told = time.monotonic(), False
         while (lease := self.leases.claim("launch")) is None:
-            if not is_told and time.monotonic() - began > 5:
-                holder, _ = self.leases.holder("launch")
-                self.progress.say(f"waiting for {holder}, which is submitting")
-                is_told = True
+            self.progress.status(f"waiting for {self.leases.holder('launch')[0]}, which submits")
             time.sleep(SOON_S[0])
         return lease
 
@@ -187,7 +188,9 @@ class _Launcher:
             self.board.drop(step)
 
     def _attach(self, names: set[str]) -> set[str]:
-        """Makes the steps of others that do some of these runs its own; the runs they do."""
+        """Makes the steps of dead launchers that do some of these runs its own; the runs they do.
+        UsageError where a launcher lives that has some of them.
+        """
         taken: set[str] = set()
         steps = [step for step in self.board.steps() if step.id not in self.options.before]
         standings = self.places.standings(steps)
@@ -198,6 +201,8 @@ class _Launcher:
                 self.earlier += [(set(record.names), path) for path in step.attempts]
             if not mine or standing.state in ("lost", "unsubmitted"):
                 continue
+            if standing.state != "merged":
+                self._hold(step.tag, f"it does {len(mine):,} of the {len(names):,} runs")
             taken |= mine
             if standing.state == "silent" and step.id not in self.own:
                 self.doubtful.add(step.id)
@@ -207,6 +212,24 @@ class _Launcher:
         # What this launcher saw get lost stays lost, unless it was in doubt from the beginning.
         tried = (s for s in self.own.values() if s.id not in self.doubtful)
         return taken | {name for step in tried for name in step.record.names}
+
+    def _hold(self, tag: str, what: str = "") -> None:
+        """From now on other launchers leave the steps of this launch alone."""
+        if tag in self.held:
+            return
+        name = f"launcher-{tag}"
+        lease = self.leases.claim(name)
+        if lease is None:
+            raise UsageError(
+                f"{self.leases.holder(name)[0]} holds this grid ({what}): wait until it ends, or "
+                "end it. `fieldmark status` shows how far it is."
+            )
+        self.held[tag] = lease
+
+    def leave(self) -> None:
+        """Whoever comes next may have its steps."""
+        for lease in self.held.values():
+            self.leases.give_up(lease, is_done=True)
 
     def _make(self, taken: Collection[str]) -> list[StepFolder]:
         options = replace(
@@ -221,6 +244,7 @@ class _Launcher:
         if not planned:
             return []
         planned = [replace(step, work=self._with_earlier(step.work)) for step in planned]
+        self._hold(tag)
         steps = self.board.new_steps(planned, self.place.name, tag)
         snapshot_contents(self.settings.cache / MEMORY, snapshot)
         return steps
@@ -234,7 +258,7 @@ class _Launcher:
         n_attached = len(self.own) - len(self.new)
         if n_attached:
             steps = counted(n_attached, "step")
-            self.progress.say(f"{steps} of earlier commands do some of these runs: waiting")
+            self.progress.say(f"{steps} of an earlier command do some of these runs: waiting")
         if new:
             kinds = Counter(step.record.kind for step in new)
             words = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
@@ -301,7 +325,7 @@ class _Launcher:
         return is_changed
 
     def outcome(self) -> Outcome:
-        """What came of its runs, whoever's steps did them."""
+        """What came of its runs, in its own steps and in those of dead launchers."""
         keys: list[str] = []
         failures: list[Failure] = []
         words: dict[str, None] = {}
@@ -309,26 +333,18 @@ class _Launcher:
         titles = {planned.job.title for planned in self.plan.to_run}
         with Store.open(self.settings.store) as store:
             for step in self.own.values():
-                outcome, is_new = step.outcome, step.id in self.new
+                outcome = step.outcome
                 if outcome is None:
                     failures += self._lost(step)
                 elif step.id in self.put_off and not step.is_merged:
                     failures += self._unread(step)
                 elif step.record.names:
-                    keys += outcome.keys if is_new else self._mine(step, outcome, store)
+                    keys += outcome.keys
                     failures += [f for f in outcome.failures if f.title in titles]
                     words |= dict.fromkeys(outcome.last_words)
                     n_claimed += outcome.n_claimed
             gaps = gaps_of(self.plan, keys, store)
         return Outcome(tuple(dict.fromkeys(keys)), tuple(failures), n_claimed, tuple(words), gaps)
-
-    def _mine(self, step: StepFolder, outcome: StepOutcome, store: Store) -> list[str]:
-        """The runs of another launcher's step that this one asked for too."""
-        names = {run_name(self.plan, planned) for planned in self.plan.to_run}
-        if names.issuperset(step.record.names):
-            return list(outcome.keys)
-        runs = (store.run(key) for key in outcome.keys)
-        return [run.key for run in runs if run is not None and name_of_run(run) in names]
 
     def _unread(self, step: StepFolder) -> list[Failure]:
         _, why = self.put_off[step.id]
@@ -344,9 +360,3 @@ class _Launcher:
             f"`fieldmark logs {short_id(first.id)}` shows why, the same command does it again."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
-
-
-def name_of_run(run: Run) -> str:
-    """The name, on the board, of a run that is done: what `run_name` gave before."""
-    outline = replace(run.spec, data=run.spec.data.partition("-")[0])
-    return digest("run", outline.key, run.root or place_of(Path())).hex()
