@@ -102,7 +102,8 @@ def run(*words: str) -> float:
 def right(*words: str) -> float:
     """The same with a fresh cache and fresh results."""
     with tempfile.TemporaryDirectory() as fresh:
-        return run(*words, "--results", f"{fresh}/results", "--cache", f"{fresh}/cache")
+        cache = [] if "--cache" in words else ["--cache", f"{fresh}/cache"]
+        return run(*words, "--results", f"{fresh}/results", *cache)
 
 
 Change = Callable[[Path], tuple[str, ...] | None]
