@@ -41,8 +41,11 @@ EXTERNAL = {"slurm", "slurm_of_worker", "mediawiki"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the files of lmms-eval skips by their variable."""
     for item in items:
-        if EXTERNAL & set(getattr(item, "fixturenames", ())):
+        reasons = [str(mark.kwargs.get("reason")) for mark in item.iter_markers("skipif")]
+        needs_files = any(reason.startswith("FIELDMARK_LMMS_EVAL") for reason in reasons)
+        if needs_files or EXTERNAL & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.external)
 
 

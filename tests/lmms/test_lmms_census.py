@@ -28,21 +28,21 @@ FOLDER = Path(ROOT) / "lmms_eval" / "tasks"
 
 # field → files that write it, tasks that have it once everything is included
 FIELDS = """
-task 1862 1667                  include 1233 0                   dataset_name 1010 1057
-test_split 907 1610             metric_list 749 1610             process_results 720 1203
-doc_to_text 665 1667            doc_to_target 637 1667           doc_to_visual 596 1198
-output_type 560 1557            tag 556 575                      dataset_path 531 1667
-metadata 504 1386               generation_kwargs 500 1382       description 414 423
-dataset_kwargs 402 1333         group 237 43                     process_docs 148 190
-task_alias 136 136              doc_to_messages 98 193           fewshot_config 60 361
+task 1916 1714                  include 1279 0                   dataset_name 1046 1098
+test_split 944 1657             metric_list 757 1657             process_results 723 1250
+doc_to_text 667 1714            doc_to_target 638 1714           doc_to_visual 597 1245
+output_type 561 1604            tag 556 575                      dataset_path 532 1714
+metadata 512 1433               generation_kwargs 503 1429       description 414 423
+dataset_kwargs 402 1338         group 244 43                     process_docs 153 197
+task_alias 141 141              doc_to_messages 99 199           fewshot_config 60 361
 filter_list 36 231              doc_to_choice 25 207             repeats 21 21
-lmms_eval_specific_kwargs 501 918                                process_results_use_image 0 28
-model_specific_generation_kwargs 21 67                           aggregate_metric_list 18 0
-group_alias 11 0                num_fewshot 10 146               training_split 8 24
-validation_split 6 136          cluster_key 4 38                 fewshot_split 3 417
+lmms_eval_specific_kwargs 503 923                                process_results_use_image 0 28
+model_specific_generation_kwargs 21 67                           aggregate_metric_list 21 0
+group_alias 13 0                num_fewshot 10 146               training_split 8 24
+validation_split 6 136          cluster_key 4 43                 fewshot_split 3 417
 model_specific_target_kwargs 3 3                                 full_docs 1 9
 score_key 1 1                   class 2 0                        should_decontaminate 1 2
-doc_to_decontamination_query 1 2                                 reasoning_tags 0 2
+doc_to_decontamination_query 1 2                                 reasoning_tags 0 7
 """
 
 
@@ -58,14 +58,14 @@ def trust() -> Trust:
 
 def test_a_whole_checkout_is_looked_through_in_seconds() -> None:
     begin = time.process_time()
-    assert len(index_folders([FOLDER]).entries) == 1873
+    assert len(index_folders([FOLDER]).entries) == 1927
     assert time.process_time() - begin < 10
 
 
 def test_every_file_is_read(index: Index) -> None:
     assert index.problems == ()
     kinds = Counter(entry.kind for entry in index.entries)
-    assert kinds == {"task": 1667, "group": 194, "abstract": 10, "python": 2}
+    assert kinds == {"task": 1714, "group": 201, "abstract": 10, "python": 2}
     assert sorted(index.duplicates) == [
         "mmbench_en_dev_reasoning",
         "mmmu_val_reasoning",
