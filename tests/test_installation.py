@@ -80,6 +80,7 @@ def call(*words: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     """As `pip install .`, `uvx --from .` and `pipx install .` do it: tasks, page, SQL and recipes
     are in the wheel, and `demo` runs in any folder.

@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.store import Store
-from fieldmark.world import World
+from kit.made import make_dataset
 
 HEAVY = ("torch", "torchvision", "timm", "open_clip", "transformers", "pillow_heif")
 DONE = ("sklearn", "scipy", "pandas", "PIL.JpegImagePlugin")
@@ -47,10 +44,8 @@ def test_a_probe_on_cached_features_imports_no_torch(
     tmp_path: Path,
     hf_folders: dict[str, Path],
     clip_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)  # young files would count as unknown
-    load_dataset("world").make(tmp_path / "world", World(), 60)
+    make_dataset("world", tmp_path / "world", 60)
     models = (
         "timm/test_resnet?pretrained=false&size=32",
         "torchvision/mobilenet_v3_small?pretrained=false&size=48",

@@ -453,6 +453,7 @@ def test_without_scripts_there_is_a_table(browser: Any, address: str) -> None:
     context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [375, 1280])
 def test_nothing_sticks_out(page: Any, address: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})

@@ -149,6 +149,7 @@ join_captions(*map(Path, sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_copy_is_whole_or_absent(tmp_path: Path) -> None:
     shard, out = tmp_path / "big.tar", tmp_path / "copy.tar"
     keys = [f"{number:05}" for number in range(1_500)]

@@ -119,6 +119,7 @@ def test_two_processes_train_as_one(pair: list[dict[str, Any]], config: str, cas
     assert (start.scales - alone["network"]["scales"]).abs().min() > 1e-4  # they have learnt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, HALF])
 def test_a_whole_state_goes_into_another_network_and_out(
     pair: list[dict[str, Any]], case: str

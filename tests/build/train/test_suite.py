@@ -40,6 +40,7 @@ def start(place: Path, tasks: Sequence[str], step: int = 7) -> SuiteRun:
     return evaluate_in_background(place / "model", tasks, settings.store, step, flags)
 
 
+@pytest.mark.slow
 def test_scores_are_in_the_store_with_intervals(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from fieldmark.experiments import Axes
 from fieldmark.experiments.cluster.requests import StepRequest, describe_request
@@ -19,6 +18,7 @@ from fieldmark.models import Features, register_model
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from kit.duals import save_open_clip
+from kit.made import make_dataset
 from kit.registries import forget
 from kit.steps import do_here, do_in_steps, everything, plan_of
 
@@ -31,8 +31,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small synthetic copies of datasets with parts, traits, clips and one label."""
     folder = tmp_path_factory.mktemp("data")
     for name, size in (("newt", 120), ("beluga", 60), ("fishvista", 60), ("kabr", 40)):
-        main(["data", "make", name, "--out", str(folder / name), "--size", str(size), "--quiet"])
-    main(["data", "make", "world", "--out", str(folder / "world"), "--size", "120", "--quiet"])
+        make_dataset(name, folder / name, size)
+    make_dataset("world", folder / "world", 120)
     return folder
 
 
