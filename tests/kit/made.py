@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import os
 import shutil
-import time
 from pathlib import Path
 
 from fieldmark.data import load_dataset
@@ -23,15 +22,6 @@ def make_dataset(name: str, folder: Path, size: int, world: World | None = None)
     """Fills the folder with a copy that tests may change."""
     shutil.copytree(made(name, size, world), folder, dirs_exist_ok=True)
     return folder
-
-
-def _age(folder: Path) -> None:
-    """Files younger than two seconds may change unseen, so nothing is remembered of them: whether
-    a test meets such ones must not depend on how fast it is.
-    """
-    hour_ago = time.time() - 3600
-    for path in folder.rglob("*"):
-        os.utime(path, (hour_ago, hour_ago))
 
 
 def made(name: str, size: int, world: World | None = None) -> Path:
@@ -45,6 +35,5 @@ def made(name: str, size: int, world: World | None = None) -> Path:
             if not place.exists():
                 draft = place.with_suffix(".draft")
                 load_dataset(name).make(draft, world, size)
-                _age(draft)
                 draft.rename(place)
     return place
