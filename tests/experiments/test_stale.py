@@ -101,6 +101,9 @@ def run(*words: str) -> float:
 
 def right(*words: str) -> float:
     """The same with a fresh cache and fresh results."""
+    if "--cache" in words:  # a flag is given once
+        at = words.index("--cache")
+        words = words[:at] + words[at + 2 :]
     with tempfile.TemporaryDirectory() as fresh:
         kept = words[: words.index("--cache")] if "--cache" in words else words
         return run(*kept, "--results", f"{fresh}/results", "--cache", f"{fresh}/cache")
