@@ -1,22 +1,30 @@
 """How large is the house, who leans on whom, and how far does a run walk through it?
 
 The import graph by grimp (imports inside functions counted), and three runs traced: a probe, a
-mock chat model, a task in lmms-eval's form. A run is counted in functions of this package that are
-called, files they stand in, and how often the package changes along the order of first calls.
-Compare two checkouts by running it in each: `uv run python benchmarks/frame.py`.
+mock chat model, a task in lmms-eval's form. A run is `fieldmark run`, counted in functions of this
+package that are called (no class bodies, lambdas or comprehensions), files they stand in, and how
+often the package changes along the order of first calls.
+
+Lines of code are what is left without blank lines, comments, docstrings and imports. `tryout/`, a
+feature of its own, is not counted. Compare two checkouts by running it in each:
+
+    uv run --all-extras --group dev python benchmarks/frame.py
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 import json
+import os
 import sys
 import tempfile
 import threading
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,8 +32,9 @@ from typing import Any
 import grimp
 
 import fieldmark
+from fieldmark.cli import main as main_of_fieldmark
 from fieldmark.data import load_dataset
-from fieldmark.settings import Settings, load_settings
+from fieldmark.world import World
 
 SOURCE = Path(fieldmark.__file__).parent
 TASK = """\
@@ -40,11 +49,18 @@ metric_list: [{metric: exact_match}]
 """
 
 
+LONG = 40
+"""lines of a function past which a reader loses the beginning"""
+APART = "tryout"
+
+
 def main() -> None:
     _graph()
+    _lines()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        settings = _world(place)
+        os.environ["FIELDMARK_CACHE"] = str(place / "cache")
+        load_dataset("world").make(place / "world", World(), 120)
         (place / "birds.yaml").write_text(TASK)
         rows = ({"name": name} for name in ("wren", "robin", "kite"))
         (place / "birds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -55,23 +71,18 @@ def main() -> None:
         }
         for name, (model, task) in runs.items():
             with _traced() as calls:
-                fieldmark.evaluate(model, task, settings=settings)
+                where = f"--data world={place}/world --results {place}/results --quiet"
+                words = ["run", "--model", model, "--task", task, *where.split()]
+                code = main_of_fieldmark(words)
+            assert code == 0, f"{name} ended with {code}"
             print(f"{name}: {_walk(calls)}")
-
-
-def _world(place: Path) -> Settings:
-    from fieldmark import world
-
-    own = replace(load_settings(), results=place / "results", cache=place / "cache", threads=1)
-    load_dataset("world").make(place / "world", world.World(), 120)
-    return replace(own, data={"world": place / "world"})
 
 
 def _graph() -> None:
     graph = grimp.build_graph("fieldmark", cache_dir=None, exclude_type_checking_imports=True)
     sizes: Counter[str] = Counter()
     files: Counter[str] = Counter()
-    for path in SOURCE.rglob("*.py"):
+    for path in _files():
         package = path.relative_to(SOURCE).parts[0]
         sizes[package] += len(path.read_text(encoding="utf-8").splitlines())
         files[package] += 1
@@ -89,6 +100,57 @@ def _graph() -> None:
         f"packages, {sum(map(len, edges.values()))} pairs of packages, "
         f"{_n_in_cycles(edges)} packages and {_n_in_cycles(_modules(graph))} modules in cycles"
     )
+
+
+def _lines() -> None:
+    """Lines of code, of docstrings and of comments, and how many functions are long."""
+    counts: Counter[str] = Counter()
+    for path in _files():
+        counts += _lines_of(path)
+    print(
+        f"{counts['code']:,} lines of code, {counts['docs']:,} of docstrings, "
+        f"{counts['comments']:,} with a comment; {counts['functions']:,} functions, "
+        f"{counts['long']} of more than {LONG} lines"
+    )
+
+
+def _files() -> list[Path]:
+    return [path for path in SOURCE.rglob("*.py") if APART not in path.relative_to(SOURCE).parts]
+
+
+def _lines_of(path: Path) -> Counter[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docs, passed_over = set[int](), set[int]()
+    lengths = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lengths.append(len(_span(node)))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            passed_over |= _span(node)
+        elif isinstance(node, ast.Expr) and _is_text(node.value):
+            docs |= _span(node)
+    code, comments = set[int](), set[int]()
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.COMMENT:
+                comments.add(token.start[0])
+            elif token.string.strip():
+                code |= set(range(token.start[0], token.end[0] + 1))
+    return Counter(
+        code=len(code - docs - passed_over),
+        docs=len(docs),
+        comments=len(comments),
+        functions=len(lengths),
+        long=sum(length > LONG for length in lengths),
+    )
+
+
+def _span(node: ast.stmt) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _modules(graph: Any) -> dict[str, set[str]]:
@@ -118,8 +180,12 @@ def _traced() -> Iterator[dict[tuple[str, str], None]]:
     calls: dict[tuple[str, str], None] = {}
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
-            calls.setdefault((frame.f_code.co_filename, frame.f_code.co_qualname), None)
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(str(SOURCE)):
+            return
+        # The body of a class is run like a function, but without fast locals.
+        if code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):
+            calls.setdefault((code.co_filename, code.co_qualname), None)
 
     hook: Callable[..., None] = note
     sys.setprofile(hook)
@@ -132,11 +198,10 @@ def _traced() -> Iterator[dict[tuple[str, str], None]]:
 
 
 def _walk(calls: dict[tuple[str, str], None]) -> str:
-    named = [(file, name) for file, name in calls if not name.startswith(("<", "__"))]
-    files = {file for file, _ in named}
-    packages = [Path(file).relative_to(SOURCE).parts[0] for file, _ in named]
+    files = {file for file, _ in calls}
+    packages = [Path(file).relative_to(SOURCE).parts[0] for file, _ in calls]
     switches = sum(here != there for here, there in itertools.pairwise(packages))
-    return f"{len(named)} functions, {len(files)} files, {switches} package switches"
+    return f"{len(calls)} functions, {len(files)} files, {switches} package switches"
 
 
 if __name__ == "__main__":

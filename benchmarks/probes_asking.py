@@ -20,7 +20,7 @@ import numpy as np
 from _rows import Row, note, run_alone
 from fieldmark.probes import load_probe
 from fieldmark.protocols.probe.fit import fit_probe
-from fieldmark.tasks import Task
+from fieldmark.tasks import task_schema
 
 PROBES: dict[str, dict[str, Any]] = {
     "ridge": {"alphas": 10.0},
@@ -44,10 +44,9 @@ def measure(name: str, n_train: int, n_test: int, n_classes: int) -> Row:
     train, test = x[:n_train], x[n_train:]
     probe = {"classifier": name, **PROBES[name]}
     head = {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy"}
-    task = Task.model_validate(head | {"probe": probe})
-    assert task.probe is not None
+    task = task_schema().model_validate(head | {"probe": probe})
     labels = np.array([f"class {each:03d}" for each in code[:n_train]])
-    fitted = fit_probe(task, task.probe, train, labels)
+    fitted = fit_probe(task, task.block("probe"), train, labels)
     own = load_probe(name, PROBES[name]).fit(train, labels)
     once_s, (label, score) = best_of(lambda: fitted.ask_labels(test))
     label_s, alone = best_of(lambda: own.predict(test))

@@ -24,8 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from _rows import Row, note, peak_mb, run_alone
 from fieldmark.draws import generator
-from fieldmark.probes.exemplar import Exemplar
-from fieldmark.probes.exemplar.probe import Retriever
+from fieldmark.probes.exemplar import Exemplar, retrieve
 
 LEAST_EQUAL = 0.995
 N_MEMORY = 512
@@ -44,7 +43,7 @@ class Case:
 
 
 CASES = (
-    Case("raw", 0.7, False, 150),
+    Case("raw", 0.7, False, 5),
     Case("L2-normalised", 0.7, True, 50),
     Case("raw, no common mean", 0.0, False, 0, most=2_000),
 )
@@ -90,7 +89,7 @@ def measure(case: Case, n: int, n_sample: int) -> Row:
         bar=case.bar if n == case.most else 0,
         agreement=f"top-1 equal {same}/{n_sample}",
         is_equal=bool(same >= LEAST_EQUAL * n_sample),
-        memory_mb=peak_mb(lambda: Retriever(x_nd, 0.1, is_among=True).answer(x_nd[own_q], own_q)),
+        memory_mb=peak_mb(lambda: retrieve(x_nd, 0.1, x_nd[own_q], own_q)),
     )
 
 

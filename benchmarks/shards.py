@@ -27,7 +27,7 @@ import polars as pl
 from fieldmark.build.shards import (
     MemberReader,
     check_shards,
-    materialize,
+    join_captions,
     read_samples,
     shard_index,
     taxon_texts,
@@ -75,7 +75,7 @@ def index(shard: Path) -> int:
 
 
 def copy(shard: Path) -> int:
-    return materialize(shard, shard.with_suffix(".parquet"), shard.with_name("ours-copy.tar"))
+    return join_captions(shard, shard.with_suffix(".parquet"), shard.with_name("ours-copy.tar"))
 
 
 # --- webdataset's ---

@@ -39,7 +39,7 @@ def take(page: Any, address: str) -> None:
     page.goto(address)
     page.wait_for_selector(".board")
     save(page, "leaderboard")
-    page.goto(f"{address}#/task/world-species")
+    page.goto(f"{address}#/task/world-species%20(synthetic)")
     page.wait_for_selector(".samples img")
     save(page, "task")
     page.get_by_role("link", name="Browse predictions").last.click()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +36,24 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 hypothesis_settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("busy")
 
+EXTERNAL = {"slurm", "slurm_of_worker", "mediawiki"}
+"""fixtures that start what this package does not bring"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if EXTERNAL & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.external)
+
+
 _connect = socket.socket.connect
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Made datasets are shared by all workers, and go with the run."""
+    if not hasattr(config, "workerinput"):
+        root = os.environ["TEST_DATASETS"] = tempfile.mkdtemp(prefix="made-")
+        config.add_cleanup(lambda: shutil.rmtree(root, ignore_errors=True))
 
 
 def _loopback_only(self: socket.socket, address):  # type: ignore[no-untyped-def]

@@ -213,3 +213,24 @@ def test_asking_again_is_cheap(tmp_path: Path) -> None:
     for _ in range(50):
         code_hash(name)
     assert time.process_time() - began < 50 * 0.002
+
+
+@pytest.mark.parametrize(
+    ("call", "reads"),
+    [
+        ("open(x)", True),
+        ("open(x, 'rb')", True),
+        ("np.load(x)", True),
+        ("Path(x).read_text()", True),
+        ("open(x, 'a')", False),
+        ("open(x, mode='wb')", False),
+        ("json.loads(x)", False),
+        ("image.resize((2, 2))", False),
+    ],
+)
+def test_whether_code_reads_files_shows_in_its_calls(
+    tmp_path: Path, call: str, reads: bool
+) -> None:
+    (tmp_path / "m.py").write_text("import helper\n")
+    (tmp_path / "helper.py").write_text(f"def f(x):\n    return {call}\n")
+    assert closure_of(tmp_path / "m.py").reads_files is reads

@@ -45,6 +45,11 @@ SETTINGS = (
 LIBRARIES = ("fieldmark", "numpy", "open_clip", "timm", "torch", "torchvision", "transformers")
 """never the user's own, even where they are built from source"""
 IMPORTERS = ("import_module", "__import__")
+FILE_READERS = (
+    *("File", "InferenceSession", "fromfile", "genfromtxt", "load", "load_file", "loadtxt"),
+    *("memmap", "open", "read_bytes", "read_text", "safe_open"),
+)
+"""last names of calls that read files"""
 UNSETTLED_NS = 2_000_000_000
 """a file this young may change again without a change of its dates"""
 
@@ -84,6 +89,8 @@ class Closure:
     """weights files that the source names, by the text that names them"""
     folders: tuple[Path, ...]
     """where imports are looked for before `sys.path`"""
+    reads_files: bool = False
+    """does a call in it look like reading a file?"""
 
     @property
     def files(self) -> list[Path]:
@@ -111,7 +118,7 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
     sources: dict[str, tuple[Path, bytes]] = {}
     libraries: set[str] = set()
     data: dict[str, Path] = {}
-    queue = [("", path)]
+    queue, reads_files = [("", path)], False
     while queue:
         name, place = queue.pop()
         if name in sources:
@@ -121,6 +128,7 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
         if place.suffix != ".py":
             continue
         facts = _facts_of(source)
+        reads_files = reads_files or facts.reads_files
         search.add(place.parent, facts.path_texts)
         named = [text for text in facts.data_texts if text.endswith(endings)]
         data |= _named_data(place.parent, named)
@@ -130,7 +138,7 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
             queue += [module for module in modules if module[1] != path]
             if not modules:
                 libraries.add(asked.partition(".")[0])
-    return Closure(path, sources, frozenset(libraries), data, tuple(search.folders))
+    return Closure(path, sources, frozenset(libraries), data, tuple(search.folders), reads_files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,7 @@ class _Facts:
     path_texts: tuple[str, ...] | None = None
     """texts in what it adds to `sys.path`; None when it leaves that alone"""
     data_texts: tuple[str, ...] = ()
+    reads_files: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -167,7 +176,8 @@ def _facts_of(source: bytes) -> _Facts:
             imports |= {(0, text, ()): None for text in texts_in(node)[:1] if text[:1] != "."}
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
             data |= dict.fromkeys(_data_texts(node))
-    return _Facts(tuple(imports), None if paths is None else tuple(paths), tuple(data))
+    reads_files = any(_reads_file(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return _Facts(tuple(imports), None if paths is None else tuple(paths), tuple(data), reads_files)
 
 
 def names_in(path: Path) -> set[str] | None:
@@ -206,6 +216,14 @@ def called_name(node: ast.Call) -> str:
         parts.append(what.attr)
         what = what.value
     return ".".join([what.id if isinstance(what, ast.Name) else "", *reversed(parts)])
+
+
+def _reads_file(call: ast.Call) -> bool:
+    """Does it look like reading a file? `open(path, "a")` does not."""
+    given = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    modes = [mode.value for mode in given if isinstance(mode, ast.Constant)]
+    is_write = any(isinstance(mode, str) and mode[:1] in tuple("awx") for mode in modes)
+    return called_name(call).rpartition(".")[2] in FILE_READERS and not is_write
 
 
 def texts_in(node: ast.AST) -> list[str]:
@@ -364,13 +382,6 @@ class Bundle:
     @property
     def root_name(self) -> str:
         return f"{self.package}.{self.closure.root.stem.replace('.', '_')}"
-
-    def modules(self) -> list[ModuleType]:
-        """Those that have been loaded."""
-        start = f"{self.package}."
-        return [
-            module for name, module in sorted(sys.modules.copy().items()) if name.startswith(start)
-        ]
 
     def _import(
         self,

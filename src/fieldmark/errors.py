@@ -41,10 +41,18 @@ class UnknownName(UsageError):
     """A name that is not registered: names the closest ones and the command that lists all."""
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], listing: str = "", where: str = ""
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        listing: str = "",
+        where: str = "",
+        *,
+        is_close: bool = False,
     ) -> None:
+        """`is_close`: the known names are those to suggest."""
         self.kind, self.name = kind, name
-        self.closest = closest(name, known)
+        self.closest = list(known) if is_close else closest(name, known)
         text = f"{kind} {name!r} is not known."
         if self.closest:
             text += f" Did you mean {' or '.join(map(repr, self.closest))}?"

@@ -53,8 +53,8 @@ class Registry:
     """what one entry is called in messages: "model family" """
     package: str
     """the package whose files are entries, and the entry-point group"""
-    listing: str
-    """the command that lists all"""
+    listing: str = ""
+    """the command that lists all, where users name entries"""
     added: dict[str, Any] = field(default_factory=dict)
     joint: str = "-"
     """what stands in a name for the `_` of its file"""
@@ -186,7 +186,7 @@ def app_version() -> str:
     return installed_version("fieldmark") or "unknown"
 
 
-PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark run --help", joint="_")
+PROTOCOLS = Registry("protocol", "fieldmark.protocols", joint="_")
 """here, not in its package: task files are read by whoever knows which blocks they may have"""
 
 

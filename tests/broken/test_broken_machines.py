@@ -147,7 +147,6 @@ def no_file_larger_than(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.slow
 def test_store_that_cannot_grow(place: Path) -> None:
     assert told(COLOUR)[0] == 0
     with no_file_larger_than(Path("results/fieldmark.db").stat().st_size + 4096):
@@ -159,7 +158,6 @@ def test_store_that_cannot_grow(place: Path) -> None:
     assert "classical/pixels" in done()
 
 
-@pytest.mark.slow
 def test_cache_that_cannot_grow(place: Path) -> None:
     assert told([*RUN, "classical/pixels", "--quiet"])[0] == 0
     features = sum(path.stat().st_size for path in Path("cache").rglob("*.values"))

@@ -11,10 +11,10 @@ from PIL import Image
 from fieldmark.build.shards.samples import MemberReader, read_samples
 from fieldmark.build.shards.texts import sample_taxon
 from fieldmark.build.taxa import Taxon
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from kit.chat import running
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 COLUMNS = ("kingdom", "family", "genus", "species", "subspecies", "scientific_name", "common_name")
 # kingdom, family, genus, species, subspecies, scientific_name, common_name → name, "" = left out

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 import webdataset
 
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.world import World
 from fieldmark.world.wiki import visual_sentences, wiki_pages
 from kit.chat import running
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 N_PHOTOS = 80
 TEXT_TYPES = {"sci.txt", "com.txt", "taxon.txt", "sci_com.txt", "taxon_com.txt", "caption.txt"}
@@ -23,7 +24,7 @@ TEXT_TYPES = {"sci.txt", "com.txt", "taxon.txt", "sci_com.txt", "taxon_com.txt",
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a stranger gave four commands."""
+    """A folder in which a stranger gave five commands."""
     folder = tmp_path_factory.mktemp("built")
     world = World(seed=0)
     load_dataset("world").make(folder / "data" / "world", world, N_PHOTOS)
@@ -34,13 +35,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         asked = ["--wiki", url, "--wiki-rpm", "1e6", "--contact", CONTACT]
         assert main(["describe", names, "--out", str(folder / "words"), *asked, "--quiet"]) == 0
     shards, out = folder / "shards", folder / "captions"
-    assert main(["shards", "make", "world", "--out", str(shards), "--per-shard", "30", *data]) == 0
+    make = ["shards", "make", "world", "--out", str(shards), "--per-shard", "30", "--split", "all"]
+    assert main([*make, *data]) == 0
     command = ["caption", f"{shards}/world-{{00000..00002}}.tar", "--out", str(out)]
     command += ["--model", "chat/mock/wren", "--descriptions", str(folder / "words")]
-    assert main([*command, "--materialize", str(folder / "ready"), "--quiet"]) == 0
+    assert main([*command, "--quiet"]) == 0
+    assert main(["shards", "join", str(shards), str(out), "--out", str(folder / "ready")]) == 0
     return folder
 
 
+@pytest.mark.slow
 def test_species_are_described_by_what_is_true_of_them(built: Path) -> None:
     world = World(seed=0)
     rows = pl.read_parquet(built / "words" / "descriptions.parquet").to_dicts()
@@ -68,6 +72,17 @@ def test_every_photo_has_one_outcome(built: Path) -> None:
     assert captions.select("shard", "key").n_unique() == captions.height >= N_PHOTOS - 10
     assert set(captions["status"]) <= {"ok", "rejected"}
     assert captions.filter(status="ok").height > 0.9 * captions.height
+
+
+def test_a_rehearsal_says_what_it_was(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = built / "captions"
+    manifests = [json.loads(path.read_text()) for path in out.rglob("*.json")]
+    marks = [facts["made_from"]["stand_in"] for facts in manifests if "made_from" in facts]
+    assert marks == ["mock"] * 3
+    command = ["caption", str(built / "shards"), "--out", str(out), "--model", "chat/mock/wren"]
+    assert main([*command, "--descriptions", str(built / "words")]) == 0
+    told = "This was a rehearsal: chat/mock/wren is a mock. Do not use its captions."
+    assert told in capsys.readouterr().err
 
 
 def test_webdataset_reads_images_and_all_texts(built: Path) -> None:

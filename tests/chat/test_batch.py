@@ -33,10 +33,10 @@ from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_reco
 from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import AnswerSettings
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.errors import BatchPending, ModelError, StoreError, UsageError
-from fieldmark.world import World
+from kit import forked
 from kit.chat import FAST, ask_about, make_jpegs, running
+from kit.made import make_dataset
 from kit.native_servers import (
     KEY,
     AnthropicServer,
@@ -101,7 +101,7 @@ def outcomes(answers: dict[str, Answer]) -> Counter[str]:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 300)
+    make_dataset("world", folder, 300)
     return folder
 
 
@@ -222,7 +222,6 @@ def test_shared_examples_get_one_cache_breakpoint(
         )
 
 
-@pytest.mark.slow
 @EVERY
 def test_kill_nine_between_submitting_and_noting_it_pays_nothing_twice(
     make: Make, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -233,7 +232,7 @@ def test_kill_nine_between_submitting_and_noting_it_pays_nothing_twice(
     with running(server) as url:  # type: ignore[arg-type]
         command = words(server, url, world, "--batch")
         start = [sys.executable, "-m", "fieldmark", *command]
-        process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+        process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
         until = time.monotonic() + 60
         while not server.batches and time.monotonic() < until:
             time.sleep(0.01)

@@ -17,8 +17,6 @@ from kit.chat import collect, make_jpeg
 from kit.tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
 from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
-pytestmark = pytest.mark.slow
-
 pytest.importorskip("transformers")
 
 

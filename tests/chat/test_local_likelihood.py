@@ -26,8 +26,6 @@ from kit.chat import collect
 from kit.tiny_asks import plain_answer, plain_inputs, plain_logprobs, rolling, score_all, shots
 from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
-pytestmark = pytest.mark.slow
-
 pytest.importorskip("transformers")
 
 WORDS = ("wren", " robin", "A", "B", "wren bird", "é☃")

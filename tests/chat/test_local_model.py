@@ -28,8 +28,6 @@ from kit.chat import collect
 from kit.tiny_asks import ask_tiny, photo, shots
 from kit.tiny_chat import LLAVA_TEMPLATE, load_tiny, save_tiny
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

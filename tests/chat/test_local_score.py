@@ -12,8 +12,6 @@ from fieldmark.errors import DataError, OutOfMemory, UsageError
 from kit.tiny_asks import photo, plain_inputs, plain_logprobs, score_all, shots
 from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
-pytestmark = pytest.mark.slow
-
 pytest.importorskip("transformers")
 
 WORDS = ("wren", " robin", "A", "B", "wren robin", "wren bird", "Is it a wren?", "é☃")

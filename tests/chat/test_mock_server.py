@@ -47,7 +47,6 @@ def share_right(answers: list[str]) -> float:
 
 
 @pytest.mark.parametrize("skill", [0.0, 0.6, 1.0])
-@pytest.mark.slow
 def test_it_is_right_as_often_as_its_skill_says(skill: float) -> None:
     right = share_right(said(f"chat/mock/wren?skill={skill}"))
     assert abs(right - skill) <= (0.08 if 0 < skill < 1 else 0)

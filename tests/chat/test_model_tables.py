@@ -12,6 +12,7 @@ import pytest
 
 from fieldmark.chat import AnswerSettings, MockServer, Usage, chat_model, user_tables
 from fieldmark.chat.prices import load_tables
+from fieldmark.experiments import Axes, make_jobs
 from kit.chat import FAST, ask_about, ask_all
 
 SMALL_DATA = {
@@ -143,3 +144,21 @@ def test_quantizations_are_sent_and_tell_answers_apart(
     mine = chat_model(name, user_tables(tmp_path))
     assert mine.body["provider"] == {"quantizations": ["fp8"]}
     assert mine.address != usual.address and mine.fingerprint != usual.fingerprint
+
+
+def test_gemini_is_another_word_for_google() -> None:
+    """Results and paid answers must not stand under two names."""
+    options = "gemini-2.5-flash?max_tokens=90"
+    one, other = (chat_model(f"chat/{word}/{options}") for word in ("google", "gemini"))
+    assert one == other and other.name == f"chat/google/{options}"
+    names = ("chat/gemini/gemini-2.5-pro", "chat/google/gemini-2.5-pro", "classical/colour")
+    jobs = make_jobs([(name, "") for name in names], [("newt", "")], Axes())
+    assert list(dict.fromkeys(job.model for job in jobs)) == [*names[1:]]
+
+
+def test_a_provider_of_the_user_wins_over_another_word(tmp_path: Path) -> None:
+    (tmp_path / "fieldmark.toml").write_text(
+        '[[chat_providers]]\nname = "gemini"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    model = chat_model("chat/gemini/mine", user_tables(tmp_path))
+    assert (model.name, model.base_url) == ("chat/gemini/mine", "http://127.0.0.1:9/v1")

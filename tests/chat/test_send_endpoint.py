@@ -118,9 +118,38 @@ def test_a_key_is_sent_but_stands_in_no_error_log_journal_or_repr(
     seen, told, model = asyncio.run(work())
     assert seen == f"Bearer {SECRET}"
     assert "401" in told and "Incorrect API key" in told
+    assert told.endswith(". The key in CHAT_API_KEY was sent: check it. Nothing is recorded.")
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     for text in (told, caplog.text, repr(model), written, str(model.address)):
         assert SECRET not in text and "0123456789abcdef" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("custom", "put it into the environment variable CHAT_API_KEY."),
+        ("openai", "?key_env=VARIABLE in the model's name says where it is."),
+    ],
+)
+def test_a_key_that_was_not_sent_is_asked_for_by_its_variable(
+    name: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider's own key never goes to another address: its variable would not help there."""
+    monkeypatch.delenv("CHAT_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    async def work() -> str:
+        server = Repeating()
+        model = chat_model(f"chat/{name}/m?base_url={await server.start()}")
+        try:
+            with pytest.raises(ModelError) as error:
+                await ask_all([ask_about(1)], model, FAST)
+        finally:
+            await server.stop()
+        assert not server.seen
+        return str(error.value)
+
+    assert asyncio.run(work()).endswith(f". No key was sent: {advice} Nothing is recorded.")
 
 
 def test_defect_mllms_text_only_model_is_not_shown_images() -> None:

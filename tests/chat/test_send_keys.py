@@ -63,6 +63,7 @@ def test_projects_address_gets_no_key(
     assert endpoint.keys == []
 
 
+@pytest.mark.slow
 def test_flag_confirms_one_variable_for_one_host(
     endpoint: KeyLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +102,7 @@ def test_project_cannot_confirm_itself(
     assert endpoint.keys == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -149,6 +151,7 @@ def test_typed_address_does_not_vouch_for_a_files_variable(
     assert endpoint.keys == []
 
 
+@pytest.mark.slow
 def test_address_without_a_key_needs_no_word(
     endpoint: KeyLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,16 +12,17 @@ from pathlib import Path
 import pytest
 
 from fieldmark.chat import Journal, MockScript, MockServer
+from kit import forked
 from kit.chat import make_jpegs, running
 
 N, KILLS, CONCURRENCY = 2000, 10, 16
 HERE = Path(__file__).parent
 
 
-def start(url: str, journal: Path, out: Path) -> subprocess.Popen[bytes]:
+def start(url: str, journal: Path, out: Path) -> forked.Popen:
     command = [sys.executable, str(HERE / "asker.py"), url, str(journal), str(N), str(out)]
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+    return forked.Popen(command, env={**os.environ, "PYTHONPATH": path})
 
 
 def recorder() -> MockServer:

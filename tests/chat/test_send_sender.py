@@ -32,8 +32,6 @@ from fieldmark.chat.prices import Card
 from fieldmark.errors import ModelError, UsageError
 from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg, with_server
 
-pytestmark = pytest.mark.slow
-
 PLAIN = AnswerSettings()
 STORM = MockScript(p_429=0.30, p_cut=0.05, p_500=0.05, p_junk=0.02, retry_after_s=0.01)
 
@@ -45,6 +43,7 @@ def priced(name: str, **prices: Any) -> Any:
     return dataclasses.replace(model, card=card)
 
 
+@pytest.mark.slow
 def test_a_fault_storm_loses_nothing_and_keeps_every_limit(tmp_path: Path) -> None:
     n, found = 400, dict[str, Answer]()
     options = dataclasses.replace(FAST, max_concurrency=24)
@@ -71,6 +70,7 @@ def test_a_fault_storm_loses_nothing_and_keeps_every_limit(tmp_path: Path) -> No
         assert len(journal) == tally.outcomes["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [4, 64])
 def test_defect_mllms_rate_and_concurrency_hold_at_the_server(concurrency: int) -> None:
     options = dataclasses.replace(FAST, concurrency=concurrency, rpm=2400.0)
@@ -84,6 +84,7 @@ def test_defect_mllms_rate_and_concurrency_hold_at_the_server(concurrency: int) 
     with_server(MockScript(latency_s=0.02), work)
 
 
+@pytest.mark.slow
 def test_tokens_per_minute_hold_at_the_server() -> None:
     script = MockScript(tokens_per_image=100)
     options = dataclasses.replace(FAST, concurrency=32, tpm=60_000.0)
@@ -262,6 +263,7 @@ def test_nothing_is_read_ahead_of_the_window() -> None:
     assert max(ahead) <= 8 + 16 + 1
 
 
+@pytest.mark.slow
 def test_memory_is_flat_in_the_number_of_items(tmp_path: Path) -> None:
     """The second thousand leaves next to nothing beyond the journal's index."""
     data = [make_jpeg(i, (160, 120)) for i in range(5)]

@@ -16,7 +16,6 @@ import pytest
 
 ROOT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(not ROOT, reason="FIELDMARK_LMMS_EVAL names no checkout of lmms-eval"),
 ]
 TASKS = Path(ROOT) / "lmms_eval" / "tasks"

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from fieldmark.cli import main
+from fieldmark.tasks import find_file
 
 TEMPLATE = """\
 dataset_path: json
@@ -28,6 +29,14 @@ probe: {classifier: simpleshot}
 """
 
 
+def take_photos(folder: Path, counts: dict[str, int]) -> None:
+    """So many photos in each folder, each of another colour."""
+    for number, (name, n) in enumerate(counts.items()):
+        (folder / name).mkdir(parents=True)
+        for i in range(n):
+            Image.new("RGB", (8, 8), (i, 40 * number, 9)).save(folder / name / f"{i}.png")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two tasks from one template, a group of them, a task in fieldmark's form, another file."""
@@ -39,7 +48,8 @@ def folder(tmp_path: Path) -> Path:
     for name in ("wrens", "owls"):
         (made / f"{name}.yaml").write_text(f"include: _template\ntask: {name}\n")
     (made / "birds.yaml").write_text("group: birds\ntask: [wrens, owls]\n")
-    (made / "finches.yaml").write_text(OWN)
+    (made / "finches.yaml").write_text(f"{OWN}data: ../photos\n")
+    take_photos(tmp_path / "photos", {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1})
     (made / "compose.yaml").write_text("services: {web: {image: nginx}}\n")
     return made
 
@@ -71,7 +81,66 @@ def test_what_stands_in_a_template_is_merge_problems_at_its_line(
 
 def test_a_sound_file_is_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "finches.yaml"
-    assert check(capsys, path) == (0, "", f"{path}  is fine.\n")
+    seen = "6 photos, 2 classes, 2 train + 1 test each"
+    assert check(capsys, path) == (0, "", f"{path}  is fine: {seen}.\n")
+    assert as_json(capsys, path)[1]["files"][0]["seen"] == seen
+
+
+@pytest.mark.parametrize(
+    ("counts", "keys", "seen"),
+    [
+        (
+            {"a": 4, "b": 9},
+            "shots: 3\ntest: rest\n",
+            "13 photos, 2 classes, 3 train + 1–6 test each",
+        ),
+        (
+            {"train/a": 3, "train/b": 1, "test/a": 2},
+            "",
+            "6 photos, 2 classes, 1–3 train + 0–2 test each",
+        ),
+        (
+            {"train/a": 1000, "train/b": 1, "test/a": 1, "test/b": 1},
+            "",
+            "1,003 photos, 2 classes, 1–1,000 train + 1 test each",
+        ),
+        (
+            {"train/a": 2, "train/b": 2, "test/a": 2, "test/b": 2},
+            "parts:\n"
+            "  x: {train: {split: train}, test: {split: test}}\n"
+            "  y: {train: {split: test}, test: {split: train}}\n",
+            "2 parts, 8 photos",
+        ),
+        (
+            {"a": 4, "b": 4},
+            "probe: {classifier: neighbours, leave_one_out: true}\n",
+            "8 photos, 2 classes, 4 each",
+        ),
+    ],
+)
+def test_what_was_seen_in_words(
+    counts: dict[str, int], keys: str, seen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    take_photos(tmp_path / "pile", counts)
+    path = tmp_path / "pile.yaml"
+    text = OWN.partition("probe:")[0] if "probe:" in keys else OWN
+    path.write_text(f"{text}data: pile\n{keys}")
+    assert check(capsys, path) == (0, "", f"{path}  is fine: {seen}.\n")
+
+
+def test_data_that_are_not_here_yet_are_not_a_mistake_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = check(capsys, find_file("beluga"))
+    assert (code, out) == (
+        0, "warning  data/beluga  does not exist, so these data were not checked.\n"
+    )  # fmt: skip
+    monkeypatch.setenv("FIELDMARK_DATA_BELUGA", "whales")
+    code, out, _ = check(capsys, find_file("beluga"))
+    assert code == 3 and out.startswith(
+        "error  whales  does not exist: `fieldmark datasets beluga`"
+    )
 
 
 def test_a_group_alone_finds_its_members_beside_it(

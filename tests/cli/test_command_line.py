@@ -15,7 +15,7 @@ import tyro
 from fieldmark.cli import commands, main
 from fieldmark.cli._grid_flags import given_settings
 from fieldmark.cli.run import make_args
-from fieldmark.mounts import FileSystem
+from fieldmark.files import FileSystem
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
 
@@ -94,6 +94,12 @@ def test_every_command_has_examples_and_documented_flags(
             ["plan", "--data", "newt", "--model", "a/b", "--task", "newt"],
             "--data newt: expected NAME=FOLDER, such as --data newt=/data/newt.",
         ),
+        (["table", "--results", "a", "--results", "b"], "--results is given twice. Give it once."),
+        (
+            ["run", "--n-train=1", "--model", "a/b", "--task", "newt", "--n-train", "3"],
+            "--n-train is given twice. Put all its values after one --n-train.",
+        ),
+        (["embed", "photos", "--out", "a", "--out=b"], "--out is given twice. Give it once."),
         (["doctor", "--threads", "-1"], "--threads -1: expected a whole number, 0 or more."),
         (
             ["doctor", "--bad-images", "ignore"],
@@ -107,6 +113,19 @@ def test_slips_get_one_line_and_exit_2(
 ) -> None:
     assert main(words) == 2
     assert capsys.readouterr().err == f"fieldmark: {line}\n"
+
+
+def test_flags_that_collect_and_switches_may_be_given_twice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    both = ["--task", "newt", "--task", "beluga", "--quiet", "--quiet"]
+    assert main(["plan", "--model", "classical/colour", "--model", "classical/chance", *both]) == 0
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [
+        [f"classical/{model}", task]
+        for model in ("colour", "chance")
+        for task in ("newt", "beluga")
+    ]
 
 
 def test_wrong_values_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:

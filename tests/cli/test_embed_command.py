@@ -190,6 +190,7 @@ def n_kept() -> int:
     return sum(path.stat().st_size // 24 for path in Path("cache").rglob("rows-*.keys"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_in_one_line_and_leaves_nothing_half(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -206,6 +207,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_nothing_half(
     assert made["n_computed"] == N - n_before < N and made["shape"] == [N, 3]
 
 
+@pytest.mark.slow
 def test_after_kill_9_the_same_command_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     process = start("f.npy")
     process.kill()
@@ -220,6 +222,7 @@ def test_after_kill_9_the_same_command_goes_on(capsys: pytest.CaptureFixture[str
     assert not list(Path().glob("*.part"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
 def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
     suffix: str, capsys: pytest.CaptureFixture[str]
@@ -241,13 +244,3 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
     )
     assert [path.name for path in Path().glob("f.*")] == [f"f{suffix}"]
     assert Path(f"f{suffix}").read_bytes() == b"older"
-
-
-def test_patches_of_a_network(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("timm")
-    model = "timm/vit_tiny_patch16_224?pretrained=false"
-    words = ["embed", model, "photos/owl", "--patches", "--device", "cpu"]
-    made = summary([*words, "--out", "p.npy"], capsys)
-    assert made["shape"] == [6, 196, 192] and made["dtype"] == "float16"
-    assert np.load("p.npy").shape == (6, 196, 192)
-    assert not list(Path("cache").rglob("rows-*")), "the cache is not filled"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
+from kit.pictures import mark_drawn
 
 SPY = "import pathlib\nwith open({marks!r} + '/{name}', 'a') as file:\n    file.write('x')\n"
 CLASSES = """
@@ -120,6 +121,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f'models = ["model.py:Backbone", "chat/mock/wren"]\ntasks = {json.dumps(every)}\n'
     )
     fieldmark(place, "data", "make", "world", "--size", "40")
+    mark_drawn(place)
     for mark in marks.iterdir():
         mark.unlink()
     return place
@@ -185,6 +187,7 @@ def test_looking_runs_nothing(
     assert not marks_of(folder), streams.out + streams.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["check", "."], ["plan", "exp.toml"]], ids=" ".join)
 def test_looking_runs_nothing_in_a_process_of_its_own(folder: Path, words: list[str]) -> None:
     done = fieldmark(folder, *words)
@@ -224,6 +227,7 @@ def test_plan_says_what_only_code_tells(
     assert told.startswith("unknown until it runs") and "dataset.py" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "marks"),
     [

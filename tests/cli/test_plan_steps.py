@@ -71,6 +71,7 @@ def test_a_plan_for_this_process_has_no_steps(
     assert planned(capsys, "--on", "here")["steps"] is None
 
 
+@pytest.mark.slow
 def test_requests_come_from_past_runs_and_nothing_is_left_when_all_is_done(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_arrays_are_counted_as_they_are_made(tmp_path: Path) -> None:
     assert len(group_steps(folders)) == 3
 
 
+@pytest.mark.slow
 def test_runs_whose_results_wait_on_the_board_are_left_out(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, host
+from kit import forked
 
 HOLD = """
 import sys, time
@@ -46,7 +47,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def child(path: Path) -> Iterator[subprocess.Popen[str]]:
+def child(path: Path) -> Iterator[forked.Popen]:
     """One run in each state, and a process that is on the one that is running."""
     with Store.open(path) as store:
         finish(store, "m/one", "t", "0123456789-aaaaaaaaaa", "/data/t")
@@ -55,7 +56,7 @@ def child(path: Path) -> Iterator[subprocess.Popen[str]]:
         store.fail_run(begin(store, "m/two", "bad"), "Traceback ...\nValueError: no")
         begin(store, "m/two", "busy")
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with forked.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "True\n"
         yield process
         process.kill()

@@ -1,8 +1,9 @@
-"""`fieldmark shards make|check|index` as a person uses them."""
+"""`fieldmark shards make|check|index|join` as a person uses them."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,18 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["shards", "index", "shards", "--out", "shards/photos-index2.json"]) == 0
     one, two = (json.loads((place / f"shards/photos-index{n}.json").read_text()) for n in ("", "2"))
     assert one["shardlist"] == two["shardlist"]
+
+
+def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "photos").rename(place / "train")
+    shutil.copytree(place / "train", place / "set" / "test")
+    (place / "train").rename(place / "set" / "train")
+    assert main(["shards", "make", "set"]) == 0
+    told = "split train: 6 photos of other splits left out (--split all takes every photo)."
+    assert told in capsys.readouterr().err.splitlines()
+    assert main(["shards", "make", "set", "--split", "all", "--json", "--quiet"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["samples"], made["split"], made["other_splits"]) == (12, "all", 0)
 
 
 def test_summaries_are_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,12 +99,13 @@ def test_bad_photos_are_left_out_when_asked(
         (["--per-shard", "0"], "--per-shard 0: expected"),
         (["--max-px", "0"], "--max-px 0: expected"),
         (["--name", "a/b"], "--name a/b: expected"),
+        (["--per-shard", "4", "--per-shard", "8"], "--per-shard is given twice."),
     ],
 )
 def test_flags_that_cannot_be_meant(
     flags: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*MAKE, *flags]) == 2
+    assert main(["shards", "make", "photos", *flags]) == 2
     assert text in capsys.readouterr().err
 
 
@@ -111,3 +125,22 @@ def test_captions_come_from_a_column(capsys: pytest.CaptureFixture[str]) -> None
     assert "1 photo without a caption in 'words': kept, without one." in capsys.readouterr().err
     assert main(["shards", "check", "s", "--json", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 2
+
+
+def test_captions_are_joined_into_copies(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asking = ["--model", "chat/mock/wren", "--out", "captions", "--quiet"]
+    assert main(MAKE) == 0 and main(["caption", "shards", *asking]) == 0
+    capsys.readouterr()
+    join = ["shards", "join", "shards", "captions"]
+    assert main([*join, "--out", "train"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "train  2 shards with 6 captions."
+    assert main(["shards", "check", "train", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 6
+    assert main([*join, "--out", "shards"]) == 2
+    assert "is the shard itself" in capsys.readouterr().err
+    (place / "captions/captions/photos-00001.parquet").unlink()
+    assert main([*join, "--out", "train"]) == 3
+    line = "shards/photos-00001.tar  has no captions in captions: caption it first."
+    assert capsys.readouterr().err.splitlines()[-1].endswith(line)
+    assert main(["shards", "join", "shards", "photos", "--out", "train"]) == 3
+    assert "photos  holds no captions: expected the folder" in capsys.readouterr().err

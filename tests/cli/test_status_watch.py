@@ -12,8 +12,6 @@ import pytest
 from fieldmark.cli import main
 from kit.blobs import make_blobs
 
-pytestmark = pytest.mark.slow
-
 
 def read_until(terminal: int, word: str) -> str:
     text = ""
@@ -22,6 +20,7 @@ def read_until(terminal: int, word: str) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_digit_shows_a_log_and_q_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_blobs(tmp_path, monkeypatch)
     run = ["run", "--model", "classical/colour", "--task", "blobs.yaml", "--quiet"]

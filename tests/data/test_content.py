@@ -21,6 +21,7 @@ from fieldmark.data import (
     snapshot_contents,
 )
 from fieldmark.data import _content as module
+from kit import forked
 from kit.pictures import write_image
 
 OLD = time.time() - 3600
@@ -208,7 +209,7 @@ Contents(Path(sys.argv[2]), threads=1).learn(photos, names, lambda n_unknown: te
 def test_killed_while_hashing_it_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
     """Defect: a kill in the first pass lost all of it (one commit at the end)."""
     memory = tmp_path / "contents.db"
-    victim = subprocess.Popen(
+    victim = forked.Popen(
         [sys.executable, "-c", CHILD, str(photos), str(memory)], stdout=subprocess.PIPE, text=True
     )
     assert victim.stdout is not None

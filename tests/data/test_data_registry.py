@@ -58,7 +58,7 @@ def test_own_datasets_from_a_file(tmp_path: Path):
 def test_register_dataset():
     register_dataset("ponds", load_dataset("folder"))
     try:
-        assert load_dataset("ponds") is load_dataset("folder")
+        assert load_dataset("ponds").INFO is load_dataset("folder").INFO
         assert "ponds" in DATASETS.names()
         with pytest.raises(UsageError, match="dataset 'newt' already exists"):
             register_dataset("newt", load_dataset("folder"))

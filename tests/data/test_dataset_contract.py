@@ -6,7 +6,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fieldmark.data import COLUMNS, DATASETS, Dataset, ImageRef, Info, load_dataset, load_image
+from fieldmark.data import (
+    COLUMNS,
+    DATASETS,
+    MARK,
+    Dataset,
+    ImageRef,
+    Info,
+    is_as_drawn,
+    load_dataset,
+    load_image,
+)
 from fieldmark.world import World
 
 Made = tuple[str, Dataset, Path]
@@ -61,12 +71,13 @@ def test_an_empty_folder_is_told_in_one_line(made: Made, tmp_path: Path):
     assert "\n" not in findings[0].text and str(tmp_path) in findings[0].text
 
 
-@pytest.mark.slow
 def test_making_is_deterministic(made: Made, tmp_path: Path):
     name, dataset, root = made
     if name == "newt":
         pytest.skip("its smallest copy has 1,312 images; test_newt_make compares a part")
     dataset.make(tmp_path, World(seed=5, n_species=48), 48)
+    assert is_as_drawn(tmp_path), "it is marked"
+    (tmp_path / MARK).unlink()
     files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
     assert files == sorted(
         path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()

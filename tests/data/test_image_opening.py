@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import Image
 
@@ -46,6 +47,27 @@ def test_formats_are_rgb(kind: str):
     shown = pixels(encode(picture(), kind, **options.get(kind, {}))).astype(int)
     assert np.abs(shown[4, 4] - (255, 0, 0)).max() < 12
     assert np.abs(shown[12, 20] - (250, 250, 10)).max() < 12
+
+
+def heic(image: Image.Image, orientation: int = 1) -> bytes:
+    """As a phone writes it: the pixels as the sensor lies, and how to turn them."""
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    buffer = io.BytesIO()
+    pillow_heif.from_pillow(image).save(buffer, quality=-1, exif=tags.tobytes())
+    return buffer.getvalue()
+
+
+def test_heic_of_a_phone_is_read_upright():
+    for orientation in range(1, 9):
+        tags = Image.Exif()
+        tags[0x0112] = orientation
+        expected = pixels(encode(picture(), "PNG", exif=tags)).astype(int)
+        shown = pixels(heic(picture(), orientation)).astype(int)
+        assert shown.shape == expected.shape, orientation
+        assert np.abs(shown - expected).max() < 12, orientation
+    assert quick_check(heic(picture())) is None
+    assert quick_check(heic(picture())[:-40]) == "is cut off or damaged: the HEIC cannot be read"
 
 
 def test_defect_biobench_grey_images_are_converted_to_rgb():
@@ -274,7 +296,7 @@ BROKEN = {
     b"hello, this is text": "is not an image of a known format (it starts with b'hello, this ')",
     b"\n<!DOCTYPE html><html>": "is a web page, not an image: the download failed",
     b"%!PS-Adobe-3.0 EPSF": "is PostScript, which is not read: convert it to PNG",
-    b"\0\0\0\x18ftypheic\0\0\0\0": "is HEIC, which Pillow does not read: convert it to JPEG",
+    b"\0\0\0\x18ftypheic\0\0\0\0": "is cut off or damaged: the HEIC cannot be read",
     JPEG[:-2]: "is cut off: the JPEG has no end marker",
     JPEG[:400]: "is cut off: the JPEG has no end marker",
     encode(picture())[:-12]: "is cut off: the PNG has no IEND chunk",

@@ -12,7 +12,7 @@ import pytest
 
 from fieldmark.data import ImageSource, dataset_source, find_sources, load_dataset, read_bytes
 from fieldmark.errors import DataError, FieldmarkError, UnknownName, UsageError
-from fieldmark.world import World
+from kit.made import make_dataset
 from kit.pictures import write_image
 
 
@@ -125,13 +125,13 @@ def test_rows_of_a_parquet_file(place: Path, as_pair: bool, column: str) -> None
 
 
 def test_a_datasets_table_and_its_clips(tmp_path: Path) -> None:
-    load_dataset("beluga").make(tmp_path / "beluga", World(), 24)
+    make_dataset("beluga", tmp_path / "beluga", 24)
     source = dataset_source("beluga", tmp_path / "beluga")
     table = load_dataset("beluga").table(tmp_path / "beluga")
     images = list(source.images())
     assert [image.id for image in images] == table["id"].to_list()
     assert [image.label for image in images] == table["label"].to_list()
-    load_dataset("kabr").make(tmp_path / "kabr", World(), 24)
+    make_dataset("kabr", tmp_path / "kabr", 24)
     clips = dataset_source("kabr", tmp_path / "kabr")
     table = load_dataset("kabr").table(tmp_path / "kabr")
     assert clips.n_images == sum(map(len, table["image"])) > len(table)

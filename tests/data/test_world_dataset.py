@@ -99,6 +99,7 @@ def test_night_shifts_and_individuals_return(root: Path) -> None:
     assert set(health["answer"]) == {"healthy", "sick"}
 
 
+@pytest.mark.slow
 def test_making_again_gives_the_same_bytes(copy: Path) -> None:
     before = {path.name: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     dataset.make(copy, World(), 90)

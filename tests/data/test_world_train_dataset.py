@@ -7,12 +7,13 @@ import pytest
 
 from fieldmark.data import load_dataset
 from fieldmark.world import World
+from kit.made import make_dataset
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     folder = tmp_path_factory.mktemp("world_train")
-    load_dataset("world_train").make(folder, World(n_species=8), 300)
+    make_dataset("world_train", folder, 300, World(n_species=8))
     return load_dataset("world_train").table(folder)
 
 
@@ -20,6 +21,7 @@ def values(rows: pl.DataFrame, split: str, column: str) -> set[str]:
     return set(rows.filter(pl.col("split") == split)[column])
 
 
+@pytest.mark.slow
 def test_held_out_species_are_in_no_other_split_and_their_genera_are(rows: pl.DataFrame) -> None:
     unseen = values(rows, "unseen", "label")
     known = values(rows, "train", "label")

@@ -151,6 +151,7 @@ def test_damage_in_any_pair_is_computed_once(tmp_path: Path, name: str) -> None:
     assert kept(tmp_path, keys) == keys
 
 
+@pytest.mark.slow
 def test_power_cut_at_every_byte_loses_tails_and_gives_no_wrong_row(tmp_path: Path) -> None:
     """Both files cut off anywhere in the last two rows; then the missing ones are added."""
     keys = make_keys(4)
@@ -251,6 +252,7 @@ def test_several_threads_append_without_mixing_rows(tmp_path: Path) -> None:
     assert kept(tmp_path, keys) == keys
 
 
+@pytest.mark.slow
 def test_a_row_costs_less_than_forty_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Defect: a dict of keys took 250 bytes a row, a set of the new ones 90."""
     monkeypatch.setattr(rows_module, "FOLD_AT", 1000)

@@ -363,7 +363,6 @@ def test_defect_biobench_batchnorm_network_sees_its_batch(
         assert load_model(name).fingerprint == before
 
 
-@pytest.mark.slow
 def test_full_batches_make_resumed_torch_features_bit_equal(photos: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from fieldmark.models import load_model

@@ -110,6 +110,7 @@ def append_and_die_half_way(place: Path) -> None:
         assert count_right(place, [lost]) == n_whole
 
 
+@pytest.mark.slow
 def test_kill_inside_an_append_loses_nothing_that_it_returned_for(tmp_path: Path) -> None:
     run_apart(append_until_killed, tmp_path)
 
@@ -139,6 +140,7 @@ def append_three_at_once(place: Path) -> None:
     assert len(list(place.glob("*.keys"))) <= 3
 
 
+@pytest.mark.slow
 def test_three_write_to_one_cache_at_once_and_one_is_killed(tmp_path: Path) -> None:
     run_apart(append_three_at_once, tmp_path)
 
@@ -304,6 +306,7 @@ def _mount(disk: Path, options: str) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_clear_line_and_the_next_run_goes_on(tmp_path: Path) -> None:
     own_mounts = ("unshare", "--map-root-user", "--mount")
     tried = f"mount -t tmpfs -o size=4k tmpfs {tmp_path}"

@@ -85,6 +85,7 @@ def test_another_filter_is_noticed() -> None:
     assert set(far_pixels(names, exact, other, 1)) == set(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_a_probe_learns_the_same(path: str) -> None:
     """Features of one path, a probe fitted on them: its accuracy differs from that of the exact

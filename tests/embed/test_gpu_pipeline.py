@@ -102,6 +102,7 @@ def test_filters_that_the_card_does_not_have_are_pillows(tmp_path: Path, model: 
     assert embedded.throughput.n_fallback == len(refs)
 
 
+@pytest.mark.slow
 def test_batches_are_full_and_every_image_is_embedded_once(tmp_path: Path, model: Tiny) -> None:
     refs, names = write_mixed(tmp_path / "photos")
     first = (tmp_path / "photos" / refs[0].image).read_bytes()
@@ -116,6 +117,7 @@ def test_batches_are_full_and_every_image_is_embedded_once(tmp_path: Path, model
     assert np.array_equal(again.features, embedded.features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [2, 64])
 def test_what_another_process_holds_is_waited_for_with_nothing_in_the_pipeline(
     tmp_path: Path, model: Tiny, batch_size: int
@@ -218,6 +220,7 @@ def test_an_error_anywhere_ends_in_one_line(
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_dies_ends_the_run_with_what_was_done_kept(
     tmp_path: Path, model: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +256,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+@pytest.mark.slow
 def test_no_reader_outlives_a_killed_run(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(

@@ -30,6 +30,7 @@ from fieldmark.embed.work import HashedFile, ImagePart, WantedFile
 from fieldmark.errors import DataError
 from fieldmark.models import Features, Recipe, load_model
 from fieldmark.progress import Silent
+from kit import forked
 from kit.duals import Album, HashDual
 from kit.pictures import write_image
 
@@ -152,10 +153,10 @@ def command(
 ) -> tuple[int, str, Counter[str]]:
     """Exit code, what it said, and how often it opened each picture."""
     (place / "opened.json").unlink(missing_ok=True)
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", COUNTING, "run", "--model", "m.py:Tiles", "--task", task,
          "--data", f"folder={photos}", "--cache", "cache", *words],
-        cwd=place, capture_output=True, text=True, env={**os.environ, **environment},
+        cwd=place, env={**os.environ, **environment},
     )  # fmt: skip
     return done.returncode, done.stderr, Counter(json.loads((place / "opened.json").read_text()))
 
@@ -170,6 +171,7 @@ def all_once(photos: Path) -> Counter[str]:
     return Counter(str(path) for path in photos.rglob("*.png"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["t.yaml", "patches.yaml"])
 def test_the_first_run_reads_each_file_once_and_the_second_none(
     place: Path, old_photos: Path, task: str
@@ -180,6 +182,7 @@ def test_the_first_run_reads_each_file_once_and_the_second_none(
     assert code == 0 and reads == {} and n_embedded(place) == 24, said
 
 
+@pytest.mark.slow
 def test_touched_files_are_read_and_the_run_is_done_before(place: Path, old_photos: Path) -> None:
     """Also without the features, which are then not computed again."""
     assert command(place, old_photos)[0] == 0
@@ -191,6 +194,7 @@ def test_touched_files_are_read_and_the_run_is_done_before(place: Path, old_phot
     assert code == 0 and reads == all_once(old_photos) and n_embedded(place) == 24
 
 
+@pytest.mark.slow
 def test_other_results_take_features_of_touched_files_from_the_cache(
     place: Path, old_photos: Path
 ) -> None:
@@ -201,6 +205,7 @@ def test_other_results_take_features_of_touched_files_from_the_cache(
     assert code == 0 and reads == all_once(old_photos) and n_embedded(place) == 24
 
 
+@pytest.mark.slow
 def test_a_bad_image_fails_the_run_and_loses_no_feature(place: Path) -> None:
     for number in range(24):
         split, label = ("train", "test")[number % 2], "abc"[number % 3]
@@ -218,6 +223,7 @@ def test_a_bad_image_fails_the_run_and_loses_no_feature(place: Path) -> None:
     assert n_embedded(place) == 24
 
 
+@pytest.mark.slow
 def test_a_missing_image_is_told_before_anything_is_computed(place: Path) -> None:
     lines = ["image,split,label"]
     for number in range(12):
@@ -233,10 +239,11 @@ def test_a_missing_image_is_told_before_anything_is_computed(place: Path) -> Non
     assert "2 of 12 images cannot be read" in said and "3.png (is missing)" in said
 
 
+@pytest.mark.slow
 def test_killed_while_it_reads_it_goes_on(place: Path, old_photos: Path) -> None:
     words = ["run", "--model", "m.py:Tiles", "--task", "t.yaml", "--quiet"]
     words += ["--data", f"folder={old_photos}", "--cache", "cache"]
-    victim = subprocess.Popen(
+    victim = forked.Popen(
         [sys.executable, "-m", "fieldmark", *words], cwd=place, env={**os.environ, "PAUSE": "0.2"}
     )
     n_kept = 0
@@ -304,16 +311,19 @@ def test_members_of_tars_are_read_in_their_order(
                 places[name, member.offset_data] = member.name
                 items.append(ImageRef(f"{name}::{member.name}"))
     reads = []
-    from fieldmark.data import _bytes  # the only border at which offsets show
+    open_file = Path.open
 
-    plain = _bytes._Plain.read_at
+    class Noting(io.FileIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            if (Path(str(self.name)).name, offset) in places:
+                reads.append((Path(str(self.name)).name, offset))
+            return super().seek(offset, whence)
 
-    def noting(self: Any, offset: int, size: int) -> bytes:
-        if (self.path.name, offset) in places:
-            reads.append((self.path.name, offset))
-        return plain(self, offset, size)
+    def noting(path: Path, mode: str = "r", *more: Any, **others: Any) -> Any:
+        is_tar = path.suffix == ".tar" and mode == "rb"
+        return Noting(path, "rb") if is_tar else open_file(path, mode, *more, **others)
 
-    monkeypatch.setattr(_bytes._Plain, "read_at", noting)
+    monkeypatch.setattr(Path, "open", noting)
     done = fill(Mean(), photos, sorted(items, key=hash), options(tmp_path, threads=5))
     assert len(done.keys) == 14 and not done.bad
     assert reads == sorted(places), "each once, with growing offsets"
@@ -574,6 +584,7 @@ def test_an_error_in_a_thread_ends_the_pass(photos: Path, tmp_path: Path) -> Non
     assert isinstance(done, Filled) and done.throughput.n_computed == 20
 
 
+@pytest.mark.slow
 def test_a_kill_keeps_what_was_read(photos: Path, tmp_path: Path) -> None:
     """The memory of contents is written every second, the features of every batch."""
     body = f"""
@@ -590,7 +601,7 @@ def test_a_kill_keeps_what_was_read(photos: Path, tmp_path: Path) -> None:
         fill(Mean(pause), photos, refs(photos), options(Path({str(tmp_path)!r}), threads=1))
     """
     command = [sys.executable, "-c", textwrap.dedent(body)]
-    victim = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    victim = forked.Popen(command, stdout=subprocess.PIPE, text=True)
     assert victim.stdout is not None
     while int(victim.stdout.readline()) < 14:
         pass
@@ -615,6 +626,7 @@ def test_a_damaged_packed_archive_is_told(photos: Path, tmp_path: Path) -> None:
     assert set(done.bad) == {"a.tgz::a.png", "a.tgz::b.png"} and len(done.keys) == 1
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_decoded_is_remembered_as_bad(tmp_path: Path) -> None:
     """It shows only in its pixels; told alike each time, whatever was asked before."""
     root = tmp_path / "photos"

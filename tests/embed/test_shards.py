@@ -171,6 +171,7 @@ def two_with_batches_larger_than_buckets(place: Path) -> None:
     assert all(many_at_once(place, refs, 2, batch_size=1000, threads=1))
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize(
     "scenario",
@@ -183,6 +184,7 @@ def test_of_many_processes_one_embeds_an_image(
     run_apart(scenario, tmp_path, limit_s=300)
 
 
+@pytest.mark.slow
 @forks
 def test_two_processes_never_wait_for_each_other(tmp_path: Path) -> None:
     run_apart(two_with_batches_larger_than_buckets, tmp_path, limit_s=300)
@@ -207,6 +209,7 @@ def some_are_killed(place: Path) -> None:
     check_whole(place, root, refs, Counting())
 
 
+@pytest.mark.slow
 @forks
 def test_after_kills_only_the_batches_in_flight_are_embedded_again(tmp_path: Path) -> None:
     run_apart(some_are_killed, tmp_path, limit_s=300)
@@ -233,6 +236,7 @@ def eight_embed_with_the_classical_model(place: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @forks
 def test_a_shipped_model_embeds_each_image_once(tmp_path: Path) -> None:
     run_apart(eight_embed_with_the_classical_model, tmp_path, limit_s=300)

@@ -165,6 +165,7 @@ def test_few_images_are_computed_here(
     assert shared.is_ok.all() and not any("devices" in label for label, _ in log.starts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_devices"),
     [("classical/colour", 3), ("timm/test_vit.r160_in1k?pretrained=false", 2)],
@@ -222,6 +223,7 @@ def opened() -> Iterator[list[str]]:
     is_on = False
 
 
+@pytest.mark.slow
 def test_many_processes_remember_contents_at_once(photos: Path, tmp_path: Path) -> None:
     """Each reads its own file names, all of them write one memory, with hardly a pause."""
     script = """
@@ -259,6 +261,7 @@ def test_processes_are_kept_for_the_next_images_and_models(
     assert [total for _, total in log.starts] == [10, N - 10] * 2 and not log.lines
 
 
+@pytest.mark.slow
 def test_idle_processes_end_and_others_take_their_place(
     slow: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +340,7 @@ def test_worker_without_the_model_is_done_without(
     reason: str,
 ) -> None:
     model, log = load_model(slow), Log()
-    monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv(variable, "100")
     with DeviceWorkers(("cpu", "cpu")) as workers:
         options = EmbedOptions(tmp_path / "shared", workers=workers)
         shared = embed(model, photos, refs(photos), options, log)
@@ -378,6 +381,7 @@ PARENT = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_workers_end_with_the_process_that_wants_them(
     how: signal.Signals, slow: str, photos: Path, tmp_path: Path
@@ -410,6 +414,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_pooled_patches_too(photos: Path, tmp_path: Path) -> None:
     pytest.importorskip("timm")
     model = PatchFeatures(load_model("timm/test_vit?pretrained=false", device="cpu"))

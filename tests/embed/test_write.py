@@ -1,15 +1,12 @@
 """Feature files: what numpy, safetensors and polars read is what the cache holds, in the order of
-the source; whole or not at all; patches go on where they stopped.
+the source; whole or not at all.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import subprocess
 import sys
-import textwrap
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -29,11 +26,11 @@ from fieldmark.embed import (
     embed,
     embed_chunks,
     write_chunks,
-    write_patches,
 )
-from fieldmark.errors import DataError, ModelError
+from fieldmark.errors import DataError
 from fieldmark.models import Features
 from fieldmark.progress import Silent
+from kit.made import make_dataset
 from kit.pictures import write_image
 
 N = 23
@@ -41,7 +38,7 @@ SUFFIXES = [".npy", ".safetensors", ".parquet"]
 
 
 class Tiles:
-    """Mean colours, of the picture and of its 16 tiles; counts what it is asked."""
+    """Mean colours of the picture; counts what it is asked."""
 
     name, dim, fingerprint, batch_size = "tiles", 3, "tiles-1", 4
 
@@ -51,10 +48,9 @@ class Tiles:
     def transform(self, image: Any) -> np.ndarray:
         return np.asarray(image.resize((32, 32)), np.float32)
 
-    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
+    def embed_images(self, batch: np.ndarray) -> Features:
         self.n_images += len(batch)
-        tiles = batch.reshape(len(batch), 4, 8, 4, 8, 3).mean(axis=(2, 4)).reshape(-1, 16, 3)
-        return Features(tiles.mean(axis=1) * self.scale, tiles * self.scale if patches else None)
+        return Features(batch.mean(axis=(1, 2)) * self.scale)
 
 
 @pytest.fixture
@@ -82,7 +78,7 @@ def expected(source: ImageSource) -> np.ndarray:
 
 def write(out: str, *sources: ImageSource, n_chunk: int = 7, **changes: Any) -> list[Path]:
     policy = changes.pop("bad_images", "fail")
-    form = FileForm(Path(out), (3,), about={"model": "tiles", "dim": "3"}, **changes)
+    form = FileForm(Path(out), 3, about={"model": "tiles", "dim": "3"}, **changes)
     chunks = embed_chunks(Tiles(), sources, options(bad_images=policy), n_chunk=n_chunk)
     return write_chunks(form, chunks, len(sources) > 1)
 
@@ -177,9 +173,8 @@ def test_of_several_sources_ids_begin_with_their_names(photos: ImageSource) -> N
 
 def test_labels_and_splits_come_along(photos: ImageSource) -> None:
     from fieldmark.data import dataset_source, load_dataset
-    from fieldmark.world import World
 
-    load_dataset("folder").make(Path("made"), World(), 12)
+    make_dataset("folder", Path("made"), 12)
     source = dataset_source("folder", Path("made"))
     table = load_dataset("folder").table(Path("made"))
     write("f.parquet", source, has_labels=True)
@@ -221,7 +216,7 @@ def test_nothing_readable_is_an_error_even_when_bad_ones_are_skipped(photos: Ima
 
 
 def test_what_does_not_fit_float16_is_refused(photos: ImageSource) -> None:
-    form = FileForm(Path("f.npy"), (3,), "float16")
+    form = FileForm(Path("f.npy"), 3, "float16")
     with pytest.raises(DataError, match=r"do not fit float16: --dtype float32 holds them"):
         write_chunks(form, embed_chunks(Tiles(scale=1e4), [photos], options()))
     assert files() == set()
@@ -235,7 +230,7 @@ def test_an_older_file_stays_until_the_new_one_is_whole(photos: ImageSource) -> 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_chunks(FileForm(Path("f.npy"), (3,)), broken())
+        write_chunks(FileForm(Path("f.npy"), 3), broken())
     assert Path("f.npy").read_bytes() == b"older" and files() == {"f.npy"}
 
 
@@ -244,7 +239,7 @@ def test_two_processes_do_not_write_one_file(photos: ImageSource, name: str) -> 
     code = (
         "import sys; from pathlib import Path;"
         "from fieldmark.embed.write import FileForm, feature_file;"
-        f"opened = feature_file(FileForm(Path('{name}'), (3,))); opened.__enter__();"
+        f"opened = feature_file(FileForm(Path('{name}'), 3)); opened.__enter__();"
         "print('ready', flush=True); sys.stdin.read(); opened.__exit__(None, None, None)"
     )
     other = subprocess.Popen(
@@ -312,204 +307,3 @@ def test_throughputs_add_up() -> None:
     assert total.busy_s == {"read": 3.0, "forward": 0.5} and total.images_per_s == 5.0
     assert total.decode == "cpu" and total.device_busy == pytest.approx((0.5 * 2 + 0.9 * 6) / 8)
     assert add_throughputs([]) == Throughput()
-
-
-# --- patches
-
-
-def patches(model: Any, out: str, *sources: ImageSource, **changes: Any) -> Any:
-    form = FileForm(Path(out), (), changes.pop("dtype", "float16"), about={"model": "tiles"})
-    return write_patches(model, sources, form, options(**changes), Told())
-
-
-class Told(Silent):
-    lines: list[str]
-
-    def __init__(self) -> None:
-        Told.lines = []
-
-    def say(self, text: str) -> None:
-        Told.lines.append(text)
-
-
-def brute_force(source: ImageSource) -> np.ndarray:
-    from fieldmark.data import load_image
-
-    model = Tiles()
-    arrays = [model.transform(load_image(source.root, image.ref)) for image in source.images()]
-    found = model.embed_images(np.stack(arrays), patches=True).patches
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
-def test_patches_of_every_image(photos: ImageSource, suffix: str, dtype: str) -> None:
-    made = patches(Tiles(), f"p{suffix}", photos, dtype=dtype)
-    values = read(f"p{suffix}")
-    assert values.shape == (N, 16, 3) and values.dtype == dtype and made.shape == (16, 3)
-    np.testing.assert_array_equal(values, brute_force(photos).astype(dtype))
-    assert ids(f"p{suffix}") == [image.id for image in photos.images()]
-    assert {path.name for path in made.files} == files(), "no journal is left"
-    assert not Path("cache/features").exists(), "the cache is not filled"
-
-
-def test_bad_images_have_no_patches(photos: ImageSource) -> None:
-    for name in ("0/00.png", "1/04.png", "2/20.png"):
-        (Path("photos") / name).write_bytes(b"no image")
-    with pytest.raises(DataError, match="3 of 23 images cannot be read"):
-        patches(Tiles(), "p.npy", photos)
-    model = Tiles()
-    made = patches(model, "p.npy", photos, bad_images="skip")
-    assert model.n_images == 1 and made.n_bad == 3, "all but the grey picture was there already"
-    good = [row for row, image in enumerate(photos.images()) if image.id not in bad_ids("p.npy")]
-    for name in ("0/00.png", "1/04.png", "2/20.png"):
-        write_image(Path("photos") / name, 1)
-    np.testing.assert_array_equal(read("p.npy"), brute_force(photos)[good].astype(np.float16))
-    assert len(ids("p.npy")) == N - 3 and not set(ids("p.npy")) & bad_ids("p.npy")
-    assert files() == {"p.npy", "p.npy.ids.csv", "p.npy.bad.csv"}
-
-
-def bad_ids(out: str) -> set[str]:
-    return set(pl.read_csv(f"{out}.bad.csv")["id"])
-
-
-class Stopping(Tiles):
-    """Is interrupted after some batches."""
-
-    def __init__(self, n_left: int) -> None:
-        super().__init__()
-        self.n_left = n_left
-
-    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
-        if self.n_left == 0:
-            raise KeyboardInterrupt
-        self.n_left -= 1
-        return super().embed_images(batch, patches=patches)
-
-
-def interrupted(photos: ImageSource) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        patches(Stopping(4), "p.npy", photos)
-    assert not Path("p.npy").exists()
-
-
-def test_an_interrupted_file_goes_on(photos: ImageSource) -> None:
-    interrupted(photos)
-    model = Tiles()
-    made = patches(model, "p.npy", photos)
-    assert made.n_before == 12 and model.n_images == 1 + N - 12
-    assert Told.lines == ["p.npy  goes on: 12 of 23 rows are there."]
-    np.testing.assert_array_equal(read("p.npy"), brute_force(photos).astype(np.float16))
-
-
-def test_a_changed_image_is_computed_again(photos: ImageSource) -> None:
-    interrupted(photos)
-    first = next(iter(photos.images())).ref.image
-    write_image(Path("photos") / first, 99)
-    model = Tiles()
-    patches(model, "p.npy", photos)
-    assert model.n_images == 1 + N - 11
-    np.testing.assert_array_equal(read("p.npy"), brute_force(photos).astype(np.float16))
-
-
-@pytest.mark.parametrize("what", ["model", "list", "dtype"])
-def test_another_model_list_or_precision_begins_anew(photos: ImageSource, what: str) -> None:
-    interrupted(photos)
-    model, dtype = Tiles(), "float16"
-    if what == "model":
-        model.fingerprint = "tiles-2"
-    elif what == "list":
-        write_image(Path("photos/0/001.png"), 50)
-    else:
-        dtype = "float32"
-    made = patches(model, "p.npy", folder(), dtype=dtype)
-    assert made.n_before == 0 and "begun anew" in Told.lines[0]
-    np.testing.assert_array_equal(read("p.npy"), brute_force(folder()).astype(dtype))
-
-
-@pytest.mark.parametrize("damage", ["cut", "text", "empty"])
-def test_a_damaged_journal_costs_only_work(photos: ImageSource, damage: str) -> None:
-    interrupted(photos)
-    journal = Path("p.npy.journal")
-    data = {"cut": journal.read_bytes()[:-5], "text": b"odd\n", "empty": b""}[damage]
-    journal.write_bytes(data)
-    made = patches(Tiles(), "p.npy", photos)
-    assert made.n_before == {"cut": 11, "text": 0, "empty": 0}[damage]
-    np.testing.assert_array_equal(read("p.npy"), brute_force(photos).astype(np.float16))
-
-
-def test_the_journal_without_its_file_is_not_believed(photos: ImageSource) -> None:
-    interrupted(photos)
-    Path("p.npy.part").unlink()
-    patches(Tiles(), "p.npy", photos)
-    np.testing.assert_array_equal(read("p.npy"), brute_force(photos).astype(np.float16))
-
-
-def test_a_kill_loses_at_most_the_batches_in_flight(photos: ImageSource, tmp_path: Path) -> None:
-    code = """
-        import time
-        from pathlib import Path
-        from test_write import Tiles, folder, patches
-
-        class Slow(Tiles):
-            def embed_images(self, batch, *, patches=False):
-                time.sleep(0.2)
-                return super().embed_images(batch, patches=patches)
-
-        patches(Slow(), "p.npy", folder())
-    """
-    here = str(Path(__file__).parent)
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = [{here!r}, {here + '/..'!r}]"
-         + textwrap.dedent(code)],
-        cwd=tmp_path,
-    )  # fmt: skip
-    journal, until = Path("p.npy.journal"), time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        if journal.exists() and len(journal.read_bytes().partition(b"\n")[2]) >= 24 * 8:
-            break
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -9
-    n_kept = len(journal.read_bytes().partition(b"\n")[2]) // 24
-    model = Tiles()
-    made = patches(model, "p.npy", photos)
-    assert made.n_before == n_kept >= 8 and model.n_images == 1 + N - n_kept
-    np.testing.assert_array_equal(read("p.npy"), brute_force(photos).astype(np.float16))
-
-
-def test_patches_that_cannot_fit_the_disk_are_refused_first(
-    photos: ImageSource, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import shutil
-
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 9, 100))
-    with pytest.raises(DataError, match=r"p\.npy  needs 0\.0 GB, and 0\.0 GB are free"):
-        patches(Tiles(), "p.npy", photos)
-
-
-def test_patches_of_several_shapes_are_refused(photos: ImageSource) -> None:
-    class Growing(Tiles):
-        def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
-            made = super().embed_images(batch, patches=patches)
-            assert made.patches is not None
-            return Features(made.pooled, made.patches[:, : 16 if self.n_images == 1 else 9])
-
-    with pytest.raises(ModelError, match=r"patches of the shapes \(16, 3\) and \(9, 3\)"):
-        patches(Growing(), "p.npy", photos)
-
-
-def test_crops_and_twins_have_rows_of_their_own(photos: ImageSource) -> None:
-    from fieldmark.data import ImageRef
-
-    listed = [
-        ListedImage("a", ImageRef("0/00.png", (1.0, 1.0, 9.0, 9.0))),
-        ListedImage("b", ImageRef("0/00.png")),
-        ListedImage("c", ImageRef("0/00.png")),
-        ListedImage("d", ImageRef("0/00.png", (1.0, 1.0, 9.0, 9.0))),
-    ]
-    source = ImageSource("mine", Path("photos"), 4, lambda: listed)
-    patches(Tiles(), "p.npy", source)
-    np.testing.assert_array_equal(read("p.npy"), brute_force(source).astype(np.float16))
-    assert json.dumps(ids("p.npy")) == '["a", "b", "c", "d"]'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from fieldmark.experiments import read_grid
 from fieldmark.protocols import given
+from fieldmark.store import Store
+from kit.blobs import make_blobs
 
 SMALL_DATA = """
 n_train = [10, 30, 100, 300, -1]
@@ -50,6 +54,24 @@ ckpt = "google/gemini-flash-1.5-8b"
 tasks = ["ml_age_coopers_hawk", "ml_bio_has_red_eyes"]
 include_clusters = ["appearance"]
 exclude_subclusters = ["species"]
+"""
+
+
+NAP_S = 0.02
+SLEEPY = f"""
+import time
+
+import numpy as np
+
+
+class Sleepy:
+    def fit(self, X, y):
+        time.sleep({NAP_S})
+        self.first_ = y[0]
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.first_)
 """
 
 
@@ -157,3 +179,42 @@ def test_what_changes_no_answer_may_be_given_beside_a_file(
     assert main(["plan", str(path), "--max-usd", "2.5", "--rpm", "60"]) == 0
     assert main(["plan", str(path), "--temp", "1"]) == 2
     assert "by a file or by flags, not both" in capsys.readouterr().err
+
+
+def test_jobs_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    lists = 'models = ["classical/colour", "classical/chance"]\ntasks = ["newt@simpleshot"]\n'
+    svm = '[[probe]]\nclassifier = "svm"\nsearch = 0\nC = [0.1, 1.0]\n'
+    neighbours = '[[probe]]\nclassifier = "neighbours"\n'
+    jobs = grid(tmp_path, f"{lists}seed = [3, 4]\n{svm}{neighbours}").jobs
+    titles = [job.title for job in jobs]
+    assert len(set(titles)) == len(titles) == 2 * 2 * 3
+    start = "classical/colour · newt@simpleshot · "
+    assert [title for title in titles if title.startswith(start) and title.endswith("seed 3")] == [
+        f"{start}probe/svm, C=0.1 · seed 3",
+        f"{start}probe/svm, C=1.0 · seed 3",
+        f"{start}probe/neighbours · seed 3",
+    ]
+    alone = grid(tmp_path, lists).jobs
+    assert [job.label for job in alone] == ["", ""]
+
+
+def test_repeats_do_not_multiply_the_time_a_run_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`plan` foretells from what runs took: six repeats took as long as they took together."""
+    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)  # young files would count as unknown
+    place = make_blobs(tmp_path, monkeypatch)
+    (place / "probe.py").write_text(SLEEPY)
+    words = ["--model", "m.py:Slow", "--task", "blobs.yaml", "--probe", "probe.py:Sleepy"]
+    words += ["--repeats", "6", "--n-train", "6"]
+    began = time.monotonic()
+    assert main(["run", *words, "--quiet"]) == 0
+    took_s = time.monotonic() - began
+    with Store.open(place / "results" / "fieldmark.db") as store:
+        [run] = store.runs()
+    n_fits = 6 * len(run.spec.settings["parts"])
+    assert n_fits * NAP_S <= (run.seconds or 0) <= took_s
+    capsys.readouterr()
+    assert main(["plan", *words[:-4], "--repeats", "3", "--n-train", "6", "--json"]) == 0
+    foretold_s = json.loads(capsys.readouterr().out)["seconds"]
+    assert foretold_s == pytest.approx((run.seconds or 0) / 2)

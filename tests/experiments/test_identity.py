@@ -27,7 +27,7 @@ from kit.identity import (
     status_of,
     write_items,
 )
-from kit.pictures import write_image
+from kit.pictures import mark_drawn, write_image
 
 CHAT = "chat/mock/wren?skill=0.8"
 Case = tuple[str, Callable[[Path], dict[str, Any] | None]]
@@ -36,7 +36,7 @@ Case = tuple[str, Callable[[Path], dict[str, Any] | None]]
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a probe, a chat model and documents were run."""
-    place = make_world(tmp_path_factory.mktemp("world") / "w")
+    place = mark_drawn(make_world(tmp_path_factory.mktemp("world") / "w"))
     run_it(place, own(place), "zoo.yaml")
     run_it(place, CHAT, "zoo.yaml", n_train=2)
     run_it(place, CHAT, "docs.yaml", n_train=1)
@@ -336,7 +336,7 @@ def test_the_number_is_that_of_a_fresh_start_and_the_old_one_is_kept(
 
 
 def test_a_plan_reads_a_new_world_without_leaving_anything(tmp_path: Path) -> None:
-    place = make_world(tmp_path / "w")
+    place = mark_drawn(make_world(tmp_path / "w"))
     before = sorted(place.rglob("*"))
     jobs = [each.job for each in plan_of(place, "classical/colour", "zoo.yaml").jobs]
     shutil.rmtree(place / "cache", ignore_errors=True)

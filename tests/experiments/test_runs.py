@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,10 +16,9 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.store import Store
+from kit import forked
 from kit.blobs import MODEL, answers, make_blobs, n_lines
 from kit.pictures import write_image
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole
     """Kills the command a moment after it began to embed, or late if it has nothing to embed."""
     before, began = n_lines(log), time.monotonic()
     patience, moment = 4 * whole_s, dice.uniform(0, 0.35)
-    victim = subprocess.Popen(command)
+    victim = forked.Popen(command)
     while victim.poll() is None and time.monotonic() - began < patience:
         if n_lines(log) > before:
             time.sleep(moment)
@@ -71,7 +69,7 @@ def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
         "EMBED_LOG": str(place / "calm-log"),
     }
     began = time.monotonic()
-    assert subprocess.run(command, check=False, env=os.environ | calm_place).returncode == 0
+    assert forked.run(command, check=False, env=os.environ | calm_place).returncode == 0
     whole_s = time.monotonic() - began
     (place / "killed").rename(place / "calm")
     n_images = 72 * 2  # two models with features of their own
@@ -82,12 +80,13 @@ def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
         before = n_lines(place / "log")
         kill_in_the_middle(command, place / "log", dice, whole_s)
         kills_while_embedding += before < n_lines(place / "log") < n_images
-    assert subprocess.run(command, check=False).returncode == 0
+    assert forked.run(command, check=False).returncode == 0
     assert kills_while_embedding >= 5
     assert answers(place / "killed") == answers(place / "calm")
     assert n_lines(place / "log") <= n_images + 10 * 4, "only batches in flight are computed again"
 
 
+@pytest.mark.slow
 def test_second_run_with_other_probe_shots_or_seed_embeds_nothing(place: Path) -> None:
     base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
     assert fieldmark(*base) == 0
@@ -112,6 +111,7 @@ def test_finished_runs_are_not_done_again_unless_forced(place: Path) -> None:
     assert answers(place / "results") == before
 
 
+@pytest.mark.slow
 def test_an_edited_model_file_is_another_model(place: Path) -> None:
     base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
     assert fieldmark(*base) == 0
@@ -122,6 +122,7 @@ def test_an_edited_model_file_is_another_model(place: Path) -> None:
     assert len((place / "log").read_text().splitlines()) == 144
 
 
+@pytest.mark.slow
 def test_changed_labels_are_another_dataset(place: Path) -> None:
     base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
     assert fieldmark(*base) == 0
@@ -132,6 +133,7 @@ def test_changed_labels_are_another_dataset(place: Path) -> None:
     assert len((place / "log").read_text().splitlines()) == 72
 
 
+@pytest.mark.slow
 def test_one_failed_job_keeps_the_others_and_exits_5(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +167,7 @@ def test_defect_newt_stored_ids_are_of_train_and_test_rows(place: Path) -> None:
     assert all(each.split("/")[1] == target for _, each, target in rows)
 
 
+@pytest.mark.slow
 def test_defect_biobench_dry_run_has_side_effects(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +223,7 @@ def test_defect_biobench_dry_run_has_side_effects(
     assert job["status"] == "no data" and "gone  does not exist" in job["why"]
 
 
+@pytest.mark.slow
 def test_run_claimed_by_a_living_process_is_left_alone(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +239,7 @@ def test_run_claimed_by_a_living_process_is_left_alone(
         "blobs.yaml",
         "--quiet",
     ]
-    other = subprocess.Popen(command, env=environment)
+    other = forked.Popen(command, env=environment)
     try:
         while not (place / "log").exists():
             time.sleep(0.02)
@@ -289,6 +293,7 @@ def test_adding_a_probe_is_one_file(place: Path) -> None:
         assert set(store.predictions(1)["prediction"]) == {"a"}
 
 
+@pytest.mark.slow
 def test_changed_pictures_make_a_done_run_stale(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,8 +23,9 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.store import Store
+from kit import forked
+from kit.pictures import mark_drawn
 
-pytestmark = pytest.mark.slow
 COLOURS = {"ant": (200, 40, 40), "bee": (40, 200, 40), "cat": (40, 40, 200)}
 TASK = """task: mine
 title: Mine
@@ -101,7 +102,8 @@ def run(*words: str) -> float:
 def right(*words: str) -> float:
     """The same with a fresh cache and fresh results."""
     with tempfile.TemporaryDirectory() as fresh:
-        return run(*words, "--results", f"{fresh}/results", "--cache", f"{fresh}/cache")
+        kept = words[: words.index("--cache")] if "--cache" in words else words
+        return run(*kept, "--results", f"{fresh}/results", "--cache", f"{fresh}/cache")
 
 
 Change = Callable[[Path], tuple[str, ...] | None]
@@ -127,6 +129,7 @@ def another_cache(here: Path) -> tuple[str, ...]:
     return "--cache", "elsewhere"
 
 
+@pytest.mark.slow
 def test_another_folder_with_the_same_file_names(here: Path) -> None:
     first = run()
     words = other_folder(here)
@@ -211,8 +214,10 @@ def test_plan_says_what_changed(
     assert (job["status"], job["why"]) == ("run", why)
 
 
+@pytest.mark.slow
 def test_chat_models_notice_changed_photos(here: Path) -> None:
     (here / "t.yaml").write_text(TASK + "ask: {prompt: Which?}\n")
+    mark_drawn(here / "photos")
     words = ("--model", "chat/mock/wren?skill=0.7")
     run(*words)
     spoil(here / "photos")
@@ -290,6 +295,29 @@ def flat_weights(here: Path) -> None:
     np.save(here / "w" / "deep" / "w.npy", np.zeros(3, np.float32))
 
 
+def write_outside(here: Path) -> str:
+    """A weight file beyond the model's folder, found by a name that only running the code gives."""
+    (here / "code").mkdir()
+    load = "self.w = np.load(sorted((Path(__file__).parents[1] / 'w').rglob('*.npy'))[0])"
+    text = WITH_FILE.replace("weights='w'", "").replace("(self, )", "(self)")
+    text = text.replace("files = sorted(Path(weights).rglob('*.npy'))", load)
+    write_weights(here)
+    (here / "m.py").unlink()
+    (here / "code" / "m.py").write_text(text.replace("        self.w = np.load(files[0])\n", ""))
+    return "code/m.py:Mine"
+
+
+def write_hidden_part(here: Path) -> str:
+    """Code behind a loader of its own, which no import names."""
+    (here / "part.py").write_text(HELPER)
+    load = "import importlib.util as u\nfrom pathlib import Path\nimport numpy as np\n"
+    load += "s = u.spec_from_file_location('x', str(Path(__file__).parent / 'part.py'))\n"
+    load += "part = u.module_from_spec(s); s.loader.exec_module(part)\nsee = part.see"
+    (here / "m.py").write_text(WITH_HELPER.format("x").replace(
+        "import numpy as np\nfrom x import see", load))  # fmt: skip
+    return "m.py:Mine"
+
+
 OWN: dict[str, tuple[Callable[[Path], str], Callable[[Path], None]]] = {
     "its file": (lambda _: "m.py:Mine", lambda h: edit(h / "m.py", *CONSTANT)),
     "helper module": (
@@ -301,6 +329,10 @@ OWN: dict[str, tuple[Callable[[Path], str], Callable[[Path], None]]] = {
         lambda h: edit(h / "pack" / "inner.py", CONSTANT[0], CONSTANT[1]),
     ),
     "weights it opens itself": (lambda h: write_weights(h, ""), flat_weights),
+    "weights outside its folder": (write_outside, flat_weights),
+    "a module it loads by hand": (
+        write_hidden_part, lambda h: edit(h / "part.py", CONSTANT[0], CONSTANT[1]),
+    ),
     "a folder of weights": (write_weights, flat_weights),
     "the file of a factory": (
         write_factory,
@@ -357,6 +389,7 @@ def test_a_module_of_a_probe(here: Path) -> None:
     assert run() == right() == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 def test_a_killed_run_whose_photos_changed_mixes_nothing(here: Path) -> None:
     """Parts that were there are of the old photos: another run is made of the new ones."""
     (here / "t.yaml").write_text(TASK + "parts: {a: {train: {split: train}, test: {split: test}}, "
@@ -364,7 +397,7 @@ def test_a_killed_run_whose_photos_changed_mixes_nothing(here: Path) -> None:
     slow = MODEL.replace("return Features", "import time; time.sleep(0.2); return Features")
     (here / "m.py").write_text(slow + "    batch_size = 4\n")
     words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
-    victim = subprocess.Popen([sys.executable, "-m", "fieldmark", *words], cwd=here)
+    victim = forked.Popen([sys.executable, "-m", "fieldmark", *words], cwd=here)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
@@ -455,9 +488,10 @@ def test_a_corrected_label_makes_no_second_column(
     assert "data=" not in told.out.partition("signature")[0].partition("task=")[0]
 
 
+@pytest.mark.slow
 def test_data_make_killed_half_way_leaves_no_dataset(here: Path) -> None:
     words = [sys.executable, "-m", "fieldmark", "data", "make", "folder", "--size", "3000"]
-    victim = subprocess.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
+    victim = forked.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not any(Path(".made.making").rglob("*.jpg")) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -479,6 +513,7 @@ def test_data_make_touches_nothing_of_the_user_s(here: Path) -> None:
     assert main(words) == 3 and mine.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_plan_of_an_edited_model_says_that_all_is_to_be_embedded(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -503,6 +538,7 @@ def test_plan_of_an_edited_model_says_that_all_is_to_be_embedded(
     assert to_embed() == ("run", 0), "the first version's features are there still"
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_holds_is_not_a_success(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -510,7 +546,7 @@ def test_a_run_that_another_process_holds_is_not_a_success(
     slow = MODEL.replace("return Features", "import time; time.sleep(1); return Features")
     (here / "m.py").write_text(slow + "    batch_size = 4\n")
     words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
-    other = subprocess.Popen(
+    other = forked.Popen(
         [sys.executable, "-m", "fieldmark", *words], cwd=here, stderr=subprocess.DEVNULL
     )
     try:
@@ -548,6 +584,7 @@ HIDDEN = MODEL.replace("import numpy as np", "import os\nimport numpy as np").re
 )
 
 
+@pytest.mark.slow
 def test_a_model_told_apart_by_what_it_does_stays_so_without_its_cache(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -605,12 +642,27 @@ def test_equal_folders_share_a_run_until_one_changes(here: Path) -> None:
         assert len(store.runs()) == 2 and not store.superseded()
 
 
+def test_plan_knows_a_model_with_hidden_weights_only_once_it_is_loaded(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--model", write_outside(here))
+    run(*words)
+    run(*words)
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        assert len(store.runs()) == 1, "`run` loads it: nothing has changed"
+    capsys.readouterr()
+    assert main(["plan", *words, "--task", "t.yaml", "--data", "folder=photos", "--json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["status"] == "run" and "not known until it is loaded" in job["why"]
+
+
 def test_plan_does_not_call_a_random_model_done(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "m.py").write_text(
         MODEL.replace("    dim = 3\n", "    dim = 3\n    def __init__(self):\n"
                       "        self.w = np.random.default_rng().normal(size=3)\n")
+        .replace(CONSTANT[0], f"{CONSTANT[0]} * self.w")
     )  # fmt: skip
     run("--model", "m.py:Mine")
     run("--model", "m.py:Mine")
@@ -618,4 +670,4 @@ def test_plan_does_not_call_a_random_model_done(
     words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
     assert main(["plan", *words, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "known only after loading it" in job["why"]
+    assert job["status"] == "run" and "not known until it is loaded" in job["why"]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import signal
 import tarfile
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fieldmark.chat import Answer, Request
 from kit.chat import make_jpegs
 
 SPECIES = (
@@ -72,39 +68,5 @@ def stubborn(text: str, body: Mapping[str, Any]) -> str:
     if name == "Sturnus vulgaris" and "cannot be used" not in text:
         return "This image shows a bird."
     if name == "Erithacus rubecula":
-        return "Erithacus rubecula, which is probably endemic."
+        return "This bird is Erithacus rubecula. It is probably endemic."
     return describe(text, body)
-
-
-# --- an engine that runs in a process of its own ---
-
-
-class FakeEngine:
-    """Describes what it is told; certain photos hang it, kill it or make it raise."""
-
-    def __init__(self, poison: Mapping[bytes, str], log: str) -> None:
-        self.poison, self.log = poison, log
-
-    def answer_batch(self, requests: Sequence[Request], tell: Callable[[], None]) -> list[Answer]:
-        with Path(self.log).open("a") as file:
-            file.write(f"{len(requests)}\n")
-        for request in requests:
-            how = self.poison.get(request.pictures[0].read(), "")
-            if how == "hang":
-                time.sleep(600)
-            elif how == "die":
-                os.kill(os.getpid(), signal.SIGKILL)
-            elif how == "raise":
-                raise ValueError("placeholders do not match")
-        tell()
-        return [Answer("ok", text=self._describe(request)) for request in requests]
-
-    def _describe(self, request: Request) -> str:
-        name = re.findall(r"Species: (.+)", request.messages[0].text)[-1]
-        return f"{name} with glossy dark plumage and a stout pointed bill on bare ground."
-
-
-def fake_engine(poison: Mapping[bytes, str], log: str) -> FakeEngine:
-    if "no start" in poison.values():
-        raise RuntimeError("no GPU here")
-    return FakeEngine(poison, log)

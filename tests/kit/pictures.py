@@ -7,6 +7,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from fieldmark.data import MARK
+
+
+def mark_drawn(folder: Path) -> Path:
+    """Says of a folder what `make` says of its own: a mock may be asked about it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text("Drawn by a test.\n")
+    return folder
+
 
 def write_image(path: Path, seed: int, size: tuple[int, int] = (24, 20)) -> Path:
     """A small picture whose colour follows the seed; other seeds, other bytes."""

@@ -20,7 +20,6 @@ from fieldmark.lmms.score.scores import (
 )
 
 N, WORLDS = 60, 200
-pytestmark = pytest.mark.slow
 
 
 def f1_percent(results):
@@ -75,6 +74,7 @@ WORLDS_OF: dict[str, tuple[Callable[..., list[Any]], Any, float]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_intervals_hold_the_truth_19_times_out_of_20(name, monkeypatch):
     monkeypatch.setattr(resample, "LADDER", (200,))

@@ -12,6 +12,7 @@ from fieldmark.lmms.report import group_results
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import Store
+from kit.pictures import mark_drawn
 
 TASK = """
 task: {name}
@@ -44,7 +45,7 @@ MODEL = "chat/mock/wren"
 
 
 def write(folder: Path, name: str, n: int = 4, **more: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    mark_drawn(folder)
     rows = [json.dumps({"question": f"{folder.name} {i}?", "answer": str(i)}) for i in range(n)]
     (folder / "rows.jsonl").write_text("\n".join(rows))
     path = folder / f"{name}.yaml"

@@ -65,7 +65,7 @@ def test_tiers_rest_on_the_values_of_documents(store):
 
 def test_a_metric_with_fieldmarks_own_name_is_not_mistaken_for_it(store):
     """No text equals its target in the kit: label metrics would say 0 everywhere."""
-    found = compare_models(store, GOOD, POOR, ["birds-filters"]).tasks[0]
+    found = compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-filters",))).tasks[0]
     a, b = worth(GOOD, "birds-filters"), worth(POOR, "birds-filters")
     assert found.comparison.difference == pytest.approx((a.sum() - b.sum()) / 60), "failed: 0"
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
@@ -82,7 +82,7 @@ def test_another_filters_metric_is_paired_too(store):
 
 
 def test_graded_values_are_paired_without_right_and_wrong(store):
-    compared = compare_models(store, GOOD, POOR, ["birds-count"])
+    compared = compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-count",)))
     (found,) = compared.tasks
     assert found.where is None and found.verdict == "a" and found.comparison.difference < 0
     assert "lower, which is better, than chat/lab/poor-1b" in comparison_text(compared, 200)
@@ -93,7 +93,7 @@ def test_what_cannot_be_paired_is_told(store, path, capsys):
         "birds-f1: f1 is a function of all documents, not a mean over them",
     )
     with pytest.raises(DataError, match="cannot be compared item by item on birds-f1: f1 is a"):
-        compare_models(store, GOOD, POOR, ["birds-f1"])
+        compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-f1",)))
     assert main(["compare", "good", "poor", "--results", str(path.parent)]) == 0
     assert "not compared: birds-f1: f1 is a function" in capsys.readouterr().err
 

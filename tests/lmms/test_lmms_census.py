@@ -158,7 +158,6 @@ def _plain(value: object) -> object:
     return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.slow
 def test_values_are_those_of_pyyaml_and_lines_hold_their_keys() -> None:
     files = [path for path in FOLDER.rglob("*yaml*") if path.is_file() and path.suffix != ".py"]
     assert len(files) > 2000

@@ -85,6 +85,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("way", WAYS)
 def test_code_that_reaches_for_the_network_stops_the_task(
@@ -114,6 +115,7 @@ def test_import_may_try_the_network_in_vain(model: KeyLog) -> None:
         assert judge.keys == []
 
 
+@pytest.mark.slow
 def test_code_and_the_programs_it_starts_see_no_secret(
     model: KeyLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def says(body: dict[str, Any]) -> str:
     return "yes" if number % 3 else "no"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--judge", "environment"])
 @pytest.mark.parametrize(
     ("code", "aggregation"),
@@ -197,6 +200,7 @@ def test_judge_is_asked_once_per_document(
     assert score["low"] < score["value"] < score["high"]
 
 
+@pytest.mark.slow
 def test_judge_counts_in_the_cap(model: KeyLog, capsys: pytest.CaptureFixture[str]) -> None:
     write(PER_DOCUMENT)
     with logging_endpoint(says) as judge:
@@ -211,6 +215,7 @@ def test_judge_counts_in_the_cap(model: KeyLog, capsys: pytest.CaptureFixture[st
         assert len(judge.keys) == N and n < N
 
 
+@pytest.mark.slow
 def test_no_judge_is_asked_that_was_not_named(
     model: KeyLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +225,7 @@ def test_no_judge_is_asked_that_was_not_named(
     assert "asks a judge (gpt-4o): name one with --judge MODEL" in told
 
 
+@pytest.mark.slow
 def test_judge_of_an_experiment_gets_no_key(
     model: KeyLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,6 +241,7 @@ def test_judge_of_an_experiment_gets_no_key(
         assert judge.keys == []
 
 
+@pytest.mark.slow
 def test_same_question_twice_in_one_call_is_asked_twice(model: KeyLog) -> None:
     """A task that takes the mean of three judgements means three."""
     write(
@@ -261,6 +268,7 @@ def test_variable_that_a_typed_name_gives_is_hidden_and_used(
     assert os.environ["CLUSTER"] == os.environ["OPENAI_API_KEY"] == SECRET
 
 
+@pytest.mark.slow
 def test_judge_may_be_asked_from_threads_and_event_loops(model: KeyLog) -> None:
     write(
         JUDGED + "import asyncio\nfrom concurrent.futures import ThreadPoolExecutor\n"

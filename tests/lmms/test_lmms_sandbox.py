@@ -109,7 +109,6 @@ def test_missing_files_and_names_are_told_as_elsewhere(mine: Path) -> None:
     assert try_imports([], Trust.of(mine)) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout")
 def test_code_of_public_tasks_imports() -> None:
     """The bar of `benchmarks/yaml_tasks.py`, which tells why the others do not."""

@@ -38,7 +38,6 @@ def theirs(target: np.ndarray, score: np.ndarray, weight: np.ndarray) -> float:
 
 @settings(max_examples=300, deadline=None)
 @given(case=cases())
-@pytest.mark.slow
 def test_equals_scikit_learn(case: Case) -> None:
     target, score, weight = case
     ones = np.ones(len(target))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
 import time
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +14,8 @@ from PIL import Image, ImageDraw
 
 from fieldmark.errors import UsageError
 from fieldmark.models import Backbone, DualEncoder, load_model
-from fieldmark.models._classical import fit_words, words
 from fieldmark.models._classical import picture as classical
+from fieldmark.models._classical import words
 from fieldmark.world import Scene, World
 
 KINDS = ["colour", "texture", "pixels", "shape", "all", "chance"]
@@ -220,6 +223,8 @@ def test_words_are_small_quick_and_take_one_size() -> None:
 @pytest.mark.slow
 def test_the_fit_is_deterministic_and_finds_what_goes_together() -> None:
     """A small one: the shipped matrices come from the same functions, with forty worlds."""
+    script = Path(__file__).parents[2] / "benchmarks" / "fit_words.py"
+    fit_words = SimpleNamespace(**runpy.run_path(str(script)))
     x_nm, texts = fit_words.gather([1000])
     first, again = (fit_words.fit(x_nm, texts) for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.models import abilities, abilities_of, families, load_chat_model, load_model
+from fieldmark.models import (
+    abilities,
+    abilities_of,
+    families,
+    load_chat_model,
+    load_model,
+    stand_in,
+)
 from fieldmark.models import register_model as register
 from fieldmark.models._load import REGISTRY
 
@@ -128,3 +135,21 @@ def test_a_loaded_model_can_do_what_its_name_said() -> None:
     for name in ("classical/colour", "classical/words", "chat/mock/wren"):
         load = load_chat_model if name.startswith("chat/") else load_model
         assert abilities_of(load(name)) >= abilities(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("chat/mock/wren?skill=0.9", "mock"),
+        ("chat/mock/anything", "mock"),
+        ("chat/mock/wren?base_url=http://127.0.0.1:9/v1", ""),
+        ("chat/vllm/some/model", ""),
+        ("classical/chance", "control"),
+        ("classical/chance?size=32", "control"),
+        ("classical/words", ""),
+        ("timm/resnet18?pretrained=false", ""),
+        ("my_model.py:Mine", ""),
+    ],
+)
+def test_a_family_says_which_of_its_models_are_stand_ins(name: str, said: str) -> None:
+    assert stand_in(name) == said

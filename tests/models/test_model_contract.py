@@ -127,7 +127,6 @@ def test_twice_the_same(model: Backbone, photos: list[Image.Image]) -> None:
     assert np.array_equal(embed(model, photos), embed(model, photos))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BATCH_NORM)
 def test_threads_change_nothing(
     load: Callable[[str], Backbone], photos: list[Image.Image], name: str

@@ -184,22 +184,6 @@ def test_the_way_reaches_a_model_of_the_users_own(tmp_path: Path) -> None:
     assert memory.identify(name, device="cpu", decode="gpu").version == ""
 
 
-def test_what_a_model_of_the_users_own_is_made_of_does_not_hold_the_way() -> None:
-    """Under `reference` its fingerprint is that of old, which knew no ways."""
-    from fieldmark.models._user.fingerprint import StateDigest
-
-    states = []
-    for decode in ("cpu", "reference"):
-        state = StateDigest(Path.cwd())
-        state.add(tiny(decode))
-        states.append(state.hexdigest())
-    without = tiny()
-    del without._decode
-    state = StateDigest(Path.cwd())
-    state.add(without)
-    assert {*states} == {state.hexdigest()}
-
-
 def test_a_model_that_reads_by_itself_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -70,7 +70,8 @@ def test_names_are_taken_apart() -> None:
         ),
         (
             "bioclip-2",
-            "model 'bioclip-2' is not known. `fieldmark models bioclip-2` lists all.",
+            "model 'bioclip-2' is not known. Did you mean 'open-clip/hf-hub:imageomics/bioclip-2'? "
+            "`fieldmark models bioclip-2` lists all.",
         ),
         ("lab/net.py", "model 'lab/net.py' names no class: expected lab/net.py:CLASS."),
         (

@@ -192,7 +192,6 @@ def test_local_weights_are_loaded_and_checked(tmp_path: Path, photos: list[Image
 
 
 @pytest.mark.parametrize("family", ["torchvision/resnet18", "open-clip/local-dir:{}", "hf/{}"])
-@pytest.mark.slow
 def test_local_weights_in_the_other_families(
     family: str, tmp_path: Path, clip_folder: Path, hf_folders: dict[str, Path]
 ) -> None:

@@ -6,8 +6,6 @@ from sklearn.svm import LinearSVC
 
 from fieldmark.errors import DataError
 from fieldmark.probes.exemplar import Exemplar
-from fieldmark.probes.exemplar.dual import ExemplarSVM, RowBuffer
-from fieldmark.probes.exemplar.probe import Retriever
 
 
 def herd(n: int, dim: int, offset: float, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +48,6 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.slow
 def test_equals_one_machine_per_query(case: str) -> None:
     x, y = CASES[case]
     queries = range(25)
@@ -61,36 +58,6 @@ def test_equals_one_machine_per_query(case: str) -> None:
     np.testing.assert_allclose(score[:25], theirs.max(axis=1), atol=2e-3)
     label, again = probe.predict_leave_one_out()
     assert (label == y[best]).all() and (again == score).all()
-
-
-@pytest.mark.parametrize("case", ["raw", "l2"])
-def test_both_ways_reach_the_same_machine(case: str) -> None:
-    x, _ = CASES[case]
-    asker = Retriever(x, 0.1, is_among=True)
-    own = np.arange(10)
-    scores = []
-    for has_many in (True, False):
-        asker.__dict__["_has_many"] = has_many
-        scores.append(asker.answer(x[own], own))
-    assert (scores[0][0] == scores[1][0]).all()
-    np.testing.assert_allclose(scores[0][1], scores[1][1], atol=2e-3)
-
-
-def test_the_ways_are_chosen_by_how_many_images_are_active() -> None:
-    many, few = herd(900, 48, 0.0)[0], herd(900, 48, 40.0)[0]
-    assert Retriever(normalised(many), 0.1, is_among=True)._has_many
-    assert not Retriever(few, 0.1, is_among=True)._has_many
-
-
-def test_a_machine_ends_where_its_conditions_hold() -> None:
-    x, _ = CASES["raw"]
-    asker = Retriever(x, 0.1, is_among=True)
-    machine = ExemplarSVM(RowBuffer(asker._bank), asker._bank.x_nd[0], np.arange(1, 60))
-    machine.let_in(np.arange(60, 90))
-    weight = machine.solve(most=100)
-    is_active = asker._bank.x_nd[machine.rows] @ weight > -1
-    assert machine.is_settled and set(range(60, 90)) <= set(machine.rows)
-    assert (machine._is_in_m[1:] == is_active).all() and is_active.any() and not is_active.all()
 
 
 def test_queries_from_outside_meet_the_whole_gallery() -> None:

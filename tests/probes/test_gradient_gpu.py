@@ -15,7 +15,6 @@ from fieldmark.probes._training import Training, batches, dropout_mask, halving
 from kit.adam import PlainAdam, annealed, halved
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.slow
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 There = Callable[[np.ndarray], Any]

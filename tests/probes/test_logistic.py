@@ -65,7 +65,6 @@ def test_equals_scikit_learn(
     np.testing.assert_allclose(ours.decision_function(queries), lead, atol=1e-4)
 
 
-@pytest.mark.slow
 def test_kabr_recipe_by_the_usual_solver() -> None:
     """LogisticRegression's own solver, lbfgs, given time to arrive."""
     x, code = behaviour(n=400, classes=8)
@@ -90,6 +89,7 @@ def test_features_far_from_zero_and_constant_ones() -> None:
     np.testing.assert_allclose(Logistic().fit(far, code).predict_proba(far), plain, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_needs_no_torch() -> None:
     code = (
         "import sys; from fieldmark.probes import load_probe; "

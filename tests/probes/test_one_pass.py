@@ -10,9 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from fieldmark.probes import load_probe, neighbours, simpleshot
+from fieldmark.probes import exemplar, load_probe, neighbours, simpleshot
 from fieldmark.probes._gradient import Networks
-from fieldmark.probes.exemplar import probe as exemplar
 from fieldmark.probes.ridge import Ridge
 from fieldmark.probes.ridge.system import LinearModel
 from fieldmark.probes.svm import SupportVectors
@@ -54,6 +53,7 @@ def test_svm_labels_and_leads_are_scikit_learns(kernel: str, classes: int, kind:
     assert (score == np.take_along_axis(value, own, 1)[:, 0] - others).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_searched_svm_predicts_as_scikit_learns(search: int) -> None:
     x, y, query = rows(4)
@@ -94,7 +94,7 @@ def test_simpleshot_by_brute_force(classes: int) -> None:
 WORK: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "neighbours": (neighbours, "nearest", {"k": 3}),
     "simpleshot": (simpleshot, "nearest", {}),
-    "exemplar": (exemplar, "Retriever", {}),
+    "exemplar": (exemplar, "retrieve", {}),
     "ridge": (LinearModel, "_blocks", {"alphas": 1}),
     "logistic": (Networks, "logits", {}),
     "linear": (Networks, "logits", {"learning_rates": 1e-3, "weight_decays": 0, "steps": 9}),

@@ -158,3 +158,14 @@ def test_listing_probes_imports_nothing_heavy() -> None:
         "sys.exit(bool({'numpy', 'sklearn', 'scipy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_probes_are_made_and_checked_without_scikit_learn() -> None:
+    """A task file is checked, and a finished run found, by the names of parameters alone."""
+    import subprocess
+
+    code = (
+        "import sys, fieldmark.probes as p; [p.load_probe(name) for name in p.PROBES.names()]; "
+        "sys.exit(' '.join({'sklearn', 'scipy', 'torch', 'pandas'} & set(sys.modules)) or 0)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -84,7 +84,8 @@ def test_a_users_file_is_a_probe(folder: Path) -> None:
         (
             "rigde",
             {},
-            "probe 'rigde' is not known. Did you mean 'ridge'? `fieldmark tasks --help` lists all.",
+            "probe 'rigde' is not known. Did you mean 'ridge'? "
+            "`fieldmark tasks --probes` lists all.",
         ),
         (
             "ridge",

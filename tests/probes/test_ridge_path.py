@@ -22,8 +22,6 @@ from fieldmark.probes.ridge import path as ridge_path_module
 from fieldmark.probes.ridge.path import predict_path, ridge_path
 from fieldmark.probes.ridge.system import measure
 
-pytestmark = pytest.mark.slow
-
 accuracy = load_metric("accuracy")
 ALPHAS = [2.0**-15, 2.0**-4, 1.0, 30.0, 2.0**10]
 

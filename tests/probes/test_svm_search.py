@@ -24,8 +24,6 @@ from fieldmark.probes.svm.search import (
     score_candidates,
 )
 
-pytestmark = pytest.mark.slow
-
 N_TRIED = 40
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
 
@@ -130,6 +128,7 @@ def test_without_numba_scikit_learn_searches(
     assert slow.fit_notes_ == []
 
 
+@pytest.mark.slow
 def test_importing_the_probe_imports_no_numba() -> None:
     code = "import sys, fieldmark.probes.svm; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
-from fieldmark.world import World
+from kit.made import make_dataset
 
 SIZES = {
     "newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90,
@@ -30,7 +29,7 @@ def root(settings: Settings) -> Callable[[str], Path]:
     def make(dataset: str) -> Path:
         folder = settings.root_of(dataset)
         if not folder.exists():
-            load_dataset(dataset).make(folder, World(), SIZES.get(dataset, 200))
+            make_dataset(dataset, folder, SIZES.get(dataset, 200))
         return folder
 
     return make
@@ -40,7 +39,7 @@ def root(settings: Settings) -> Callable[[str], Path]:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small world, to be asked about."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 150)
+    make_dataset("world", folder, 150)
     return folder
 
 

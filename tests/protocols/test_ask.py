@@ -18,7 +18,6 @@ from fieldmark.experiments import How
 from fieldmark.protocols.ask.answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
 from kit.ask import (
     WREN,
     Doorman,
@@ -33,8 +32,7 @@ from kit.ask import (
     wholes,
 )
 from kit.chat import running
-
-pytestmark = pytest.mark.slow
+from kit.made import make_dataset
 
 FAST = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=2)
 PRICED = """[[chat_models]]
@@ -59,6 +57,7 @@ def settings(fresh_settings: Settings) -> Settings:
 # -- outcomes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_refused_cut_and_unclear_answers_are_outcomes_of_their_own(settings: Settings) -> None:
     found = ask(settings, "chat/mock/wren?skill=1&p_refuse=0.3&p_length=0.3&p_unclear=0.2")
     rows, rates = found.predictions, wholes(found.scores)
@@ -120,6 +119,7 @@ def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settin
         assert store.predictions(1).is_empty()
 
 
+@pytest.mark.slow
 def test_a_storm_of_faults_loses_no_item(settings: Settings) -> None:
     storm = "chat/mock/wren?skill=1&p_429=0.3&p_cut=0.05&p_500=0.05&p_junk=0.02&p_error_body=0.05"
     sending = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=6)
@@ -208,7 +208,7 @@ def test_turned_options_are_paid_by_the_answer(settings: Settings) -> None:
 
 def test_traits_are_paid_by_the_answer(settings: Settings, tmp_path: Path) -> None:
     Path("fieldmark.toml").write_text(PRICED)
-    load_dataset("fishvista").make(tmp_path / "fishvista", World(), 40)
+    make_dataset("fishvista", tmp_path / "fishvista", 40)
     found = ask(settings, task="fishvista", n_test=3)
     answers = sum(journalled(settings).values())
     rows = found.predictions
@@ -324,7 +324,7 @@ def test_circular_is_right_only_when_right_in_all_turns(settings: Settings) -> N
 
 
 def test_pairs_are_same_or_different(settings: Settings, tmp_path: Path) -> None:
-    load_dataset("beluga").make(tmp_path / "beluga", World(), 60)
+    make_dataset("beluga", tmp_path / "beluga", 60)
     found = ask(settings, "chat/mock/wren?skill=1", "beluga")
     assert set(found.predictions["target"]) == {"same", "different"}
     assert found.score.value == 1.0
@@ -342,7 +342,7 @@ def test_a_task_without_any_pair_is_refused(settings: Settings) -> None:
 def test_clips_are_frames_and_traits_are_asked_once(
     settings: Settings, tmp_path: Path, dataset: str, most: int
 ) -> None:
-    load_dataset(dataset).make(tmp_path / dataset, World(), 40)
+    make_dataset(dataset, tmp_path / dataset, 40)
     parrot = Parrot("Answer: A")
     with running(parrot) as url:
         found = ask(settings, f"chat/mock/wren?base_url={url}", dataset, n_test=3)

@@ -16,15 +16,15 @@ import pytest
 
 from fieldmark.chat import Journal
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.draws import digest
 from fieldmark.experiments import rescore
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, RunFilter, Store
-from fieldmark.world import World
+from kit import forked
 from kit.ask import TASK, Parrot, ask, command, wholes
 from kit.chat import running
+from kit.made import make_dataset
 
 
 @pytest.fixture
@@ -32,6 +32,7 @@ def settings(fresh_settings: Settings) -> Settings:
     return fresh_settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "how"),
     [(TASK, {}), ("world-stage", {"circular": True}), ("beluga", {}), ("fishvista", {})],
@@ -40,7 +41,7 @@ def test_reading_again_changes_nothing_when_the_parser_is_the_same(
     settings: Settings, tmp_path: Path, task: str, how: dict[str, Any]
 ) -> None:
     if task in ("fishvista", "beluga"):
-        load_dataset(task).make(tmp_path / task, World(), 60)
+        make_dataset(task, tmp_path / task, 60)
     script = "chat/mock/wren?skill=0.6&p_refuse=0.1&p_length=0.2&p_unclear=0.1&style=sentence"
     before = ask(settings, script, task, **how)
     with Store.open(settings.store) as store:
@@ -91,12 +92,11 @@ def spoil(store: Store, good: Any) -> None:
     store.replace_answers(good.run.id, results, good.scores)
 
 
-@pytest.mark.slow
 def test_kill_nine_in_the_middle_loses_no_paid_answer(world: Path, settings: Settings) -> None:
     slow = "chat/mock/wren?skill=0.7&latency_s=0.02"
     words = command(world, "--model", slow, "--repeats", "13", "--concurrency", "8")
     start = [sys.executable, "-m", "fieldmark", *words]
-    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
     until = time.monotonic() + 60
     while len(list_lines(settings)) < 100 and time.monotonic() < until:
         assert process.poll() is None, "it was killed in the middle of its work"

@@ -13,11 +13,10 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
 from kit.ask import Parrot, ask, facts_of
 from kit.chat import running
+from kit.made import make_dataset
 
-pytestmark = pytest.mark.slow
 TASK = "world-stage"
 
 
@@ -53,6 +52,7 @@ def notes_of(settings: Settings) -> dict[str, Any]:
         return dict(part.info or {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"shared_prefix": True}, {"sampling": "uniform"}])
 def test_a_broken_example_is_passed_over_and_counted(
     photos: Path, tmp_path: Path, how: dict[str, Any]
@@ -75,6 +75,7 @@ def test_a_broken_example_is_passed_over_and_counted(
     assert [each["examples"] for each in again] == [each["examples"] for each in facts_of(found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_train", "which"), [(0, "test"), (4, "test"), (4, "example")])
 def test_broken_images_are_refused_before_anything_is_paid(
     photos: Path, tmp_path: Path, n_train: int, which: str
@@ -119,11 +120,12 @@ def test_when_no_test_image_can_be_read_that_is_said(photos: Path, tmp_path: Pat
         ask(settings_for(photos, tmp_path), task=TASK, n_test=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dataset", "n_test"), [("kabr", 5), ("beluga", -1)])
 def test_clips_lose_a_frame_and_pairs_are_left_out(
     dataset: str, n_test: int, tmp_path: Path
 ) -> None:
-    load_dataset(dataset).make(tmp_path / dataset, World(), 60)
+    make_dataset(dataset, tmp_path / dataset, 60)
     settings = Settings(tmp_path / "a", tmp_path / "cache", data_root=tmp_path, bad_images="skip")
     before = ask(settings, "chat/mock/wren?skill=1", dataset, n_test=n_test).predictions
     table = load_dataset(dataset).table(tmp_path / dataset)
@@ -145,7 +147,7 @@ def test_clips_lose_a_frame_and_pairs_are_left_out(
 def test_a_task_that_tests_on_the_rest_needs_a_rest(
     model: str, n_train: int, tmp_path: Path
 ) -> None:
-    load_dataset("rarespecies").make(tmp_path / "rarespecies", World(), 60)
+    make_dataset("rarespecies", tmp_path / "rarespecies", 60)
     settings = Settings(tmp_path / "results", tmp_path / "cache", data_root=tmp_path)
     with pytest.raises(FieldmarkError, match=f"n_train = {n_train} takes all .* nothing is left"):
         evaluate(model, "rarespecies", settings=settings, n_train=n_train)

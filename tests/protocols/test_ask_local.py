@@ -13,9 +13,8 @@ from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from kit.tiny_chat import save_tiny
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llava", "qwen2_vl"])
 def test_a_random_model_answers_every_item_and_nothing_is_read_into_it(
     kind: str,

@@ -31,9 +31,9 @@ from fieldmark.protocols.ask.run import needed, run
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
 from kit.ask import Parrot, ask, wholes
 from kit.chat import running
+from kit.made import make_dataset
 
 PRICED = """[[chat_models]]
 provider = "mock"
@@ -122,7 +122,6 @@ def test_a_cap_keeps_the_parts_that_are_complete(newt: tuple[Path, str], tmp_pat
     assert len(parrot.bodies) == N_PARTS * N_TEST, "nothing is asked again"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_stored", [0, 1, 3])
 def test_a_killed_traits_run_asks_the_same_question_again(
     n_stored: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,7 +129,7 @@ def test_a_killed_traits_run_asks_the_same_question_again(
     monkeypatch.chdir(tmp_path)
     Path("fieldmark.toml").write_text(PRICED)
     settings = Settings(tmp_path / "results", tmp_path / "cache", data_root=tmp_path)
-    load_dataset("fishvista").make(tmp_path / "fishvista", World(), 40)
+    make_dataset("fishvista", tmp_path / "fishvista", 40)
     parrot = Parrot("Answer: A")
     write_part, n_written = Store.write_part, 0
 
@@ -169,6 +168,7 @@ def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     return list(run(asked, names, model, options, Silent())), parts
 
 
+@pytest.mark.slow
 def test_what_may_be_shown_is_known_before_anything_is_read(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

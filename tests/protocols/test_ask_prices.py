@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
-from fieldmark.world import World
 from kit.ask import TASK, Parrot, command
 from kit.chat import running
+from kit.made import make_dataset
 
 SMALL = ("--n-test", "4")
 
@@ -22,6 +21,7 @@ def here(fresh_settings: Settings) -> None:
     """Each test in a folder of its own."""
 
 
+@pytest.mark.slow
 def test_a_cap_on_an_unpriced_model_works_with_a_price(
     world: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,10 +67,11 @@ def test_plan_uses_the_price_and_tells_whose_it_is(
     assert dated["why"] == "priced as gpt-4o"
 
 
+@pytest.mark.slow
 def test_parts_of_newt_are_left_out_by_flags(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    load_dataset("newt").make(tmp_path / "newt", World(), 700)
+    make_dataset("newt", tmp_path / "newt", 700)
     base = ["plan", "--data", f"newt={tmp_path / 'newt'}", "--json", "--model", "chat/mock/wren"]
 
     def n_requests(*more: str) -> int:

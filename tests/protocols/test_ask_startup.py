@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
-from fieldmark.world import World
+from kit.made import make_dataset
 
 PROGRAM = """
 import json, os, sys
@@ -27,6 +26,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "more"),
     [
@@ -41,7 +41,7 @@ def test_nothing_heavy_is_imported_before_the_first_request(
     tmp_path: Path, task: str, more: tuple[str, ...]
 ) -> None:
     name = task.partition("-")[0]
-    load_dataset(name).make(tmp_path / "data", World(), 60)
+    make_dataset(name, tmp_path / "data", 60)
     words = ["run", "--model", "chat/mock/wren", "--task", task, *more, "--n-test", "24"]
     words += ["--data", f"{name}={tmp_path / 'data'}", "--results", str(tmp_path / "results")]
     ran = subprocess.run(

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from fieldmark.data import load_dataset
+from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
-from fieldmark.report import compare_models, comparison_text, long_table, read_table, wide_table
+from fieldmark.models import chat
+from fieldmark.report import compare_models, long_table, read_table, verdict, wide_table
 from fieldmark.report.chance import by_position, chance_level, position_words
 from fieldmark.report.plots import draw, read_results
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
+from kit.made import make_dataset
 
 WREN = "chat/mock/wren?skill=0.7"
 COLOUR = "classical/colour"
@@ -28,7 +30,7 @@ N_TEST = 40
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Large enough for two photos of one individual."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 300)
+    make_dataset("world", folder, 300)
     return folder
 
 
@@ -47,6 +49,7 @@ def n_species(settings: Settings) -> int:
     return table[task.label].drop_nulls().n_unique()
 
 
+@pytest.mark.slow
 def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
     for model in (WREN, COLOUR):
         run(fresh_settings, model, "world-species", n_test=N_TEST)
@@ -67,7 +70,11 @@ def test_options_shown_and_classes_known(fresh_settings: Settings) -> None:
         assert (turned.value, turned.among) == (1 / 4, "2 options, right in all rotations")
 
 
-def test_few_options_and_all_classes_never_meet_without_a_word(fresh_settings: Settings) -> None:
+@pytest.mark.slow
+def test_few_options_and_all_classes_never_meet_without_a_word(
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat, "stand_in", lambda name: "")  # the mock plays a model that competes
     for model, sizes in ((WREN, (0, 3)), (COLOUR, (24, 48))):
         for n_train in sizes:
             run(fresh_settings, model, "world-species", n_train=n_train, n_test=N_TEST)
@@ -75,16 +82,33 @@ def test_few_options_and_all_classes_never_meet_without_a_word(fresh_settings: S
     with Store.open(fresh_settings.store, read_only=True) as store:
         table = read_table(store)
         text = " ".join(wide_table(table, 300).split())
-        assert f"guessing scores 12.5 ({options}) or " in text and f"({classes})" in text
-        assert f"chose among {options})" in text.partition("model")[0], "in the verdict itself"
-        pair = compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
-        told = " ".join(comparison_text(pair, 300).split())
-        assert f"chose among {options})" in told and f"chose among {classes})" in told
-        for kind in ("curve", "forest"):
-            drawn = draw(kind, read_results(store))
-            assert any("easier question" in line for line in drawn["title"]["subtitle"])
-            words = json.dumps(drawn, ensure_ascii=False)
-            assert f"{options}: chance 12.5 %" in words and f"{classes}: chance " in words
+        assert f"world-species synthetic options=8: guessing scores 12.5 ({options})" in text
+        assert f"world-species synthetic: guessing scores 4.2 ({classes})" in text
+        with pytest.raises(DataError, match="among the same options"):
+            compare_models(store, f"{WREN} (ask)", f"{COLOUR} (probe, n_train=24)")
+        drawn = draw("curve", read_results(store))
+        assert any("easier question" in line for line in drawn["title"]["subtitle"])
+        words = json.dumps(drawn, ensure_ascii=False)
+        assert f"{options}: chance 12.5 %" in words and f"{classes}: chance " in words
+
+
+def test_few_options_all_classes_and_pairs_are_columns_of_their_own(
+    fresh_settings: Settings,
+) -> None:
+    for model in (WREN, COLOUR, "classical/texture"):
+        for task in ("world-species", "world-individuals", "world-stage"):
+            run(fresh_settings, model, task)
+    with Store.open(fresh_settings.store, read_only=True) as store:
+        table = read_table(store)
+    columns = {row.column for row in table.rows if row.model == WREN}
+    assert columns == {
+        "world-species\nsynthetic\noptions=8",  # of 24
+        "world-individuals\nsynthetic\noptions=2",  # one individual or two
+        "world-stage\nsynthetic",  # both labels, as for a probe
+    }
+    apart = [row for row in table.rows if "options" in row.column]
+    assert not any(row.tier or row.is_counted for row in apart), "the task counts once"
+    assert WREN not in verdict(table)
 
 
 def test_the_share_right_by_position(fresh_settings: Settings) -> None:

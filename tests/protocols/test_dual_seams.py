@@ -11,12 +11,11 @@ import polars as pl
 import pytest
 
 from fieldmark import evaluate
-from fieldmark.data import load_dataset
 from fieldmark.experiments import rescore
 from fieldmark.progress import Silent
 from fieldmark.store import RunFilter, Store
-from fieldmark.world import World
 from kit.duals import Album, HashDual, save_open_clip
+from kit.made import make_dataset
 from kit.pictures import write_image
 
 TASKS: dict[str, dict[str, Any]] = {
@@ -176,7 +175,7 @@ def test_texts_are_embedded_once_by_all_protocols(album: Album) -> None:
 
 def test_vectors_and_answers_of_a_gallery_count(album: Album) -> None:
     root = album.place / "inquire"
-    load_dataset("inquire").make(root, World(), 60)
+    make_dataset("inquire", root, 60)
     settings = replace(album.settings, data={"inquire": root})
     model, how = HashDual(dim=16), {"rerank": {"gallery": "made-16", "k": 5}}
 
@@ -198,7 +197,6 @@ def test_vectors_and_answers_of_a_gallery_count(album: Album) -> None:
     assert len(set(runs)) == 3
 
 
-@pytest.mark.slow
 def test_weights_of_the_text_tower_count(album: Album) -> None:
     import torch
 

@@ -10,15 +10,14 @@ import pytest
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task, task_files
-
-pytestmark = pytest.mark.slow
+from kit.rings import mostly_slow
 
 PARTS = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
 NAMES = [name for name in sorted(task_files()) if load_own_task(name).block("ask") is not None]
 SEEING, GUESSING = "chat/mock/wren?skill=1", "chat/mock/owl?skill=0"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_slow(NAMES, "beluga", "fishvista", "rarespecies"))
 @pytest.mark.parametrize("n_train", [0, 3])
 def test_a_model_that_sees_is_right_and_one_that_does_not_is_wrong(
     name: str,

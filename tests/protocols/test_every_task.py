@@ -13,8 +13,7 @@ from fieldmark.experiments import evaluate
 from fieldmark.models import Features
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task, task_files
-
-pytestmark = pytest.mark.slow
+from kit.rings import mostly_slow
 
 DEAR = {name: f"{name}/ml_age_bald_eagle,ml_tag_egg" for name in ("newt", "newt@biobench2026")}
 """a search per question is for clusters: two questions show the same code"""
@@ -49,7 +48,9 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", mostly_slow(NAMES, "beluga", "newt@simpleshot", "fishvista", "plantnet")
+)
 def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
     task = load_own_task(name)
     root(task.dataset)

@@ -14,13 +14,10 @@ import pytest
 
 from fieldmark.chat import Answer, Options, ask_now, chat_model
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
-from fieldmark.world import World
 from kit.chat import ask_about, collect, running
 from kit.fault_server import PRICES, RIGHT_KEY, FaultServer
-
-pytestmark = pytest.mark.slow
+from kit.made import make_dataset
 
 N = 12
 """photos that are asked about"""
@@ -51,7 +48,7 @@ class Terminal:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Large enough for N photos of known age among the test ones."""
     folder = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(folder, World(), 320)
+    make_dataset("world", folder, 320)
     return folder
 
 
@@ -74,6 +71,7 @@ def terminal(settings: Settings, world: Path, capsys: pytest.CaptureFixture[str]
 # -- some requests fail ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_some_that_fail_are_told_and_asked_again_alone(terminal: Terminal) -> None:
     server = FaultServer("every fourth")
     n_failed = N // 4
@@ -105,6 +103,7 @@ def test_a_run_with_gaps_is_marked_in_the_table(terminal: Terminal) -> None:
     assert "†" in words and f"{N // 4} of {N} failed" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "outcome", "word"),
     [
@@ -180,6 +179,7 @@ def test_no_server_ends_the_run_at_once_and_leaves_none(terminal: Terminal) -> N
 # -- slow servers and lying ones ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_server_that_answers_one_at_a_time_is_not_flooded(terminal: Terminal) -> None:
     """Ten times faster than life; 64 in flight would each wait 9 s for their turn."""
     server = FaultServer("one at a time", delay_s=(0.15, 0.15))
@@ -188,6 +188,7 @@ def test_a_server_that_answers_one_at_a_time_is_not_flooded(terminal: Terminal) 
     assert server.n_unheard <= 0.2 * N, "hardly an answer is worked out for nobody"
 
 
+@pytest.mark.slow
 def test_a_flooded_server_is_left_room_even_when_many_are_asked_for(terminal: Terminal) -> None:
     server = FaultServer("one at a time", delay_s=(0.15, 0.15))
     with running(server) as url:
@@ -195,6 +196,7 @@ def test_a_flooded_server_is_left_room_even_when_many_are_asked_for(terminal: Te
     assert server.n_answers <= 3 * N, "no livelock"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), ("--concurrency", "1"), ("--concurrency", "4")])
 def test_a_cap_holds_when_pictures_cost_more_than_guessed(
     terminal: Terminal, flags: tuple[str, ...]
@@ -219,6 +221,7 @@ def test_costs_are_told_as_the_server_bills_them(terminal: Terminal) -> None:
         assert f"spent: ${server.usd:.4f}" in terminal.output
 
 
+@pytest.mark.slow
 def test_hundreds_of_questions_to_one_slot_are_not_computed_for_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -236,10 +239,11 @@ def test_hundreds_of_questions_to_one_slot_are_not_computed_for_nobody(
 # -- other ways to ask ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_refused_answers_of_a_reranking_are_asked_again_too(
     terminal: Terminal, tmp_path: Path
 ) -> None:
-    load_dataset("inquire").make(tmp_path / "inquire", World(), 60)
+    make_dataset("inquire", tmp_path / "inquire", 60)
     server = FaultServer("refusing")
     with running(server) as url:
         model, data = f"chat/custom/mine?base_url={url}", f"inquire={tmp_path / 'inquire'}"

@@ -15,7 +15,6 @@ from fieldmark.store import Store
 from kit.ask import Parrot, command, journalled
 from kit.chat import running
 
-pytestmark = pytest.mark.slow
 A = '{"answer": "A"}'
 
 
@@ -77,6 +76,7 @@ def _flags(world: Path, url: str) -> list[str]:
     return flags
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_answers_when_asking_again_fails(settings: Settings, world: Path) -> None:
     server = Moody(A)
     with running(server) as url:
@@ -87,6 +87,7 @@ def test_a_run_keeps_its_answers_when_asking_again_fails(settings: Settings, wor
     assert outcomes(settings) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "outcome", "words"),
     [
@@ -134,12 +135,15 @@ def test_an_endpoint_that_never_answers_leaves_no_result(
     server = Closed(A)
     with running(server) as url:
         assert run(world, url) == 4
-    assert "no such model. Nothing is recorded." in capsys.readouterr().err
+    advice = " No key was sent: ?key_env=VARIABLE in the model's name says where it is."
+    note = advice if code == 401 else ""
+    assert f"no such model.{note} Nothing is recorded." in capsys.readouterr().err
     assert server.n_asked <= 12
     with Store.open(settings.store) as store:
         assert not [found for found in store.runs() if found.state == "done"]
 
 
+@pytest.mark.slow
 def test_settings_that_an_endpoint_refuses_are_left_out(
     settings: Settings, world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

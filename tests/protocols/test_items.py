@@ -7,8 +7,8 @@ import pytest
 
 from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._items import (
-    Draw,
     PartItems,
     Selection,
     check_part,

@@ -9,16 +9,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fieldmark.data import finish_table, load_dataset
+from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UsageError
 from fieldmark.experiments import evaluate
 from fieldmark.probes import PROBES, register_probe
+from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import Draw, PartItems, check_part, draw_train, split_parts
+from fieldmark.protocols._items import PartItems, check_part, draw_train, split_parts
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, task_schema
-from fieldmark.world import World
+from kit.made import make_dataset
 
 TRAITS = ("fin", "barbel", "spines")
 
@@ -141,10 +142,11 @@ def test_predictions_of_another_shape_are_told(
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("joint")
     for name in ("fishnet", "fishvista"):
-        load_dataset(name).make(folder / "data" / name, World(), 60)
+        make_dataset(name, folder / "data" / name, 60)
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 def test_defect_fishnet_exact_match_and_all_nine_traits_count(settings: Settings) -> None:
     """Defect: only columns 0 and 1 of 9 were averaged; exact match needs every one of them."""
     few = {"epochs": 6, "hidden": 32}

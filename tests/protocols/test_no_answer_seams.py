@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import binomtest
 
 from fieldmark.cli import main
+from fieldmark.models import chat
 from fieldmark.report import compare_models, comparison_text, read_table, wide_table
 from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.plots import draw, read_results
@@ -29,7 +30,8 @@ N_TEST = 80
 
 
 @pytest.fixture
-def settings(fresh_settings: Settings) -> Settings:
+def settings(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setattr(chat, "stand_in", lambda name: "")  # these mocks play models that compete
     for model in (COWARD, HONEST):
         ask(fresh_settings, model, TASK, n_test=N_TEST)
     return fresh_settings
@@ -45,6 +47,7 @@ def right(rows: pl.DataFrame) -> pl.Series:
     return rows["prediction"].eq_missing(rows["target"])
 
 
+@pytest.mark.slow
 def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     """Defect: 95.8 % of the 24 it answered put it before 80.2 % of all 96."""
     coward, honest = (rows_of(settings, model) for model in (COWARD, HONEST))
@@ -53,13 +56,14 @@ def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         table = read_table(store)
     text = wide_table(table, 200)
-    assert text.startswith(f"Best: {HONEST}; all others are worse.")
+    assert text.startswith(f"Best: {HONEST}. All others are clearly worse.")
     lines = text.splitlines()
     order = [line.split()[0] for line in lines if line.startswith("chat/mock/")]
     assert order == [HONEST, COWARD]
     n_refused = len(coward) - len(answered)
     among = f"{100 * right(answered).mean():.1f}"
-    told = f"  {COWARD}, {TASK}: {n_refused} of {len(coward)} refused; {among} among those answered"
+    told = f"  {COWARD}, {TASK} synthetic: {n_refused} of {len(coward)} refused; "
+    told += f"{among} among those answered"
     told += ": `--again refused` asks again"
     assert told in lines and "† no answer counts as a wrong one:" in lines
 
@@ -107,6 +111,7 @@ def exported_items(settings: Settings, tmp_path: Path) -> dict[str, float]:
     return shares
 
 
+@pytest.mark.slow
 def test_slices_and_json_agree_with_the_score(settings: Settings, capsys: Any) -> None:
     coward = rows_of(settings, COWARD)
     command = ["table", "--json", "--results", str(settings.results)]
@@ -125,6 +130,7 @@ def test_slices_and_json_agree_with_the_score(settings: Settings, capsys: Any) -
     assert n_right == pytest.approx(right(coward).sum())
 
 
+@pytest.mark.slow
 def test_older_scores_are_told_and_renewed(settings: Settings, capsys: Any) -> None:
     with Store.open(settings.store) as store:
         (run,) = store.runs(RunFilter(models=(COWARD,)))

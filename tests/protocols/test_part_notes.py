@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
-from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._contract import Draw
+from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import left_out
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 from fieldmark.tasks import task_schema
-from fieldmark.world import World
+from kit.made import make_dataset
 
 TASK = task_schema().model_validate(
     {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy",
@@ -74,6 +74,7 @@ def test_defect_a_probe_is_asked_once(
     assert answer.tolist() == ["owl"] * 3 and sure.tolist() == [0.5] * 3
 
 
+@pytest.mark.slow
 def test_defect_what_a_fit_chose_is_stored(root: Callable[[str], Path], settings: Settings) -> None:
     """alpha, its score and that it sat at the end of its grid were kept nowhere."""
     root("world")
@@ -126,10 +127,11 @@ def test_a_threshold_is_a_choice_too(root: Callable[[str], Path], settings: Sett
     assert {"reject_below", "reject_score"} <= set(part.info["fit"]["chosen"])
 
 
+@pytest.mark.slow
 def test_defect_every_image_left_out_is_named(tmp_path: Path) -> None:
     """Skipped images were counted, and three of them named, in a line that scrolls away."""
     data = tmp_path / "data"
-    load_dataset("world").make(data / "world", World(), 150)
+    make_dataset("world", data / "world", 150)
     species = sorted((data / "world" / "images").glob("species-*"))
     for photo in species[:5]:
         photo.write_text("broken")

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fieldmark.data import load_dataset
 from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
 from fieldmark.metrics import load_metric
@@ -20,7 +19,7 @@ from fieldmark.protocols.probe.reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import Task, load_own_task, task_schema
-from fieldmark.world import World
+from kit.made import make_dataset
 
 TASK = task_schema().model_validate(
     {
@@ -136,10 +135,11 @@ def test_defect_fungiclef_kinds_are_needed_and_must_be_one_a_class() -> None:
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("fungi")
-    load_dataset("fungiclef").make(folder / "data" / "fungiclef", World(), 120)
+    make_dataset("fungiclef", folder / "data" / "fungiclef", 120)
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 def test_scores_need_nothing_but_the_store(settings: Settings) -> None:
     found = evaluate("classical/colour", "fungiclef", settings=settings)
     assert found.score.metric == "user_loss" and not found.score.higher_is_better

@@ -7,11 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.protocols.probe import run as all_draws
 from fieldmark.settings import Settings
-from fieldmark.world import World
+from kit.made import make_dataset
 
 ONE_BY_ONE = """
 from fieldmark.probes.simpleshot import SimpleShot
@@ -31,10 +30,11 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("repeats")
     (folder / "one_by_one.py").write_text(ONE_BY_ONE)
     for name in ("birds525", "rarespecies"):
-        load_dataset(name).make(folder / "data" / name, World(), 90)
+        make_dataset(name, folder / "data" / name, 90)
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "repeats"), [("birds525", 25), ("rarespecies", 5), ("rarespecies@5-shot", 3)]
 )

@@ -12,10 +12,9 @@ import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from fieldmark import evaluate
-from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
-from fieldmark.world import World
 from kit.duals import Album, HashDual
+from kit.made import make_dataset
 
 FAR = -100.0
 
@@ -179,7 +178,7 @@ def test_slips_are_told_before_anything_is_embedded(
 @pytest.fixture(scope="module")
 def inquire(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("inquire")
-    load_dataset("inquire").make(root, World(), 60)
+    make_dataset("inquire", root, 60)
     return root
 
 

@@ -22,7 +22,6 @@ from sklearn.metrics import average_precision_score
 
 from fieldmark.chat import Answer, Budget, MockScript, MockServer, Options, TokenChance
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
@@ -31,10 +30,11 @@ from fieldmark.protocols.rerank.by_answer import judge_image
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
-from fieldmark.world import World
+from kit import forked
 from kit.ask import facts_of, journalled, texts_of, wholes
 from kit.chat import running
-from kit.pictures import write_image
+from kit.made import make_dataset
+from kit.pictures import mark_drawn, write_image
 
 FILES = {
     "results.py": """
@@ -73,7 +73,7 @@ FAST = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=2)
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four queries of ten results, some of which two queries share."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(mark_drawn(tmp_path))
     for name, text in FILES.items():
         (tmp_path / name).write_text(dedent(text))
     rows = []
@@ -220,6 +220,7 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
     assert blind.score.value < 0.5 < found.score.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -228,7 +229,7 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
     ],
 )
 def test_the_published_task_is_asked_on_made_data(tmp_path: Path, model: str) -> None:
-    load_dataset("inquire").make(tmp_path / "inquire", World(), 60)
+    make_dataset("inquire", tmp_path / "inquire", 60)
     settings = settings_at(tmp_path)
     good = evaluate(model, "inquire-rerank", settings=settings)
     poor = evaluate("chat/mock/wren?skill=0", "inquire-rerank", settings=settings)
@@ -431,7 +432,7 @@ def test_killed_and_run_again_asks_nothing_twice(place: Path) -> None:
     slow = f"{GOOD}&latency_s=0.15"
     words = ["run", "--task", "birds.yaml", "--model", slow, "--concurrency", "2"]
     start = [sys.executable, "-m", "fieldmark", *words]
-    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
     settings, until = Settings(results=place / "results"), time.monotonic() + 60
     while sum(lines_of(settings).values()) < 8 and time.monotonic() < until:
         assert process.poll() is None, "it was killed in the middle of its work"

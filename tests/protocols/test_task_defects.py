@@ -9,14 +9,15 @@ import pytest
 from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.protocols import PartItems, score_run
+from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import Draw, draw_test, draw_train, split_parts
+from fieldmark.protocols._items import draw_test, draw_train, split_parts
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.protocols.probe.run import _PartRun
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, load_own_task, task_schema
-from fieldmark.world import World
+from kit.made import make_dataset
 
 SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet": 60}
 
@@ -25,7 +26,7 @@ SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("defects")
     for name, size in SIZES.items():
-        load_dataset(name).make(folder / "data" / name, World(), size)
+        make_dataset(name, folder / "data" / name, size)
     return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
 
 
@@ -35,6 +36,7 @@ def parts_of(name: str, settings: Settings) -> tuple[Task, list[PartItems]]:
     return task, split_parts(task, table)
 
 
+@pytest.mark.slow
 def test_defect_birds525_scores_the_validation_split(settings: Settings) -> None:
     for name, split in (("birds525", "test"), ("birds525@biobench2024", "val")):
         _, (part,) = parts_of(name, settings)

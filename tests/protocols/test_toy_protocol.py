@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
-from fieldmark.world import World
+from kit import forked
+from kit.made import make_dataset
 
 TASK = """\
 task: ponds
@@ -36,9 +35,9 @@ class Pond:
             "FIELDMARK_CACHE": str(self.place / "cache"),
             "COLUMNS": "100",
         }
-        done = subprocess.run(
+        done = forked.run(
             [sys.executable, "-m", "fieldmark", *words],
-            cwd=self.place, env=env, capture_output=True, text=True, check=False,
+            cwd=self.place, env=env, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
@@ -54,7 +53,7 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     (place / "protocols").mkdir()
     shutil.copy(Path(__file__).with_name("toy.py"), place / "protocols" / "toy.py")
     (place / "ponds.yaml").write_text(TASK)
-    load_dataset("world").make(place / "made", World(), 24)
+    make_dataset("world", place / "made", 24)
     pictures = sorted((place / "made").rglob("*.jpg"))[:24]
     for number, picture in enumerate(pictures):
         name = ("frog", "newt", "toad")[number % 3]
@@ -71,7 +70,6 @@ def test_help_shows_its_flags(pond: Pond) -> None:
     assert "--whisper" in text and "says nothing at all" in text
 
 
-@pytest.mark.slow
 def test_plan_run_table_and_page_know_it(pond: Pond) -> None:
     planned = json.loads(pond.type("plan", *pond.grid("--json")))["jobs"]
     assert [(job["protocol"], job["status"]) for job in planned] == [
@@ -127,7 +125,6 @@ def test_slips_are_told(pond: Pond) -> None:
     )
 
 
-@pytest.mark.slow
 def test_a_file_that_is_no_protocol_is_told_with_its_place(pond: Pond) -> None:
     file = pond.place / "protocols" / "odd.py"
     try:

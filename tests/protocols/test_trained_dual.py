@@ -17,8 +17,6 @@ from fieldmark.experiments import evaluate
 from fieldmark.models import load_model
 from fieldmark.settings import Settings
 
-pytestmark = pytest.mark.slow
-
 STEPS, BATCH = 200, 48
 VISION = {"image_size": 64, "layers": 2, "width": 64, "head_width": 16, "patch_size": 8}
 TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1}
@@ -91,6 +89,7 @@ class TurnedRound:
         return -self.inner.embed_texts(texts)
 
 
+@pytest.mark.slow
 def test_a_trained_clip_is_above_chance_and_below_it_turned_round(
     trained: str, settings: Settings, root: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -27,8 +27,6 @@ from fieldmark.store import Store
 
 NEEDED = ("torch", "transformers.cli.serving", "fastapi", "uvicorn", "openai", "accelerate")
 
-pytestmark = pytest.mark.slow
-
 
 def _has(module: str) -> bool:
     try:
@@ -88,6 +86,7 @@ def ask_server(url: str, world: Path, *flags: str) -> int:
     return main([*words, "--max-output", "24"])
 
 
+@pytest.mark.slow
 def test_one_at_a_time_is_answered_to_the_end(settings: Settings, url: str, world: Path) -> None:
     """36 questions, of which it takes one at a time, with a timeout of half the run's length."""
     began = time.monotonic()

@@ -13,8 +13,8 @@ from fieldmark import evaluate
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task, task_files
 from kit.duals import save_open_clip, save_siglip
+from kit.rings import mostly_slow
 
-pytestmark = pytest.mark.slow
 ASKED = [
     (name, protocol)
     for name in sorted(task_files())
@@ -30,7 +30,10 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [save_open_clip(place / "clip"), save_siglip(place / "siglip")]
 
 
-@pytest.mark.parametrize(("name", "protocol"), [one for one in ASKED if one[0] not in GALLERIES])
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    mostly_slow([one for one in ASKED if one[0] not in GALLERIES], ("rarespecies", "zero_shot")),
+)
 def test_task_runs_with_random_encoders(
     name: str, protocol: str, settings: Settings, root: Callable[[str], Path], encoders: list[str]
 ) -> None:

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report import compare_models, comparison_text, plain_comparison, read_table
-from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
+from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 from kit.registries import forget
 
 
@@ -59,7 +59,7 @@ def test_p_values_are_corrected_over_all_questions(empty, filled):
     assert len(found) == 20
     assert found[0].comparison.p < 0.05 < found[0].p_corrected
     assert {each.verdict for each in found} == {"tie"}
-    (alone,) = compare_models(empty, "one", "two", tasks=["t0"]).tasks
+    (alone,) = compare_models(empty, "one", "two", RunFilter(tasks=("t0",))).tasks
     assert alone.verdict == "a"
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
-from fieldmark.world import World
 from kit.duals import HashDual
+from kit.made import make_dataset
 
 MODELS = ("classical/words", "hash-dual")
 TASKS = {"world-species": "zero_shot", "world-captions": "retrieve", "inquire-rerank": "rerank"}
@@ -23,7 +22,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dual")
     settings = Settings(results=folder, cache=folder / "cache", data_root=folder / "data")
     for dataset, size in (("world", 150), ("inquire", 80)):
-        load_dataset(dataset).make(settings.root_of(dataset), World(), size)
+        make_dataset(dataset, settings.root_of(dataset), size)
     for task, protocol in TASKS.items():
         evaluate("classical/words", task, settings=settings, protocol=protocol)
         evaluate(HashDual(tag="one"), task, settings=settings, protocol=protocol)
@@ -35,6 +34,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tables_say_the_same(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for form in ([], ["--long"], ["--by-part"]):
         text = printed(capsys, "table", "--results", results, *form)

@@ -47,8 +47,9 @@ def plain(text: str) -> str:
 def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
-        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2; all others are worse. 1 "
-        "row lacks some of these tasks.\n"
+        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
+        "worse. It leaves out 1 row that\n"
+        "lacks some of these tasks.\n"
         "\n"
         "                                                   rank                beluga         "
         "world-species\n"
@@ -109,8 +110,8 @@ def test_long_table(store):
     where = RunFilter(tasks=("world-*",))
     text = long_table(read_table(store, where, by_run=True))
     assert text.startswith(
-        "May be the best: open-clip/hf-hub:imageomics/bioclip-2;\n"
-        "timm/vit_base_patch16_224 cannot be ruled out.\n"
+        "Too close to call: open-clip/hf-hub:imageomics/bioclip-2 scored highest, but\n"
+        "timm/vit_base_patch16_224 could be as good.\n"
         "\n"
         "all: protocol=probe/ridge  n_train=all  n_test=all  seed=0  repeats=1\n"
         "metric=accuracy ↑  answered=100.0 %\n"
@@ -154,7 +155,7 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         filled(store, RunSpec("chat/y", "beluga", "ask"), {"": right(100, 55)})
         text = wide_table(read_table(store))
     assert text == (
-        "No row can be ruled out as the best; chat/x is ahead.\n"
+        "No clear winner. chat/x is ahead, but that could be chance.\n"
         "\n"
         "                       beluga\n"
         "model              accuracy ↑\n"

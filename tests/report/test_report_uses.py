@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.report import read_table
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
-
-pytestmark = pytest.mark.slow
+from kit.made import make_dataset
 
 
 @pytest.mark.parametrize(
@@ -27,11 +24,11 @@ pytestmark = pytest.mark.slow
 def test_models_are_compared(
     task: str, metrics: tuple[str, ...], probe: dict[str, int], tmp_path: Path
 ) -> None:
-    load_dataset(task).make(tmp_path / "data" / task, World(), 80)
+    make_dataset(task, tmp_path / "data" / task, 80)
     settings = Settings(
         results=tmp_path / "results", cache=tmp_path / "cache", data_root=tmp_path / "data"
     )
-    models = ("classical/colour", "classical/pixels", "classical/chance")
+    models = ("classical/colour", "classical/pixels", "classical/texture")
     found = {model: evaluate(model, task, settings=settings, probe=probe) for model in models}
     with Store.open(settings.store, read_only=True) as store:
         for metric in metrics:

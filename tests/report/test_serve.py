@@ -23,8 +23,6 @@ from fieldmark.report.serve import LiveResults, ServeAddress, make_app
 from fieldmark.settings import load_settings
 from fieldmark.store import RunFilter, RunSpec, Store
 
-pytestmark = pytest.mark.slow
-
 
 def right(n: int, n_right: int) -> np.ndarray:
     return np.arange(n) < n_right

@@ -24,8 +24,6 @@ from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from kit.site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
 
-pytestmark = pytest.mark.slow
-
 N_ITEMS = 120
 
 
@@ -229,6 +227,7 @@ def test_foreign_folder_is_not_touched(settings: Settings, tmp_path: Path) -> No
         build(settings, tmp_path / "thesis.tex")
 
 
+@pytest.mark.slow
 def test_site_is_replaced_whole(settings: Settings, tmp_path: Path) -> None:
     out = tmp_path / "site"
     build(settings, out, SiteOptions(max_images=0))
@@ -238,6 +237,7 @@ def test_site_is_replaced_whole(settings: Settings, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["site"]
 
 
+@pytest.mark.slow
 def test_failure_leaves_the_old_site(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.slow,
     pytest.mark.xdist_group("browser"),
 ]
 
@@ -120,6 +119,7 @@ BROKEN_WORDS = """() => [...document.querySelectorAll(".board .sort span")]
   .map((each) => each.data)"""
 
 
+@pytest.mark.slow
 def test_headings_break_after_signs_and_never_inside_a_word(page: Any, tmp_path: Path) -> None:
     tasks = ("newt@simpleshot", "world-individuals", "world-behaviour", "fungiclef_open_set")
     with Store.open(tmp_path / "long.db") as store:
@@ -332,11 +332,13 @@ def check_all_pairs(page: Any, store: Store, address: str) -> int:
     return n_tasks
 
 
+@pytest.mark.slow
 def test_page_says_of_all_pairs_what_compare_says(page: Any, made: Path, address: str) -> None:
     with Store.open(made / "results" / "fieldmark.db", read_only=True) as store:
         assert check_all_pairs(page, store, address) > 100
 
 
+@pytest.mark.slow
 def test_one_photo_of_one_whale_calls_no_model_better(page: Any, tmp_path: Path) -> None:
     """114 photos of 17 whales; two models differ on one photo, a third is much worse."""
     settings = Settings(results=tmp_path / "results", data_root=tmp_path / "data")
@@ -461,6 +463,7 @@ def test_nothing_sticks_out(page: Any, address: str, width: int) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(page: Any, address: str, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

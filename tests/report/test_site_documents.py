@@ -23,7 +23,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.slow,
     pytest.mark.xdist_group("browser"),
 ]
 
@@ -87,6 +86,7 @@ def test_documents_are_judged_by_their_values(page: Any, names: dict[str, str]) 
     assert "texts, not labels" in text_of(page, f"#/confusions/{names['birds-f1']}")
 
 
+@pytest.mark.slow
 def test_two_models_are_compared_as_on_the_command_line(page: Any, settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         found = {each.a.run.spec.task: each for each in compare_models(store, GOOD, POOR).tasks}
@@ -96,6 +96,7 @@ def test_two_models_are_compared_as_on_the_command_line(page: Any, settings: Set
     assert "birds-f1" not in shown
 
 
+@pytest.mark.slow
 def test_large_numbers_are_short(tmp_path: Path) -> None:
     """A perplexity may be anything; nine digits would run over the next column."""
     settings = Settings(results=tmp_path / "results", data_root=tmp_path / "data")

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pytest
 from PIL import Image
 
@@ -20,8 +21,6 @@ from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from kit.identity import edit, make_world, run_it, runs_at, settings_at
 from kit.pictures import write_image
-
-pytestmark = pytest.mark.slow
 
 COLOUR = "classical/colour"
 RED, BLUE = (200, 30, 30), (30, 30, 200)
@@ -88,6 +87,7 @@ def built(place: Path, **changes: object) -> tuple[dict[str, dict], list[str]]:
     return tasks_of(page.parent), progress.said
 
 
+@pytest.mark.slow
 def test_each_task_shows_its_own_photos_without_naming_the_folder_again(
     cameras: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +107,7 @@ def test_naming_another_folder_does_not_show_its_photos(cameras: Path) -> None:
     assert tasks["cam-b"]["photos_note"] == said[0].partition(": ")[2]
 
 
+@pytest.mark.slow
 def test_photos_that_moved_are_found_where_settings_say(cameras: Path) -> None:
     Path("b").rename("moved")
     tasks, said = built(cameras, data={"folder": cameras / "moved"})
@@ -116,6 +117,7 @@ def test_photos_that_moved_are_found_where_settings_say(cameras: Path) -> None:
     assert said == ["cam-b: 6 photos are not shown: they are not there."]
 
 
+@pytest.mark.slow
 def test_a_changed_photo_is_left_out_and_the_page_says_so(
     cameras: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_changed_photo_is_left_out_and_the_page_says_so(
     assert task["n_images"] == 4 and task["photos_note"] == note
 
 
+@pytest.mark.slow
 def test_no_photo_and_no_word_of_it_where_none_are_wanted(
     cameras: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +156,7 @@ def test_names_of_thumbnails_are_those_of_content_and_crop(tmp_path: Path) -> No
     assert sizes == {(12, 12)}
 
 
+@pytest.mark.slow
 def test_photos_of_ones_own_dataset_are_shown_and_every_frame_counts(tmp_path: Path) -> None:
     place = make_world(tmp_path)
     run_it(place, COLOUR, "zoo.yaml")
@@ -189,6 +193,25 @@ def test_a_table_file_of_ones_own_task_works(tmp_path: Path) -> None:
     run_it(tmp_path, COLOUR, "mine.yaml")
     tasks, said = built(tmp_path)
     assert tasks["mine"]["n_images"] == 6 and not said
+
+
+def test_photos_of_a_phone_are_embedded_upright_and_shown(tmp_path: Path) -> None:
+    """HEIC, held upright: its pixels lie on their side, and it knows where it was taken."""
+    photos(tmp_path / "phone", RED)
+    tags = Image.Exif()
+    tags[0x0112], tags[0x010E] = 6, "my garden"
+    for number, path in enumerate(sorted((tmp_path / "phone").rglob("*.png"))):
+        taken = path.with_suffix((".heic", ".HEIC")[number % 2])
+        with Image.open(path) as image:
+            pillow_heif.from_pillow(image).save(taken, exif=tags.tobytes())
+        path.unlink()
+    (tmp_path / "phone.yaml").write_text(f"{TASK.format('phone')}data: phone\n")
+    run_it(tmp_path, COLOUR, "phone.yaml")
+    tasks, said = built(tmp_path)
+    assert tasks["phone"]["n_images"] == 6 and not said
+    for small in (tmp_path / "site" / "thumbs").rglob("*.webp"):
+        assert Image.open(small).size == (20, 24)
+        assert b"garden" not in small.read_bytes()
 
 
 def test_two_folders_of_one_task_each_show_their_own(tmp_path: Path) -> None:

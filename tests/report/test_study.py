@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from fieldmark.errors import DataError
 from fieldmark.report import (
     compare_models,
     comparison_text,
@@ -16,6 +18,8 @@ from fieldmark.report import (
     verdict,
     wide_table,
 )
+from fieldmark.report.plots import draw, read_results
+from fieldmark.report.site import build_summary
 from fieldmark.report.study import averaged
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
@@ -68,7 +72,7 @@ def test_together_the_tasks_see_what_none_of_them_does(empty) -> None:
     tied = {row.place for row in table.rows if row.model == "m/poor" and row.is_tied}
     assert len(tied) > 6, "single tasks cannot tell them apart"
     assert table.study.overall.best == ("m/good",)
-    assert verdict(table) == "Best overall (12 tasks): m/good; all others are worse."
+    assert verdict(table) == "Best overall (12 tasks): m/good. All others are clearly worse."
 
 
 def test_equal_rows_are_listed_by_their_mean(empty) -> None:
@@ -76,8 +80,8 @@ def test_equal_rows_are_listed_by_their_mean(empty) -> None:
     table = read_table(empty)
     first, second, last = table.study.overall.standings
     assert first.mean >= second.mean > last.mean and last.name == "m/low"
-    others = f"{second.name} cannot be ruled out"
-    assert verdict(table) == f"May be the best overall (3 tasks): {first.name}; {others}."
+    close = f"{first.name} scored highest, but {second.name} could be as good."
+    assert verdict(table) == f"Too close to call overall (3 tasks): {close}"
     assert first.low < first.mean < first.high
     assert first.rank == second.rank == (1, 2) and last.rank == (3, 3)
 
@@ -112,7 +116,8 @@ def test_a_task_that_cannot_tell_guessing_from_the_best_says_so(empty) -> None:
     assert columns["hard", "accuracy"].is_told_from_blind is False
     assert columns["easy", "accuracy"].is_told_from_blind is True
     assert 0.5 <= columns["easy", "accuracy"].blind < 0.6
-    assert "hard cannot tell the best from always giving the commonest answer." in table.notes
+    (note,) = (note for note in table.notes if note.startswith("On hard, "))
+    assert "not clearly better than always giving the most common label. That is a test" in note
     told = {row["task"]: row["is_told_from_majority"] for row in plain_rows(table)}
     assert told == {"hard": False, "easy": True}
 
@@ -123,7 +128,7 @@ def test_a_task_at_chance_has_no_vote(empty) -> None:
     write(empty, asked("m/b", "hard"), right(200, 0.5, 2))
     write(empty, asked("m/a", "easy"), right(200, 0.9, 1))
     write(empty, asked("m/c", "easy"), right(200, 0.6, 2))
-    assert verdict(read_table(empty)) == "May be the best: m/a on 1 of 1 tasks."
+    assert verdict(read_table(empty)) == "Could be the best: m/a on 1 of 1 tasks."
 
 
 def test_the_mean_above_chance(empty) -> None:
@@ -158,7 +163,9 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     table = read_table(empty)
     assert len(table.study.overall.places) == 2
     assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
-    assert verdict(table).endswith("m/a; all others are worse. 1 row lacks some of these tasks.")
+    assert verdict(table).endswith(
+        "clearly worse. It leaves out 1 row that lacks some of these tasks."
+    )
 
 
 def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
@@ -179,11 +186,121 @@ def test_agreement_of_tasks_needs_eight_models(empty) -> None:
     assert "+0." in agreement(grid_of(read_table(empty, compare=False)))
 
 
-def test_few_choices_are_an_easier_question(empty) -> None:
-    write(empty, asked("m/a", "t"), right(100, 0.6, 1))
-    few = replace(asked("chat/b", "t"), protocol="ask", settings={"ask": {"choices": 4}})
-    write(empty, few, right(100, 0.9, 2))
-    assert "t: chat/b chose among 4 answers, an easier question." in read_table(empty).notes
+# --- one question, one verdict ---
+
+
+def choose(store: Store, model: str, n: int, share: float) -> None:
+    """A language model that was offered `n` of six labels."""
+    animals = ["fox", "hare", "lynx", "mole", "newt", "owl"]
+    rng = np.random.default_rng(n)
+    truth = [animals[number] for number in rng.integers(0, 6, 200)]
+    shown = [[t, *rng.permutation([a for a in animals if a != t])[: n - 1]] for t in truth]
+    said = [
+        t if hit else o[1] for t, o, hit in zip(truth, shown, right(200, share, 7), strict=True)
+    ]
+    settings = {"parts": [""], "ask": {"choices": n % 6}}
+    run = store.begin_run(RunSpec(model, "t", "ask", settings, n_train=0))
+    infos = [json.dumps({"options": options}) for options in shown]
+    ids = [f"t/{number:05d}" for number in range(200)]
+    given = Predictions(ids, truth, said, infos=infos)
+    store.write_part(run, PartResult(given, info={"n_requests": 200}))
+    store.finish_run(run, [Score("accuracy", share, n=200, is_primary=True)])
+
+
+def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empty) -> None:
+    for model, n, share in (("c/a", 3, 0.95), ("c/b", 3, 0.5), ("c/c", 6, 0.8), ("c/d", 6, 0.3)):
+        choose(empty, model, n, share)
+    choose(empty, "c/e", 6, 0.2)
+    table = read_table(empty)
+    assert {row.model: (row.column, row.tier) for row in table.rows} == {
+        "c/a": ("t\noptions=3", "A"),
+        "c/b": ("t\noptions=3", "B"),
+        "c/c": ("t", "A"),
+        "c/d": ("t", "B"),
+        "c/e": ("t", "C"),
+    }
+    sentences = "Best on {}: {}. All others are clearly worse."
+    both = f"{sentences.format('t', 'c/c')} {sentences.format('t options=3', 'c/a')}"
+    assert verdict(table) == both == build_summary(empty)["verdict"]
+    assert [column["verdict"] for column in build_summary(empty)["columns"]] == [
+        "Best: c/c. All others are clearly worse.",
+        "Best: c/a. All others are clearly worse.",
+    ]
+    assert [row["column"] for row in plain_rows(table)] == [row.column for row in table.rows]
+    with pytest.raises(DataError, match="share no column of the table"):
+        compare_models(empty, "c/a", "c/c")
+    best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
+    assert sorted(best) == ["t", "t, options=3"]
+
+
+def panels_of(spec: dict) -> list[dict]:
+    return [part for key in ("concat", "hconcat", "vconcat") for part in spec.get(key, ())]
+
+
+def test_all_labels_of_a_probe_and_of_a_language_model_are_one_question(empty) -> None:
+    choose(empty, "c/all", 6, 0.9)
+    write(empty, asked("m/a", "t"), right(200, 0.6, 1))
+    assert {row.column for row in read_table(empty).rows} == {"t"}
+
+
+def sized(model: str, n_train: int | None, **more) -> RunSpec:
+    return replace(asked(model, "t"), n_train=n_train, **more)
+
+
+def test_training_sizes_of_a_model_do_not_compete(empty) -> None:
+    for seed, (model, share) in enumerate((("m/a", 0.6), ("m/b", 0.8))):
+        for n_train in (16, 100):
+            write(empty, sized(model, n_train), right(200, share + n_train / 1000, seed))
+    write(empty, sized("m/c", 16), right(200, 0.3, 9))
+    table = read_table(empty)
+    assert {(row.model, row.size[1]): row.tier for row in table.rows} == {
+        ("m/a", "16"): "B",
+        ("m/a", "100"): None,
+        ("m/b", "16"): "A",
+        ("m/b", "100"): None,
+        ("m/c", "16"): "C",
+    }, "the size that all of them have"
+    assert verdict(table) == "Best: m/b (probe). All others are clearly worse."
+    assert any("compares models trained on 16 photos." in note for note in table.notes)
+    two = read_table(empty, RunFilter(models=("m/a", "m/b")))
+    assert {(row.model, row.size[1]): row.tier for row in two.rows} == {
+        ("m/a", "16"): None,
+        ("m/a", "100"): "B",
+        ("m/b", "16"): None,
+        ("m/b", "100"): "A",
+    }, "the largest that both have"
+    drawn = json.dumps(draw("difference", read_results(empty)))
+    names = {row.size[0]: row.name for row in table.rows if row.model == "m/a"}
+    assert names[16] in drawn and names[100] not in drawn
+
+
+def test_one_model_of_two_sizes_has_no_verdict(empty) -> None:
+    for n_train in (16, 100):
+        write(empty, sized("m/a", n_train), right(200, 0.5 + n_train / 300, 1))
+    table = read_table(empty)
+    assert verdict(table) == "" and {row.tier for row in table.rows} == {None}
+
+
+def test_models_that_see_no_training_photos_compete_with_those_that_do(empty) -> None:
+    zero = replace(sized("m/z", 0), protocol="zero_shot")
+    write(empty, zero, right(200, 0.9, 1))
+    for model, n_train in (("m/a", None), ("m/b", None), ("m/b", 16)):
+        write(empty, sized(model, n_train), right(200, 0.5, 2))
+    tiers = {(row.model, row.size[1]): row.tier for row in read_table(empty).rows}
+    assert tiers == {
+        ("m/z", "0"): "A",
+        ("m/a", "all"): "B",
+        ("m/b", "all"): "B",
+        ("m/b", "16"): None,
+    }
+
+
+def test_examples_in_a_prompt_are_a_size_too(empty) -> None:
+    """Of language models with 0 and 5 examples, and one with none, 0 is what they share."""
+    for model, n_train, share in (("c/a", 0, 0.6), ("c/a", 5, 0.9), ("c/b", 0, 0.5)):
+        write(empty, replace(sized(model, n_train), protocol="talk"), right(200, share, n_train))
+    tiers = {(row.model, row.size[1]): row.tier for row in read_table(empty).rows}
+    assert tiers["c/a", "5"] is None and tiers["c/a", "0"] and tiers["c/b", "0"]
 
 
 def test_five_photos_part_nobody_however_many_tasks_ask_about_them(empty) -> None:

@@ -174,14 +174,43 @@ def test_two_folders_are_two_columns_that_share_no_mean(folders: Path) -> None:
         summary = build_summary(store)
         ranks = json.dumps(draw("ranks", read_results(store)), ensure_ascii=False)
     heads = {row.column: row.is_counted for row in table.rows}
-    assert heads == {"other": True, "zoo\ndata=photos": False, "zoo\ndata=cropped": False}
-    assert {column for _, column in grid_of(table)} == {"other\naccuracy"}
-    text = wide_table(table, 200)
-    assert not {"mean", "rank"} & {*text.partition(COLOUR)[0].split()} and " tasks" not in text
-    note = "zoo has 2 data versions (photos, cropped): none counts in means and ranks."
-    assert note in table.notes or note.replace("photos, cropped", "cropped, photos") in table.notes
-    assert [each["is_counted"] for each in summary["columns"]].count(True) == 1
+    assert heads == {"other": True, "zoo\ndata=photos": False, "zoo\ndata=cropped": True}
+    assert {column for _, column in grid_of(table)} == {
+        "other\naccuracy",
+        "zoo\ndata=cropped\naccuracy",
+    }
+    note = (
+        "zoo has 2 data versions (cropped, photos). Means and ranks use cropped; "
+        "--data zoo=FOLDER chooses another folder."
+    )
+    assert note in table.notes
+    assert [each["is_counted"] for each in summary["columns"]].count(True) == 2
     assert "data=photos" in ranks and "data=cropped" in ranks
+
+
+def test_a_second_folder_deletes_no_verdict(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newest folder, or the one named, has the table's verdict; the other has its own."""
+    table = ["table", "--task", "zoo", "--results", str(folders / "results")]
+    counted = {}
+    for named in ("", "photos", "cropped"):
+        flags = ["--data", f"zoo={folders / named}"] if named else []
+        assert main([*table, *flags, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        (counted[named],) = {row["column"] for row in rows if row["is_counted"]}
+        assert main([*table, *flags]) == 0
+        sentences = " ".join(capsys.readouterr().out.partition("\n\n")[0].split())
+        own, other = sentences.index("data=photos"), sentences.index("data=cropped")
+        assert (own < other) == (named == "photos")
+    assert counted == {
+        "": "zoo\ndata=cropped",
+        "photos": "zoo\ndata=photos",
+        "cropped": "zoo\ndata=cropped",
+    }
+    with open_at(folders) as store:
+        page = build_summary(store)
+    assert all(column["verdict"] for column in page["columns"])
 
 
 def test_the_signature_tells_two_folders_apart(folders: Path) -> None:
@@ -256,7 +285,7 @@ def test_ways_that_ran_in_two_folders_are_two_data_versions(tmp_path: Path) -> N
     with open_at(place) as store:
         rows = read_table(store).rows
     assert {row.column for row in rows} == {"zoo\ndata=photos", "zoo\ndata=cropped"}
-    assert not any(row.is_counted for row in rows)
+    assert [row.data for row in rows if row.is_counted] == ["cropped"], "the newest"
 
 
 def test_plain_rows_say_which_version_is_meant(edited: Path) -> None:

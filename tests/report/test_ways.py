@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import load_dataset
 from fieldmark.report import part_table, plain_rows, read_table, wide_table
 from fieldmark.report.ways import way_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Store
 from fieldmark.world import World
+from kit.identity import edit, make_world, run_it
+from kit.made import make_dataset
 
 COLOUR, PIXELS, WORDS = "classical/colour", "classical/pixels", "classical/words"
 
@@ -23,7 +24,7 @@ COLOUR, PIXELS, WORDS = "classical/colour", "classical/pixels", "classical/words
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models asked two tasks in their own way (probes differ), and one of them otherwise."""
     place = tmp_path_factory.mktemp("asked")
-    load_dataset("world").make(place / "world", World(seed=0), 300)
+    make_dataset("world", place / "world", 300, World(seed=0))
 
     def run(*words: str) -> None:
         common = ["--results", str(place / "results"), "--data", f"world={place / 'world'}"]
@@ -49,10 +50,10 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
     with open_at(asked) as store:
         table = read_table(store)
     assert {row.place for row in table.rows} == {
-        ("world-species", "accuracy"),
-        ("world-habitat", "accuracy"),
+        ("world-species\nsynthetic", "accuracy"),
+        ("world-habitat\nsynthetic", "accuracy"),
     }
-    rows = {row.name: row for row in table.rows if row.column == "world-species"}
+    rows = {row.name: row for row in table.rows if row.heading == "world-species synthetic"}
     assert set(rows) == {
         f"{COLOUR} (probe)",
         f"{COLOUR} (probe, n_train=24)",
@@ -63,7 +64,7 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
         f"{WORDS} (probe)",
         f"{WORDS} (zero_shot)",
     }
-    assert {row.way for row in table.rows if row.column == "world-habitat"} == {"probe"}, (
+    assert {row.way for row in table.rows if row.run.spec.task == "world-habitat"} == {"probe"}, (
         "own probes of two tasks differ, and stand in one row"
     )
 
@@ -135,6 +136,56 @@ def test_a_task_without_a_file_is_its_own_as_most_models_were_asked() -> None:
     other = replace(OWN, settings={"probe": {"classifier": "svm", "C": 2.0}})
     labels = labels_of(OWN, replace(OWN, model="m/b"), other)
     assert labels == ["probe", "probe", "probe, C=2.0"]
+
+
+def test_of_ways_asked_equally_often_the_first_by_name_is_the_tasks_own() -> None:
+    other = replace(OWN, settings={"probe": {"classifier": "svm", "C": 2.0}})
+    assert labels_of(OWN, other) == ["probe", "probe, C=2.0"]
+    assert labels_of(other, OWN) == ["probe, C=2.0", "probe"]
+
+
+def test_names_do_not_depend_on_the_order_of_settings() -> None:
+    ways = [{"C": 1.0, "tol": 0.1}, {"C": 2.0, "tol": 0.2}]
+    turned = [dict(reversed(way.items())) for way in ways]
+    labels = [
+        labels_of(*(replace(OWN, settings={"probe": way}) for way in each))
+        for each in (ways, turned)
+    ]
+    assert labels == [["probe", "probe, C=2.0"]] * 2
+
+
+def test_what_a_way_lacks_is_said_in_words() -> None:
+    searching = replace(OWN, settings={"probe": {"search": "grid"}})
+    both = labels_of(searching, replace(searching, model="m/b"), replace(OWN, settings={}))
+    assert both == ["probe", "probe", "probe, no search"]
+    valued = replace(OWN, settings={"probe": {"tol": 0.5}})
+    named = labels_of(searching, replace(searching, model="m/b"), valued)
+    assert named[2] == "probe, tol=0.5", "what it has is named before what it lacks"
+
+
+@pytest.mark.parametrize("is_own_first", [True, False])
+def test_the_plain_name_is_what_the_users_file_says(tmp_path: Path, is_own_first: bool) -> None:
+    place = make_world(tmp_path)
+    changed = {"probe": "neighbours", "n_train": 6}
+    for axes in ({}, changed) if is_own_first else (changed, {}):
+        run_it(place, COLOUR, "zoo.yaml", **axes)
+    (place / "zoo.yaml").unlink()
+    with open_at(place) as store:
+        ways = {row.run.spec.protocol: row.way for row in read_table(store).rows}
+    own, other = sorted(ways.values(), key=len)
+    assert own == "probe" and other == "probe, n_train=6"
+    assert ways["probe/neighbours"] == other
+
+
+def test_an_edited_file_says_which_way_is_its_own_now(tmp_path: Path) -> None:
+    place = make_world(tmp_path)
+    run_it(place, COLOUR, "zoo.yaml")
+    edit(place / "zoo.yaml", 'probe: {classifier: "pr.py:P"}', "probe: {classifier: neighbours}")
+    run_it(place, COLOUR, "zoo.yaml")
+    with open_at(place) as store:
+        ways = {row.run.spec.protocol: row.way for row in read_table(store).rows}
+    assert ways.pop("probe/neighbours") == "probe"
+    assert [*ways.values()] == ["probe, classifier=P"]
 
 
 def test_a_variant_that_is_the_only_way_is_not_named() -> None:

@@ -67,13 +67,11 @@ def test_only_those_who_may_be_best_have_the_first_rank(burst: int):
     assert ((limits[:, 0] <= own) & (own <= limits[:, 1])).all()
 
 
-@pytest.mark.slow
 def test_the_true_best_stays_and_equals_are_rarely_parted():
     lost = [not may_be_best(scores([0.7] * 6, 300, seed=seed))[0] for seed in range(400)]
     assert np.mean(lost) < 0.085  # 5 % + 3 standard errors
 
 
-@pytest.mark.slow
 def test_many_models_do_not_hide_a_better_one():
     """85 models, 5,000 items, one better by 3 points."""
     sizes = []

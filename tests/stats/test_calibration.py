@@ -90,7 +90,6 @@ def test_the_page_holds_what_it_claims() -> None:
     assert wrong == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("begins", AGAIN)
 def test_measured_again(begins: str) -> None:
     """Fewer repeats with other luck: within what chance allows of the page's figures."""

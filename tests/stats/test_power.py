@@ -46,7 +46,6 @@ def middle(n_units: int, size: int, rate: float, icc: float) -> UnitSpread:
     return sorted(pilots, key=lambda spread: spread.detectable(n_units))[100]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_units", [12, 16, 40, 100])
 @pytest.mark.parametrize(("size", "icc"), [(1, 0.0), (SIZE, 0.1), (SIZE, 0.5)])
 def test_a_visible_difference_is_seen_four_times_in_five(
@@ -59,7 +58,6 @@ def test_a_visible_difference_is_seen_four_times_in_five(
         assert seen(n_units, size, max(rate, least), icc, least, 200) <= 0.90
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("size", "icc"), [(1, 0.0), (SIZE, 0.1), (SIZE, 0.5)])
 def test_as_many_units_as_advised_show_the_wanted_difference(size: int, icc: float) -> None:
     wanted = 0.05

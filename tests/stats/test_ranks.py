@@ -28,7 +28,6 @@ def test_two_tasks_say_nothing_of_others():
         rank_limits_elsewhere(np.zeros(3))
 
 
-@pytest.mark.slow
 def test_the_rank_over_all_tasks_is_held():
     random, held = np.random.default_rng(1), []
     skill = np.linspace(0.3, -0.3, 6)

@@ -35,7 +35,6 @@ from fieldmark.store import (
     schema,
 )
 
-FORMER = Path(__file__).parent / "former"
 RIGHT = [Score("accuracy", 0.75, low=0.5, high=0.9, n=4, is_primary=True, warning="few units")]
 LABELS = ["fox", "hare", "Füchsin", "lynx"]
 SPEC = RunSpec("classical/colour", "beluga", "probe/neighbours", {"k": 1}, n_train=10)
@@ -540,8 +539,8 @@ def damage(path: Path, how: str) -> None:
         del data[len(data) // 2 :]
     elif how == "overwritten page":
         data[4096 : 2 * 4096] = os.urandom(4096)
-    elif how == "newer":
-        data[60:64] = (schema.VERSION + 1).to_bytes(4, "big")
+    elif how in ("newer", "older"):
+        data[60:64] = (schema.VERSION + (1 if how == "newer" else -1)).to_bytes(4, "big")
     elif how == "another program's":
         data[68:72] = b"ABCD"
     path.write_bytes(data)
@@ -568,6 +567,7 @@ def damage(path: Path, how: str) -> None:
         "cut",
         "overwritten page",
         "newer",
+        "older",
         "another program's",
         "no answers",
         "no names",
@@ -612,27 +612,6 @@ def test_missing_and_empty_shards_hold_no_runs(tmp_path, main):
     paths = [tmp_path / name for name in ("none.db", "empty.db", "new.db", "no/such/folder.db")]
     assert merge_shards(main, paths) == merge_shards(main, []) == MergeCounts()
     assert not (tmp_path / "none.db").exists()
-
-
-@pytest.mark.parametrize("version", [2, 3, 4])
-def test_shards_of_an_older_version_are_brought_up_to_date_on_the_way(tmp_path, main, version):
-    shard = tmp_path / "shard" / "fieldmark.db"
-    shard.parent.mkdir()
-    with closing(sqlite3.connect(shard)) as connection:
-        for file in sorted(FORMER.glob("0*.sql"))[:version]:
-            connection.executescript(file.read_text())
-        rows = (FORMER / "rows.sql").read_text()
-        if version < 4:
-            rows = rows.replace(",'few units')", ")")
-        connection.executescript(f"{rows}; PRAGMA user_version = {version};")
-    before = shard.read_bytes()
-    counts = merge_shards(main, [shard])
-    assert counts.faults == () and counts.n_runs == 2
-    assert [run.state for run in main.runs()] == ["done", "running"]
-    assert len(main.predictions(main.runs()[0].id)) == 3
-    assert shard.read_bytes() == before and list(shard.parent.iterdir()) == [shard]
-    turn, finished = main._database.rows("SELECT turn, finished FROM run WHERE state = 'done'")[0]
-    assert time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(turn / 1000)) == finished
 
 
 def test_nothing_is_written_where_the_shards_are(tmp_path, main):

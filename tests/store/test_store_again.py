@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
 from fieldmark.store import PartResult, Predictions, RunFilter, Score, Store
+from kit import forked
 
 OLD = [Score("accuracy", 0.5, is_primary=True)]
 NEW = [Score("accuracy", 1.0, is_primary=True)]
@@ -112,7 +112,7 @@ with Store.open(sys.argv[1]) as store:
 @pytest.mark.skipif(os.name != "posix", reason="kill -9")
 def test_kill_nine_leaves_the_done_run_whole(path, spec, result, store, done):
     store.close()
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=60)
+    killed = forked.run([sys.executable, "-c", KILLED, str(path)], timeout=60)
     assert killed.returncode == -signal.SIGKILL
     with Store.open(path) as again:
         check_untouched(again, spec, done)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import StoreError
-from fieldmark.mounts import FileSystem, filesystem_of
+from fieldmark.files import FileSystem, filesystem_of
 from fieldmark.store import PartResult, Predictions, Store, database, schema
 
 

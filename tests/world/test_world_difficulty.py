@@ -88,12 +88,12 @@ def world() -> World:
     return World()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "at_least"),
     [(SPECIES, 0.22), (NIGHT, 0.95), (HABITAT, 0.7)],
     ids=["species", "night", "habitat"],
 )
-@pytest.mark.slow
 def test_a_histogram_is_well_above_chance_on_some(
     world: World, question: Question, at_least: float
 ) -> None:
@@ -105,7 +105,6 @@ def test_a_histogram_is_well_above_chance_on_some(
     [BEHAVIOUR, INDIVIDUAL, STAGE, SISTERS],
     ids=["behaviour", "individual", "stage", "sisters"],
 )
-@pytest.mark.slow
 def test_a_histogram_is_near_chance_on_others(world: World, question: Question) -> None:
     chance = 1 / question[0]
     n_test = question[0] * _n_each(question[0])

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.parse.mentions import Option
     from fieldmark.chat.parse.names import TaxonNames
     from fieldmark.chat.parse.values import Parsed
-    from fieldmark.chat.prompt.build import Built, parse_answer, question_text, spread
+    from fieldmark.chat.prompt.build import Built, parse_answer, spread
     from fieldmark.chat.prompt.few_shot import FewShot, Limits, Prompts, limits_of, plan_prompts
     from fieldmark.chat.prompt.letters import (
         first_word_shares,
@@ -132,7 +132,6 @@ __all__ = [
     "parse_text",
     "plan_prompts",
     "prepare",
-    "question_text",
     "spread",
     "system",
     "user",
@@ -156,7 +155,7 @@ __getattr__ = exports(
         "parse.mentions": ("Option",),
         "parse.names": ("TaxonNames",),
         "parse.values": ("Parsed",),
-        "prompt.build": ("Built", "parse_answer", "question_text", "spread"),
+        "prompt.build": ("Built", "parse_answer", "spread"),
         "prompt.few_shot": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts"),
         "prompt.letters": (
             "first_word_shares", "letter_choice", "letter_question", "letter_scores",

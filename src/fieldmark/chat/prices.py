@@ -249,6 +249,8 @@ class Provider(_TableRow):
     """An endpoint."""
 
     name: str
+    aliases: tuple[str, ...] = ()
+    """what else people call it; results stand under its name"""
     api: WireForm = "openai"
     base_url: str = ""
     """"" = the user says which: `?base_url=`"""
@@ -356,6 +358,14 @@ class ModelTables:
         """variables and addresses whose word counts: see `send.keys`"""
         self.strangers: dict[str, str] = {}
         """providers of files that came with a folder → that file"""
+
+    def provider(self, word: str) -> Provider:
+        """The provider of that name, else the one that is also called so."""
+        also = {alias: row for row in self.providers.values() for alias in row.aliases}
+        known = also | self.providers
+        if word not in known:
+            raise UnknownName("chat provider", word, known)
+        return known[word]
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.

@@ -18,6 +18,7 @@ from fieldmark.source_lines import read_text
 from fieldmark.tasks import (
     LEVELS,
     CheckedFiles,
+    Level,
     Problem,
     RenderedTask,
     TaskReader,
@@ -61,6 +62,8 @@ class Findings:
     """the task files"""
     rendered: tuple[RenderedTask, ...] = ()
     seconds: float = 0.0
+    seen: str = ""
+    """what the data hold, in words, where one thing was checked"""
 
 
 def check_paths(args: CheckArgs) -> Findings:
@@ -77,19 +80,30 @@ def check_paths(args: CheckArgs) -> Findings:
         reader = task_readers()[0]
         checked = _check_tasks(args, reader, tasks)
         problems += checked.problems
-        codes += [2] if _has_errors(checked.problems) else []
+        codes += _codes_of(checked)
         for task, of_data in _render(args, reader, checked) if args.data else ():
             rendered.append(task)
             problems += of_data
             codes += [3] if _has_errors(of_data) else []
+    seen = [file.seen for file in checked.files] if checked else []
     others: list[Problem] = []
     for path in (path for path in args.path if path not in tasks):
-        own, code = _check_other(args, path)
-        others += own
+        of_path, code, holds = _check_other(args, path)
+        others += of_path
         codes += [code] if code else []
+        seen.append(holds)
     every = (*merge_problems(problems), *others)
     seconds = time.monotonic() - start
-    return Findings(every, min(codes, default=0), checked, tuple(rendered), seconds)
+    only = seen[0] if len(seen) == 1 and not codes else ""
+    return Findings(every, min(codes, default=0), checked, tuple(rendered), seconds, only)
+
+
+def _codes_of(checked: CheckedFiles) -> Iterator[int]:
+    """As a run would end: 3 where only the data of a task are wrong, 2 where its file is."""
+    own = {file.path for file in checked.files if file.kind == "own"}
+    for problem in checked.problems:
+        if problem.level == "error":
+            yield 3 if problem.kind == "data" and own.issuperset(problem.files) else 2
 
 
 def _has_errors(problems: Iterable[Problem]) -> bool:
@@ -166,30 +180,41 @@ def _has_images(folder: Path) -> bool:
     return any(is_image(name) for _, _, names in os.walk(folder) for name in names)
 
 
-def _check_other(args: CheckArgs, path: Path) -> tuple[list[Problem], int]:
+def _check_other(args: CheckArgs, path: Path) -> tuple[list[Problem], int, str]:
     """Experiments, tables and folders of images; what is wrong is an error of its own kind."""
     try:
-        problems = list(_other_problems(args, path))
+        if path.suffix.lower() == ".toml":
+            problems, seen = _grid_problems(args, path), ""
+        else:
+            problems, seen = _data_problems(args, path)
     except FieldmarkError as error:
         if args.debug:
             raise
-        return problems_of(error, "key", ""), error.exit_code
-    return problems, 3 if _has_errors(problems) else 0
+        return problems_of(error, "key", ""), error.exit_code, ""
+    return problems, 3 if _has_errors(problems) else 0, seen
 
 
-def _other_problems(args: CheckArgs, path: Path) -> Iterator[Problem]:
-    if path.suffix.lower() == ".toml":
-        from fieldmark.experiments import read_grid
+def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
+    """The notes of an experiment, and why its jobs could not have their data."""
+    from fieldmark.experiments import data_errors, read_grid, replace_data
+    from fieldmark.protocols import as_problems
+    from fieldmark.settings import load_settings
 
-        for note in read_grid(path, _include_path(args)).notes:
-            yield Problem("note", "experiment", "", note)
-        return
-    from fieldmark.data import load_dataset
+    grid = read_grid(path, _include_path(args))
+    problems = [Problem("note", "experiment", "", note) for note in grid.notes]
+    for error in data_errors(grid.jobs, replace_data(load_settings(), grid.data)):
+        problems += as_problems(error)
+    return merge_problems(problems)
 
-    guess = "csv" if path.is_file() else "folder"
-    for finding in load_dataset(args.dataset or guess).check(path):
-        level = next(level for level in LEVELS if level == finding.level)
-        yield Problem(level, "data", "", finding.text)
+
+def _data_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
+    from fieldmark.data import load_dataset, rows_seen
+
+    dataset = load_dataset(args.dataset or ("csv" if path.is_file() else "folder"))
+    levels: dict[str, Level] = {level: level for level in LEVELS}
+    findings = dataset.check(path)
+    problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in findings]
+    return problems, "" if _has_errors(problems) else rows_seen(dataset.table(path))
 
 
 def fold(problems: Iterable[Problem]) -> list[Problem]:
@@ -247,8 +272,8 @@ def _summary(findings: Findings) -> str:
     levels = Counter(problem.level for problem in fold(findings.problems))
     words = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
-        n = counted(sum(levels.values()), "finding")
-        return f"{n}." if levels else "is fine."
+        result = counted(sum(levels.values()), "finding") if levels else "is fine"
+        return f"{result}: {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""
@@ -310,6 +335,7 @@ def _files_json(checked: CheckedFiles, problems: Sequence[Problem]) -> list[dict
             "name": file.name,
             "ok": all(problems[n].level != "error" for n in by_file.get(file.path, ())),
             "imports": checked.imports(file),
+            "seen": file.seen,
             "problems": by_file.get(file.path, []),
         }
         for file in checked.files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -63,6 +64,10 @@ class Common:
         }
         return load_settings(flags | {"data": _folders(self.data)})
 
+    def folders(self) -> tuple[str, ...]:
+        """The folders that --data names, as runs record them."""
+        return tuple(os.path.abspath(folder) for folder in _folders(self.data).values())  # noqa: PTH100
+
     def _flag(self, name: str) -> Any:
         value = getattr(self, name)
         try:
@@ -91,7 +96,7 @@ class RunChoice:
     def where(self) -> RunFilter:
         from fieldmark.store import RunFilter
 
-        return RunFilter(models=self.model, tasks=self.task)
+        return RunFilter(models=self.model, tasks=self.task, folders=self.common.folders())
 
     def open_store(self) -> Store:
         """The results, to read."""

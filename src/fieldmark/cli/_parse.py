@@ -11,6 +11,7 @@ import itertools
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any, get_type_hints
 
 from fieldmark.errors import UsageError, closest
 
@@ -49,9 +50,31 @@ def _arguments(module: ModuleType, stem: str) -> type:
     return cls
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Flag:
+    name: str
+    default: object
+    type: Any
+    """the annotation itself, not its text"""
+
+    @property
+    def is_switch(self) -> bool:
+        return isinstance(self.default, bool)
+
+    @property
+    def collects(self) -> bool:
+        """May it be given several times? Every value counts then."""
+        from tyro.conf import UseAppendAction
+
+        return UseAppendAction in getattr(self.type, "__metadata__", ())
+
+
 def _check_flags(name: str, args: type, words: list[str]) -> None:
-    """Refuses flags that do not exist; nothing is ever taken for the beginning of another flag."""
-    known = {f"--{field.name.replace('_', '-')}": field for field in _fields(args)}
+    """Refuses flags that do not exist, and a flag given twice where only the last value would
+    count; nothing is ever taken for the beginning of another flag.
+    """
+    known = {flag.name: flag for flag in _flags(args)}
+    given: set[str] = set()
     for word, after in itertools.pairwise([*words, "--"]):
         if word == "--":
             return
@@ -65,21 +88,30 @@ def _check_flags(name: str, args: type, words: list[str]) -> None:
             raise UsageError(
                 f"`fieldmark {name}` has no flag {flag}.{mean} `fieldmark {name} --help` shows all."
             )
-        is_switch = isinstance(known[flag].default, bool)
-        if not is_switch and not equals and (after == "--" or _is_flag(after)):
+        if not known[flag].is_switch and not equals and (after == "--" or _is_flag(after)):
             raise UsageError(f"{flag} needs a value. `fieldmark {name} --help` shows all flags.")
+        if flag in given:
+            takes_many = known[flag].default == ()
+            one = f"Put all its values after one {flag}" if takes_many else "Give it once"
+            raise UsageError(f"{flag} is given twice. {one}.")
+        if not known[flag].is_switch and not known[flag].collects:
+            given.add(flag)
 
 
 def _is_flag(word: str) -> bool:
     return re.match(r"--[A-Za-z]", word) is not None
 
 
-def _fields(args: type) -> list[dataclasses.Field[object]]:
+def _flags(args: type) -> list[_Flag]:
     """The flags of a command; a field that is a dataclass itself is a group of them."""
-    flags: list[dataclasses.Field[object]] = []
+    flags: list[_Flag] = []
+    types = get_type_hints(args, include_extras=True)
     for field in dataclasses.fields(args):
-        inner = type(field.default) if dataclasses.is_dataclass(field.default) else None
-        flags.extend(_fields(inner) if inner else [field])
+        if dataclasses.is_dataclass(field.default):
+            flags.extend(_flags(type(field.default)))
+        else:
+            name = f"--{field.name.replace('_', '-')}"
+            flags.append(_Flag(name, field.default, types[field.name]))
     return flags
 
 

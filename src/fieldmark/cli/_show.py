@@ -61,6 +61,11 @@ def talk(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def rehearsal(model: str, what: str) -> str:
+    """What is said of work that a mock did."""
+    return f"This was a rehearsal: {model} is a mock. Do not use its {what}."
+
+
 def width() -> int:
     """Characters in a line of the terminal."""
     return shutil.get_terminal_size().columns

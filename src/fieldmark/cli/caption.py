@@ -7,8 +7,9 @@ examples:
   fieldmark caption 'shards/a-{000..159}.tar' --descriptions described --out captions \\
       --model 'chat/vllm/OpenGVLab/InternVL3-38B-AWQ?base_url=http://gpu7:8000/v1'
 
-Killed at any moment, the same command goes on and asks nothing twice. Several processes with the
-same arguments share the shards (`sbatch --array=1-12` of one command does that on a cluster).
+`vllm serve MODEL` starts the server that chat/vllm/MODEL asks. Killed at any moment, the same
+command goes on and asks nothing twice. Several processes with the same arguments share the shards
+(`sbatch --array=1-12` of one command does that on a cluster).
 """
 
 from __future__ import annotations
@@ -21,14 +22,12 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags, check_least
-from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.cli._show import counted, print_json, rehearsal, talk
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.build.caption import CaptionOptions, CaptionTotals, OfflineModel
-    from fieldmark.chat import ChatModel, LocalModel
+    from fieldmark.build.caption import CaptionOptions, CaptionTotals
 
-_Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
 _Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 
@@ -38,13 +37,11 @@ class CaptionArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
     """tar files or folders of them; `a-{000..159}.tar` stands for 160, `*` and `?` are known too"""
     model: Annotated[str, arg(metavar="MODEL", help_behavior_hint="")]
-    """a chat model that sees: chat/PROVIDER/MODEL, hf-chat/REPO_OR_FOLDER, vllm/REPO_OR_FOLDER"""
+    """a chat model that sees: chat/PROVIDER/MODEL or hf-chat/REPO_OR_FOLDER"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
     """folder for captions/SHARD.parquet and what is needed to go on after a stop"""
-    descriptions: _Folder = None
+    descriptions: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
     """folder that `fieldmark describe` wrote [none: species are named, not described]"""
-    materialize: _Folder = None
-    """also copy the shards here, byte for byte, with a caption.txt in each sample that has one"""
     max_words: Annotated[int, arg(metavar="N")] = 20
     """most words of a caption"""
     tries: Annotated[int, arg(metavar="N")] = 3
@@ -55,10 +52,6 @@ class CaptionArgs:
     """nucleus sampling [the model's own]"""
     max_output: _Count = None
     """most tokens of an answer, thoughts included [by the model]"""
-    retry_errors: bool = False
-    """try again what ended as an error (requests that failed are asked again in any case)"""
-    isolate: bool = False
-    """run an hf-chat model in a process of its own: what hangs or kills it is left out, by name"""
     json: bool = False
     """print the summary as JSON"""
     chat: ChatModelFlags = ChatFlags()
@@ -73,30 +66,15 @@ def run(args: CaptionArgs) -> int:
     options = _options(args)
     shards = find_shards(args.shards)
     words = read_words(args.descriptions)
-    model = _model(args)
+    model = args.chat.model(args.model, args.common.settings())
     progress = for_people(args.common.quiet)
     captions = CaptionRun(shards, model, words, args.out, options, progress)
     try:
         with progress:
             captions.carry_out()
     finally:  # what was done is kept, and said, whatever ended the run
-        _show(captions.totals, args)
+        _show(captions.totals, args, model.is_mock)
     return captions.totals.exit_code
-
-
-def _model(args: CaptionArgs) -> ChatModel | LocalModel | OfflineModel:
-    from fieldmark.build.caption import isolated, vllm_model
-    from fieldmark.chat import LocalModel
-
-    if args.model.startswith("vllm/"):
-        return vllm_model(args.model)
-    settings = args.common.settings()
-    model: ChatModel | LocalModel = args.chat.model(args.model, settings)
-    if not args.isolate:
-        return model
-    if not isinstance(model, LocalModel):
-        raise UsageError(f"--isolate is for models on this machine, {args.model!r} is none.")
-    return isolated(model, settings.precision, args.chat.concurrency)
 
 
 def _options(args: CaptionArgs) -> CaptionOptions:
@@ -118,17 +96,17 @@ def _options(args: CaptionArgs) -> CaptionOptions:
         max_output=args.max_output,
         sending=args.chat.options(),
         budget=args.chat.budget(),
-        materialize=args.materialize,
-        retry_errors=args.retry_errors,
     )
 
 
-def _show(totals: CaptionTotals, args: CaptionArgs) -> None:
+def _show(totals: CaptionTotals, args: CaptionArgs, is_rehearsal: bool) -> None:
     if args.json:
-        print_json(totals.summary())
+        print_json(totals.summary() | {"is_rehearsal": is_rehearsal})
         return
     if totals.n_done and not args.common.quiet:
         _tell(totals, args)
+        if is_rehearsal:
+            talk(rehearsal(args.model, "captions"))
     for reason in totals.refused.values():
         talk(f"left out: {reason}")
 

@@ -54,14 +54,15 @@ def _pair(args: CompareArgs) -> int:
         plain_comparison,
         plain_needed,
     )
-    from fieldmark.store import Store
+    from fieldmark.store import RunFilter, Store
 
     if len(args.models) != 2:
         given = f"found {len(args.models)}" if args.models else "found none"
         raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
     settings = args.common.settings()
+    where = RunFilter(tasks=args.task, folders=args.common.folders())
     with Store.open(settings.store, read_only=True) as store:
-        compared = compare_models(store, *args.models, args.task, args.metric)
+        compared = compare_models(store, *args.models, where, args.metric)
     needed = needed_units(compared, args.power)
     if args.json:
         power = {"power": [plain_needed(row) for row in needed]} if args.power else {}

@@ -29,7 +29,7 @@ class DataCheckArgs:
 
 
 def run(args: DataCheckArgs) -> int:
-    from fieldmark.data import annotation_digests, load_dataset
+    from fieldmark.data import MARK, Finding, annotation_digests, is_as_drawn, load_dataset
 
     root = args.common.settings().root_of(args.name)
     dataset = load_dataset(args.name)
@@ -38,6 +38,9 @@ def run(args: DataCheckArgs) -> int:
 
         raise DataError(no_data(args.name, root))
     findings = dataset.check(root)
+    if (root / MARK).is_file() and not is_as_drawn(root):
+        text = f"files have changed since fieldmark drew them. If all are real, remove {MARK}."
+        findings.append(Finding("warning", text))
     is_broken = any(finding.level == "error" for finding in findings)
     digests = annotation_digests(root) if args.checksums else {}
     if args.json:

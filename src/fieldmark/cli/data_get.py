@@ -19,7 +19,6 @@ from tyro.conf import Positional, arg
 from fieldmark.cli._flags import Common, CommonFlags, Words, check_least
 from fieldmark.cli._show import counted, print_json, show_rows, talk
 from fieldmark.cli._show import size as shown_size
-from fieldmark.cli.data_make import MARK
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import for_people
 
@@ -207,6 +206,8 @@ def _pace(args: DataGetArgs) -> Pace:
 
 def _refuse_synthetic(root: Path) -> None:
     """Drawn and real photos in one folder could never be told apart again."""
+    from fieldmark.data import MARK
+
     if (root / MARK).exists():
         raise DataError(
             f"{root}  holds a synthetic copy ({MARK}): remove it, or choose another folder "

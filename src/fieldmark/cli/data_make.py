@@ -15,15 +15,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark import draws
 from fieldmark.cli._flags import Common, CommonFlags, check_least
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.settings import dataset_key
-
-MARK = "SYNTHETIC.txt"
-"""says that everything beside it was drawn"""
-ABOUT = "Drawn by fieldmark, seed {seed}, difficulty {difficulty}: no real photos.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +52,6 @@ def run(args: DataMakeArgs) -> int:
         shutil.rmtree(making, ignore_errors=True)  # left behind by one that was killed
         making.mkdir(parents=True)
         dataset.make(making, world, args.size)
-        about = ABOUT.format(seed=args.seed, difficulty=args.difficulty)
-        (making / MARK).write_text(f"{about}files: {_files(making)}\n")
         shutil.rmtree(root, ignore_errors=True)
         making.rename(root)
     except OSError as error:
@@ -76,26 +69,11 @@ def run(args: DataMakeArgs) -> int:
 
 def _refuse_foreign(root: Path) -> None:
     """What was made here may be made anew; anything else is never touched."""
+    from fieldmark.data import is_as_drawn
+
     if root.exists() and not root.is_dir():
         raise DataError(f"{root}  is a file: choose a folder with --out.")
-    if root.exists() and any(root.iterdir()) and not _is_ours(root):
+    if root.exists() and any(root.iterdir()) and not is_as_drawn(root):
         raise DataError(
             f"{root}  holds files that fieldmark did not make: choose an empty folder with --out."
         )
-
-
-def _is_ours(root: Path) -> bool:
-    """Is everything in it as it was made? Files added or replaced since are somebody's."""
-    mark = root / MARK
-    if not mark.is_file():
-        return False
-    text = mark.read_text(encoding="utf-8", errors="replace")
-    return text.partition("files: ")[2].strip() == _files(root)
-
-
-def _files(root: Path) -> str:
-    """How many there are, and a hash of their names, sizes and times."""
-    paths = sorted(path for path in root.rglob("*") if path.is_file() and path.name != MARK)
-    facts = [(path.relative_to(root).as_posix(), path.stat()) for path in paths]
-    digest = draws.digest(*((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts))
-    return f"{len(paths)} {digest.hex()}"

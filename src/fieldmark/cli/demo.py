@@ -35,7 +35,7 @@ TASKS = (
     "beluga",
 )
 CHAT_MODEL, CHAT_TASKS = "chat/mock/wren", ("world-species", "world-stage")
-"""a stand-in for a multimodal language model, which answers over HTTP from this process"""
+"""a mock of a multimodal language model, which answers over HTTP from this process"""
 DUAL_MODEL, DUAL_TASKS = "classical/words", ("world-species", "world-night", "world-captions")
 """a small dual encoder: it names what it was never trained on, and finds captions"""
 MAX_IMAGES = 100
@@ -82,7 +82,7 @@ def run(args: DemoArgs) -> int:
     if not args.common.quiet:
         took = time.monotonic() - began
         talk(
-            f"\n{len(MODELS)} models on {len(TASKS)} tasks, a mock chat model on "
+            f"\n{len(MODELS) - 1} models and a control on {len(TASKS)} tasks, a mock chat model on "
             f"{len(CHAT_TASKS)}, a dual encoder on {len(DUAL_TASKS)}, in {took:.0f} s. "
             f"All of it: {args.out}/"
         )
@@ -130,5 +130,6 @@ def _show(path: Path) -> None:
 
     with Store.open(path, read_only=True) as store:
         print(wide_table(read_table(store), width()))
-    print(f"\n{CHAT_MODEL} stands in for a language model, asked in words; {DUAL_MODEL} is a dual")
-    print("encoder, shown no training photo: it knows species by their names, and finds captions.")
+    print(f"\n{CHAT_MODEL} is a mock language model: it is asked in words and told the answers.")
+    print(f"{DUAL_MODEL} is a dual encoder. It sees no training photo: it knows species by their")
+    print("names, and finds captions.")

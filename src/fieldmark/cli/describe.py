@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from fieldmark.abilities import MOCK
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.cli._show import counted, print_json, rehearsal, talk
 from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -94,8 +95,11 @@ def _describe(
         about |= {"names": names.name, "source": args.dump.name if args.dump else args.wiki}
         made = describe(taxa, store, source, out, keep, about, progress=progress)
     if args.json:
-        print_json({"status": made.counts, "reasons": made.reasons, "files": made.files})
+        summary = {"status": made.counts, "reasons": made.reasons, "files": made.files}
+        print_json(summary | {"is_rehearsal": "stand_in" in about})
     elif not args.common.quiet:
+        if "stand_in" in about:
+            talk(rehearsal(args.filter, "choice of sentences"))
         _tell(taxa, made)
     return 5 if made.counts.get("error") else 0
 
@@ -141,7 +145,7 @@ def _filter(
         for result in chat.filter(texts.items()):
             yield result.key, result.error or result.spans
 
-    yield keep, {"filter": chat.identity}
+    yield keep, {"filter": chat.identity} | ({"stand_in": MOCK} if chat.model.is_mock else {})
 
 
 def _chat_filter(args: DescribeArgs, out: Path, settings: Settings) -> ChatFilter:
@@ -161,14 +165,16 @@ def _judge(args: DescribeArgs, settings: Settings) -> int:
     path = SHIPPED if str(args.judge) == "shipped" else args.judge
     assert path is not None
     rows = read_labelled(path)
+    is_rehearsal = False
     if args.filter == RULES:
         report = judge(rows, lambda sentences: [score(text) > 0 for text in sentences])
     else:
-        report = judge(rows, _chat_filter(args, args.out or settings.results, settings).keep)
+        chat = _chat_filter(args, args.out or settings.results, settings)
+        report, is_rehearsal = judge(rows, chat.keep), chat.model.is_mock
     if args.json:
-        print_json(report.facts())
+        print_json({**report.facts(), "is_rehearsal": is_rehearsal})
     else:
-        print(format_report(report, args.filter))
+        print(format_report(report, f"{args.filter} (mock)" if is_rehearsal else args.filter))
     return 5 if report.undecided else 0
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
 from fieldmark.errors import FieldmarkError
-from fieldmark.mounts import filesystem_of
+from fieldmark.files import filesystem_of
 from fieldmark.registry import app_version, installed_version
 from fieldmark.settings import Settings, user_config
 

@@ -4,10 +4,8 @@ examples:
   fieldmark embed timm/resnet50.a1_in1k photos --out photos.parquet
   fieldmark embed classical/colour newt --data newt=/data/newt --out newt.npy
   fieldmark embed my_model.py:Mine 'shards/a-{000..099}.tar' --out a.safetensors --dtype float16
-  fieldmark embed hf/facebook/dinov2-base photos --patches --out patches.npy
 
-The same command again goes on where it was stopped, and computes only what is new (a finished
-file of patches: all of it).
+The same command again goes on where it was stopped, and computes only what is new.
 """
 
 from __future__ import annotations
@@ -44,9 +42,7 @@ class EmbedArgs:
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """file to write: .parquet, .npy or .safetensors [none: the cache is filled]"""
     dtype: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
-    """float32 or float16: precision of what is written [float32; float16 for --patches]"""
-    patches: bool = False
-    """write every patch of every image (.npy or .safetensors), past the cache"""
+    """float32 or float16: precision of what is written [float32]"""
     json: bool = False
     """print the summary as JSON"""
     common: CommonFlags = Common()
@@ -76,11 +72,7 @@ def run(args: EmbedArgs) -> int:
         for source in sources:
             if source.note:
                 progress.say(f"{source.name}  {source.note}")
-        if args.patches and args.out is not None:
-            form = _form(args.out, args.dtype or "float16", (), model, sources)
-            summary = _patches(form, model, sources, options, progress)
-        else:
-            summary = _embedded(args, model, sources, options, progress)
+        summary = _embedded(args, model, sources, options, progress)
     summary["wall_s"] = round(time.monotonic() - began, 3)
     if args.json:
         print_json(summary)
@@ -98,15 +90,10 @@ def _check_flags(args: EmbedArgs) -> None:
         )
     if args.dtype not in (None, "float32", "float16"):
         raise UsageError(f"--dtype {args.dtype}: expected float32 or float16.")
-    if args.out is None:
-        flag = "--patches" if args.patches else f"--dtype {args.dtype}" if args.dtype else ""
-        if flag:
-            raise UsageError(f"{flag} needs a file to write: --out FILE.")
-    else:
-        suffixes = (
-            (".npy", ".safetensors") if args.patches else (".parquet", ".npy", ".safetensors")
-        )
-        check_place(args.out, suffixes)
+    if args.out is not None:
+        check_place(args.out)
+    elif args.dtype:
+        raise UsageError(f"--dtype {args.dtype} needs a file to write: --out FILE.")
 
 
 def _find(words: Sequence[str], settings: Settings) -> list[ImageSource]:
@@ -151,10 +138,14 @@ def _embedded(
         for _ in watched():
             pass
     else:
-        form = _form(args.out, dtype, (model.dim,), model, sources)
+        form = _form(args.out, dtype, model, sources)
         files = write_chunks(form, watched(), len(sources) > 1)
     return {
-        **_about(model, (model.dim,), n_images, n_bad),
+        "model": model.name,
+        "fingerprint": model.fingerprint,
+        "shape": [n_images - n_bad, model.dim],
+        "n_images": n_images,
+        "n_bad": n_bad,
         "dtype": dtype,
         **_speed(add_throughputs(speeds), model),
         "cache": str(options.cache / "features" / model.fingerprint),
@@ -162,27 +153,7 @@ def _embedded(
     }
 
 
-def _patches(
-    form: FileForm,
-    model: Backbone,
-    sources: Sequence[ImageSource],
-    options: EmbedOptions,
-    progress: Progress,
-) -> dict[str, Any]:
-    from fieldmark.embed import write_patches
-
-    made = write_patches(model, sources, form, options, progress)
-    return {
-        **_about(model, made.shape, made.n_images, made.n_bad),
-        "dtype": form.dtype,
-        **_speed(made.throughput, model),
-        "files": [str(path) for path in made.files],
-    }
-
-
-def _form(
-    out: Path, dtype: str, shape: tuple[int, ...], model: Backbone, sources: Sequence[ImageSource]
-) -> FileForm:
+def _form(out: Path, dtype: str, model: Backbone, sources: Sequence[ImageSource]) -> FileForm:
     from fieldmark.embed import FileForm, decode_of
 
     about = {
@@ -191,17 +162,8 @@ def _form(
         "decode": decode_of(model),
         "dim": str(model.dim),
     }
-    return FileForm(out, shape, dtype, any(source.has_labels for source in sources), about)
-
-
-def _about(model: Backbone, shape: tuple[int, ...], n_images: int, n_bad: int) -> dict[str, Any]:
-    return {
-        "model": model.name,
-        "fingerprint": model.fingerprint,
-        "shape": [n_images - n_bad, *shape],
-        "n_images": n_images,
-        "n_bad": n_bad,
-    }
+    has_labels = any(source.has_labels for source in sources)
+    return FileForm(out, model.dim, dtype, has_labels, about)
 
 
 def _speed(total: Throughput, model: Backbone) -> dict[str, Any]:

@@ -64,6 +64,7 @@ def _show(args: PlanFlags) -> int:
             "model": planned.job.model,
             "task": planned.job.task_name,
             "protocol": planned.job.protocol,
+            "label": planned.job.label,
             "n_train": planned.job.draw.n_train,
             "seed": planned.job.draw.seed,
             "status": planned.status,
@@ -90,9 +91,10 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
-    if plan.cost is None:
-        rows = [{k: v for k, v in row.items() if k not in ("requests", "usd")} for row in rows]
-    show_rows(rows, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
+    without = ("label", *(() if plan.cost else ("requests", "usd")))
+    shown = [row | {"protocol": row["label"] or row["protocol"]} for row in rows]
+    shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
+    show_rows(shown, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
     _show_power(power)
     for note in grid.notes:
         talk(note)

@@ -37,7 +37,6 @@ def run(args: RescoreArgs) -> int:
     from fieldmark.store import Store
 
     path = existing_store(args.common)
-    # A store of an older fieldmark is brought up to date by opening it.
     with Store.open(path) as store:
         if not any(stored.state == "done" for stored in store.runs(args.where)):
             raise DataError(

@@ -2,8 +2,9 @@
 
 examples:
   fieldmark shards make photos.csv --out shards --per-shard 10000
-  fieldmark shards make inat21 --split train --max-px 224 --out shards --name inat21
+  fieldmark shards make inat21 --max-px 224 --out shards --name inat21
 
+Photos of the training split are taken, where photos have splits; --split chooses others.
 The same command again goes on where it was stopped, and gives the same bytes.
 """
 
@@ -38,7 +39,7 @@ class ShardsMakeArgs:
     per_shard: int = 10_000
     """samples a shard"""
     split: _Word = None
-    """only photos of this split [all]"""
+    """only photos of this split; `all` takes every photo [train, where photos have splits]"""
     seed: int = 0
     """another seed, another order"""
     max_px: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
@@ -82,6 +83,8 @@ def _summary(made: MadeShards) -> dict[str, Any]:
         "bytes": made.n_bytes,
         "kept": made.n_kept,
         "bad": [{"image": image, "reason": reason} for image, reason in made.bad],
+        "split": made.chosen.split or "all",
+        "other_splits": made.chosen.n_other_splits,
         "nameless": made.chosen.n_nameless,
         "repeated": made.chosen.n_repeated,
         "contradicting": made.chosen.n_contradicting,
@@ -91,6 +94,9 @@ def _summary(made: MadeShards) -> dict[str, Any]:
 
 def _tell(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
     chosen = made.chosen
+    if chosen.split:
+        others = f"{counted(chosen.n_other_splits, 'photo')} of other splits left out"
+        talk(f"split {chosen.split}: {others} (--split all takes every photo).")
     for image, reason in made.bad[:20]:
         talk(printable(f"left out: {image}  {reason}."))
     if made.bad:

@@ -4,6 +4,7 @@ examples:
   fieldmark tasks
   fieldmark tasks beluga
   fieldmark tasks mme --include-path lmms-eval/lmms_eval/tasks
+  fieldmark tasks --metrics
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class TasksArgs:
     """text to search for, or the name of a task to show all of it"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
     """also list the tasks of this folder, in lmms-eval's format"""
+    metrics: bool = False
+    """list the metrics that a task file can name"""
+    probes: bool = False
+    """list the probes that a task file can name"""
     json: bool = False
     """print JSON"""
     debug: bool = False
@@ -37,6 +42,9 @@ def run(args: TasksArgs) -> int:
     from fieldmark.settings import load_settings
     from fieldmark.tasks import Finder, list_tasks
 
+    if args.metrics or args.probes:
+        show_rows(_metrics() if args.metrics else _probes(), args.json)
+        return 0
     folders = (*args.include_path, *load_settings().include_path)
     rows = list_tasks(args.query)
     if folders:
@@ -50,6 +58,18 @@ def run(args: TasksArgs) -> int:
     if not args.json:
         talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one, `fieldmark run` runs it.")
     return 0
+
+
+def _metrics() -> list[dict[str, str]]:
+    from fieldmark.metrics import known_metrics, load_metric
+
+    return [{"metric": name, "is": load_metric(name).title} for name in known_metrics()]
+
+
+def _probes() -> list[dict[str, str]]:
+    from fieldmark.probes import PROBES
+
+    return [{"classifier": name, "is": getattr(PROBES.get(name), "SUMMARY", "")} for name in PROBES]
 
 
 def _show_one(args: TasksArgs, folders: Sequence[Path]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.lazy import exports
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         read_bytes,
         split_reference,
     )
-    from fieldmark.data._check import annotation_digests
+    from fieldmark.data._check import annotation_digests, rows_seen
     from fieldmark.data._content import (
         ABSENT,
         MEMORY,
@@ -58,10 +58,12 @@ if TYPE_CHECKING:
         crop_image,
         is_of_file,
         load_image,
+        open_encoded,
         open_image,
         quick_check,
         read_header,
     )
+    from fieldmark.data._synthetic import MARK, is_as_drawn, is_synthetic, write_mark
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
     from fieldmark.data.read.sources import (
@@ -71,11 +73,13 @@ if TYPE_CHECKING:
         expand_ranges,
         find_sources,
     )
+    from fieldmark.world import World
 
 __all__ = [
     "ABSENT",
     "COLUMNS",
     "DATASETS",
+    "MARK",
     "MEMORY",
     "Box",
     "Content",
@@ -101,14 +105,17 @@ __all__ = [
     "expand_ranges",
     "find_sources",
     "finish_table",
+    "is_as_drawn",
     "is_image",
     "is_of_file",
     "is_packed",
+    "is_synthetic",
     "item_key",
     "label_ids",
     "load_dataset",
     "load_image",
     "need",
+    "open_encoded",
     "open_image",
     "parse_name",
     "quick_check",
@@ -118,9 +125,11 @@ __all__ = [
     "read_stamped",
     "read_table",
     "register_dataset",
+    "rows_seen",
     "snapshot_contents",
     "split_reference",
     "stamp",
+    "write_mark",
 ]
 
 
@@ -146,8 +155,24 @@ def load_dataset(name: str, where: str = "") -> Dataset:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Dataset = entry
-    return dataset
+    dataset: Any = _MarkedDataset(entry)
+    return cast("Dataset", dataset)
+
+
+class _MarkedDataset:
+    """A dataset whose `make` also says, for all readers, that everything was drawn."""
+
+    def __init__(self, entry: Any) -> None:
+        self._entry, self.__doc__ = entry, entry.__doc__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def make(self, root: Path, world: World, size: int) -> None:
+        from fieldmark.data._synthetic import write_mark
+
+        self._entry.make(root, world, size)
+        write_mark(root, world)
 
 
 def read_table(name: str, root: Path, options: Mapping[str, Any] | None = None) -> pl.DataFrame:
@@ -183,7 +208,7 @@ __getattr__ = exports(
     __name__,
     {
         "_bytes": ("PackedFile", "archive_order", "is_packed", "read_bytes", "split_reference"),
-        "_check": ("annotation_digests",),
+        "_check": ("annotation_digests", "rows_seen"),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
             "content_key", "item_key", "read_content", "read_stamped", "snapshot_contents",
@@ -192,14 +217,15 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
+        "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "read.sources": (
             "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
         ),
         "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
-            "is_of_file", "quick_check", "read_header",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "is_of_file", "load_image",
+            "open_encoded", "open_image", "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

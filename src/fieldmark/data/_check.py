@@ -49,6 +49,26 @@ def name_some(names: Sequence[str], most: int = 3) -> str:
     return first_few([repr(name) for name in names], most)
 
 
+def rows_seen(rows: pl.DataFrame) -> str:
+    """`288 photos, 12 classes, 16 train + 8 test each`, of rows with an id, a label and a split."""
+    words = [counted(rows.get_column("id").n_unique(), "photo")]
+    n_classes = rows.get_column("label").drop_nulls().n_unique()
+    if not n_classes:
+        return words[0]
+    by_split: dict[str, list[int]] = {}
+    known = rows.drop_nulls("label").group_by("split", "label").len().sort("split")
+    for split, _, n in known.iter_rows():
+        by_split.setdefault(split or "", []).append(n)
+    order = ["train", "val", "test"]
+    sizes = []
+    for split in sorted(by_split, key=lambda name: order.index(name) if name in order else 3):
+        counts = by_split[split]
+        fewest, most = min(counts) if len(counts) == n_classes else 0, max(counts)
+        span = f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}"
+        sizes.append(f"{span} {split}".rstrip())
+    return ", ".join([*words, counted(n_classes, "class", "classes"), f"{' + '.join(sizes)} each"])
+
+
 # --- files ---
 
 

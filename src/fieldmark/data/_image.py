@@ -13,6 +13,7 @@ import re
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +38,8 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+"""files of phones; AVIF is of the same family, and Pillow reads it without help"""
 # What Pillow's decoders are known to raise on damaged files: they parse before they validate.
 _DAMAGE = (
     OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
@@ -87,7 +90,7 @@ def open_image(data: bytes, crop: Box | None = None, *, name: str = "image") -> 
     if reason:
         raise DataError(f"{name}  {reason}.")
     try:
-        with _open_header(data) as image:
+        with open_encoded(data) as image:
             _refuse_huge(image.size)
             image.load()
             upright = _turn(_to_rgb(image), image)
@@ -102,7 +105,7 @@ def read_header(data: bytes, *, name: str = "image") -> ImageHeader:
     if reason:
         raise DataError(f"{name}  {reason}.")
     try:
-        with _open_header(data) as image:
+        with open_encoded(data) as image:
             _refuse_huge(image.size)
             turn = cast(int, image.getexif().get(_ORIENTATION, 1))
             orientation = turn if turn in _TURNS else 1
@@ -118,19 +121,36 @@ def quick_check(data: bytes) -> str | None:
     if reason:
         return reason
     try:
-        with _open_header(data) as image:
+        with open_encoded(data) as image:
             _refuse_huge(image.size)
     except _DAMAGE as error:
         return _explain(error, data)
     return None
 
 
-def _open_header(data: bytes) -> Image.Image:
+def open_encoded(data: bytes) -> Image.Image:
+    """Pillow's image of these bytes, HEIC too: header read, pixels not, as it lies in the file."""
     # Pillow's own guard is one number for the whole process and warns for each image above it;
     # fieldmark refuses by MAX_PIXELS instead, so the guard only has to stay out of the way.
     if Image.MAX_IMAGE_PIXELS is not None and Image.MAX_IMAGE_PIXELS < 8 * MAX_PIXELS:
         Image.MAX_IMAGE_PIXELS = 8 * MAX_PIXELS
+    if _is_heif(data):
+        _register_heif()
     return Image.open(io.BytesIO(data))
+
+
+def _is_heif(data: bytes) -> bool:
+    return data[4:8] == b"ftyp" and data[8:12] in _HEIF_BRANDS
+
+
+@cache
+def _register_heif() -> None:
+    """Teaches Pillow HEIC, at the first such photo: others do not wait for the import. libheif
+    turns the pixels itself and sets the EXIF orientation to 1, so nothing is turned twice.
+    """
+    from pillow_heif import register_heif_opener
+
+    register_heif_opener()
 
 
 def _refuse_huge(size: tuple[int, int]) -> None:
@@ -139,6 +159,8 @@ def _refuse_huge(size: tuple[int, int]) -> None:
 
 
 def _explain(error: BaseException, data: bytes) -> str:
+    if isinstance(error, UnidentifiedImageError) and _is_heif(data):
+        return "is cut off or damaged: the HEIC cannot be read"
     if isinstance(error, UnidentifiedImageError):
         return f"is not an image of a known format (it starts with {data[:12]!r})"
     if isinstance(error, Image.DecompressionBombError):
@@ -161,8 +183,6 @@ def _unreadable_start(data: bytes) -> str | None:
         return "is a web page, not an image: the download failed"
     if head.startswith((b"%!ps", b"\xc5\xd0\xd3\xc6")):
         return "is PostScript, which is not read: convert it to PNG"
-    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1") and "HEIF" not in Image.ID:
-        return "is HEIC, which Pillow does not read: convert it to JPEG"
     return None
 
 

@@ -30,7 +30,7 @@ from fieldmark.data.read.table import (
     read_table,
     refuse_twins,
 )
-from fieldmark.errors import DataError, UsageError, at, closest
+from fieldmark.errors import DataError, UsageError, at, closest, join_problems
 
 if TYPE_CHECKING:
     from fieldmark.world import World
@@ -81,12 +81,15 @@ def table(
     names = read_columns(path)
     asked = {"image": image, "label": label, "unit": unit, "split": split, "id": id}
     stored = image_columns(path)
+    problems: list[str] = []
     for role, name in asked.items():
         if not isinstance(name, (str, NoneType)):
             raise UsageError(f"option {role} = {name!r}: expected the name of a column.")
         allowed = [column for column in names if role == "image" or column not in stored]
         if name is not None and name not in allowed:
-            raise DataError(_no_such_column(path, role, name, allowed))
+            problems.append(_no_such_column(path, role, name, allowed))
+    if problems:
+        raise DataError(join_problems(problems))
     guessable = {column for known in KNOWN_NAMES.values() for column in known}
     text_columns = [
         column for column in names if column in asked.values() or _fold(column) in guessable

@@ -2,6 +2,7 @@
 
 from fieldmark.embed.cache import (
     ModelCache,
+    behaviour_of,
     cached_models,
     clean_cache,
     kept_facts,
@@ -21,11 +22,9 @@ from fieldmark.embed.engine import (
     refuse_bad,
 )
 from fieldmark.embed.patches import (
-    PatchesWritten,
     PatchFeatures,
     patch_fingerprint,
     patch_name,
-    write_patches,
 )
 from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
 from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
@@ -53,10 +52,10 @@ __all__ = [
     "Filled",
     "ModelCache",
     "PatchFeatures",
-    "PatchesWritten",
     "PositiveRanks",
     "Throughput",
     "add_throughputs",
+    "behaviour_of",
     "bucket",
     "cached_models",
     "check_place",
@@ -84,5 +83,4 @@ __all__ = [
     "trusted_fingerprint",
     "write_behaviour",
     "write_chunks",
-    "write_patches",
 ]

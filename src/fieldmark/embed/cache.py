@@ -72,7 +72,7 @@ def trusted_fingerprint(
     for version in range(1, 1000):
         name = fingerprint if version == 1 else draws.digest(fingerprint, version).hex()
         every = [read_behaviour(place / name) for place in places]
-        if behaviour is None or all(kept is None or _is_like(kept, behaviour) for kept in every):
+        if behaviour is None or all(kept is None or does_alike(kept, behaviour) for kept in every):
             return name
     raise DataError(f"{places[0]}  {fingerprint} has too many versions: `fieldmark cache clean`.")
 
@@ -95,7 +95,13 @@ def read_behaviour(folder: Path) -> np.ndarray | None:
     return kept
 
 
-def _is_like(kept: np.ndarray, now: np.ndarray) -> bool:
+def behaviour_of(model: Any) -> np.ndarray | None:
+    """Features of fixed pictures, of a model of the user's; None for all others."""
+    behaviour = getattr(model, "behaviour", None)
+    return behaviour() if callable(behaviour) else None
+
+
+def does_alike(kept: np.ndarray, now: np.ndarray) -> bool:
     """Equal up to what another device, or half precision, makes of the last digits."""
     if kept.shape != now.shape or not np.isfinite(now).all():
         return kept.shape == now.shape and bool(np.array_equal(kept, now, equal_nan=True))

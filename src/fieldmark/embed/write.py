@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
@@ -52,8 +52,8 @@ class FileForm:
     """What is written, and where."""
 
     path: Path
-    shape: tuple[int, ...]
-    """of one row"""
+    dim: int
+    """numbers in one row"""
     dtype: str = "float32"
     has_labels: bool = False
     """are there labels and splits to write?"""
@@ -62,14 +62,11 @@ class FileForm:
 
     @property
     def row_bytes(self) -> int:
-        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+        return self.dim * np.dtype(self.dtype).itemsize
 
     @property
     def columns(self) -> tuple[str, ...]:
         return ("id", "image", "label", "split") if self.has_labels else ("id", "image")
-
-    def with_shape(self, shape: tuple[int, ...]) -> FileForm:
-        return replace(self, shape=shape)
 
     def cast(self, rows: np.ndarray) -> np.ndarray:
         """The rows in the file's precision; refuses what does not fit it."""
@@ -97,10 +94,10 @@ class FeatureFile(Protocol):
         ...
 
 
-def check_place(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
+def check_place(path: Path) -> None:
     """Refuses a place where no feature file can be written, before hours are spent."""
-    if path.suffix.lower() not in suffixes:
-        expected = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+    if path.suffix.lower() not in SUFFIXES:
+        expected = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
         raise UsageError(f"--out {path}: expected a file that ends in {expected}.")
     if path.is_dir():
         raise UsageError(f"--out {path}: is a folder; expected the name of a file.")
@@ -109,16 +106,6 @@ def check_place(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
         probe = path.with_name(f".{path.name}.{os.getpid()}")
         probe.touch()
         probe.unlink()
-
-
-def check_space(path: Path, n_bytes: int) -> None:
-    """Refuses what cannot fit the disk."""
-    free = shutil.disk_usage(path.parent).free
-    if n_bytes > free:
-        raise DataError(
-            f"{path}  needs {n_bytes / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free: choose "
-            "another disk with --out."
-        )
 
 
 IN_CACHE = "Features that were computed are in the cache: the same command goes on."
@@ -182,7 +169,6 @@ class ArrayFile:
         self.form, self.n_rows = form, 0
         self._part = part_of(form.path)
         self._data = open_alone(self._part)
-        beside_journal(form.path).unlink(missing_ok=True)  # of patches: it tells of other rows
         self._data.truncate(0)
         self._data.write(array_header(form, 0))
         self.ids = CsvPart(beside(form.path, "ids"), ("row", *form.columns))
@@ -209,11 +195,6 @@ class ArrayFile:
             self.ids.close()
 
 
-def beside_journal(path: Path) -> Path:
-    """Which rows of a file of patches are there."""
-    return path.with_name(f"{path.name}.journal")
-
-
 def array_header(form: FileForm, n_rows: int) -> bytes:
     """What stands before the rows of an npy or safetensors file."""
     is_npy = form.path.suffix.lower() == ".npy"
@@ -226,7 +207,7 @@ def _npy_header(form: FileForm, n_rows: int) -> bytes:
     description = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(form.dtype)),
         "fortran_order": False,
-        "shape": (n_rows, *form.shape),
+        "shape": (n_rows, form.dim),
     }
     np.lib.format.write_array_header_1_0(header, description)
     return header.getvalue()
@@ -240,7 +221,7 @@ def _safetensors_header(form: FileForm, n_rows: int) -> bytes:
     def described(n: int) -> bytes:
         tensor = {
             "dtype": _SAFE_NAMES[form.dtype],
-            "shape": [n, *form.shape],
+            "shape": [n, form.dim],
             "data_offsets": [0, n * form.row_bytes],
         }
         return json.dumps({"__metadata__": dict(form.about), "features": tensor}).encode()

@@ -14,7 +14,14 @@ from fieldmark.experiments._grid import (
 from fieldmark.experiments._models import Models
 from fieldmark.experiments._schema import NewtFilters
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
-from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan, replace_data
+from fieldmark.experiments.plan import (
+    Plan,
+    Planned,
+    data_errors,
+    disk_left,
+    make_plan,
+    replace_data,
+)
 from fieldmark.experiments.power import PlannedTest, planned_tests
 from fieldmark.experiments.rescore import Rescored, rescore
 
@@ -33,6 +40,7 @@ __all__ = [
     "PlannedTest",
     "Rescored",
     "check_dataset_name",
+    "data_errors",
     "disk_left",
     "evaluate",
     "execute",

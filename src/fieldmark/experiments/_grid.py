@@ -16,6 +16,7 @@ from typing import Any
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
+from fieldmark.experiments._labels import label_jobs
 from fieldmark.experiments._schema import (
     NO_EFFECT,
     Experiment,
@@ -23,7 +24,7 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
-from fieldmark.models import abilities, check_key, check_model_name
+from fieldmark.models import abilities, check_key, check_model_name, full_name
 from fieldmark.protocols import (
     Draw,
     DrawChoice,
@@ -62,11 +63,16 @@ class Job:
     """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups of tasks it was asked for with"""
+    own: AnyTask | None = None
+    """the task as its file has it, before the grid changed a block"""
+    label: str = ""
+    """what tells it from other jobs of its model and task"""
 
     @property
     def title(self) -> str:
         shots = "" if self.draw.n_train < 0 else f" n_train={self.draw.n_train}"
-        return f"{self.model} · {self.task_name}{shots} · seed {self.draw.seed}"
+        label = f" · {self.label}" if self.label else ""
+        return f"{self.model} · {self.task_name}{shots}{label} · seed {self.draw.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +205,7 @@ def make_jobs(
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [
         job
-        for model, _ in models
+        for model in dict.fromkeys(full_name(name) for name, _ in models)
         for task in loaded
         for job in _cells(model, task, axes, filters or {})
     ]
@@ -209,7 +215,7 @@ def make_jobs(
     if not axes.protocol:
         # Who asks for training images means the ways of asking that look at some.
         jobs = [job for job in jobs if not _looks_past_training(job)] or jobs
-    return _once(jobs)
+    return label_jobs(_once(jobs))
 
 
 def _looks_past_training(job: Job) -> bool:
@@ -301,11 +307,11 @@ def _cells(
         ):  # fmt: skip
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             cell, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
-            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups)
+            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups, task)
 
 
 def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
-    """Models that settings name, and where; a word without a slash is no name."""
+    """Models that settings name, and where."""
     own = {
         setting.name
         for protocol in protocols().values()
@@ -316,7 +322,7 @@ def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
         (str(point[key]), axes.origin.where((key,)) if axes.origin else ""): None
         for point in axes.settings
         for key in own & point.keys()
-        if point[key] and point[key] != "same"
+        if point[key]
     }
     return list(named)
 

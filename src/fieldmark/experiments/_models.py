@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import (
+    behaviour_of,
     kept_facts,
     n_parameters_of,
     noted_decode,
@@ -31,6 +32,7 @@ from fieldmark.models import (
     is_own_model,
     load_chat_model,
     load_model,
+    resolve_device,
 )
 from fieldmark.settings import Settings
 
@@ -59,10 +61,12 @@ class KnownModel:
 class FeatureModel:
     """Stands in for a model whose features are all in the cache: no weights are loaded."""
 
-    def __init__(self, known: KnownModel, cache: Path) -> None:
+    def __init__(self, known: KnownModel, cache: Path, device: str = "") -> None:
         self.name, self.fingerprint, self.dim = known.name, known.fingerprint, known.dim
         self.n_parameters, self.kept_decode = known.n_parameters or 0, known.decode
         self._features = cache / "features"
+        self.device = device
+        """where probes may compute"""
 
     def kept_dim(self, fingerprint: str) -> int:
         """Length of other features that were made with the model: of its patches."""
@@ -90,7 +94,8 @@ class Models:
 
     `known` are those that were looked at elsewhere. With `has_features` they are not loaded here:
     their features, which are in the cache, stand in for them. Else one that turns out to be another
-    is refused. `behaviours` are further folders with what models of the user's do.
+    is refused. Nor is one loaded whose features are all `cached`. `behaviours` are further folders
+    with what models of the user's do.
     """
 
     def __init__(
@@ -111,6 +116,8 @@ class Models:
         self._memory = ModelMemory(settings.cache if has_cache else None, self.contents.digest)
         self._identities: dict[str, Identity] = {}
         self._loaded: tuple[str, Any] | None = None
+        self.cached: frozenset[str] = frozenset()
+        """of which all features that are asked for are in the cache"""
 
     def identity(self, name: str) -> Identity:
         """What the model is now; its version is "" where only loading it would tell, or where it
@@ -135,6 +142,9 @@ class Models:
             own, how = self.settings, self._how
             if self._has_features and name in self._known:
                 self._loaded = (name, FeatureModel(self._known[name], own.cache))
+            elif name in self.cached and (known := self.known(name)).is_complete:
+                device = str(resolve_device(own.device) or "")
+                self._loaded = (name, FeatureModel(known, own.cache, device))
             elif ANSWERS in abilities(name):
                 chat = load_chat_model(
                     name,
@@ -188,7 +198,7 @@ class Models:
         """
         if self._loaded is not None and self._loaded[0] == name:
             model = self._loaded[1]
-            write_behaviour(self._behaviours / model.fingerprint, _behaviour_of(model))
+            write_behaviour(self._behaviours / model.fingerprint, behaviour_of(model))
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -201,7 +211,7 @@ class Models:
 
     def _apart(self, model: Any) -> Any:
         """The model, told apart from one with its fingerprint that did otherwise."""
-        behaviour = _behaviour_of(model)
+        behaviour = behaviour_of(model)
         if behaviour is not None:
             places = (
                 self.settings.cache / "features", self._behaviours, *self._other_behaviours
@@ -210,9 +220,3 @@ class Models:
             if kept != model.fingerprint:
                 model.stand_apart(kept)
         return model
-
-
-def _behaviour_of(model: Any) -> Any:
-    """Features of fixed pictures, of a model of the user's; None for all others."""
-    behaviour = getattr(model, "behaviour", None)
-    return behaviour() if callable(behaviour) else None

@@ -24,6 +24,7 @@ from fieldmark.experiments.identity import (
     Seen,
     asked_key,
     complete,
+    own_way,
     place_of,
     question_key,
     reading_key,
@@ -127,7 +128,9 @@ def execute(
     n_claimed = 0
     plan.workspace.shared.update(how.shared)
     with Store.open(settings.store, is_private=how.is_private) as store:
-        store.confirm({p.key: _root(p.prepared) for p in plan.jobs if p.status == "done"})
+        done = {p.key: p.prepared for p in plan.jobs if p.status == "done" and p.prepared}
+        drawn = [key for key, prepared in done.items() if prepared.marks.is_synthetic]
+        store.confirm({key: _root(prepared) for key, prepared in done.items()}, drawn)
         for planned in plan.jobs:
             if planned.status == "done" and planned.job.groups:
                 _join_groups(planned, store)
@@ -244,7 +247,8 @@ def run_one(
             return False
         root = _root(prepared)
         record = _record(job, how.command)
-        run = store.begin_run(spec, record, model.fingerprint, root, again=how.force or not is_fit)
+        is_again = how.force or not is_fit
+        run = store.begin_run(spec, record, model.fingerprint, root, is_again, prepared.marks)
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         missing = [
@@ -279,9 +283,9 @@ def _is_asked_again(ready: Ready, store: Store) -> bool:
     return bool(Gaps.of(store, [run.id]).n_asked_again(again))
 
 
-def _root(prepared: Prepared | None) -> str:
+def _root(prepared: Prepared) -> str:
     """The folder as it is recorded; "" where items name their own."""
-    return "" if prepared is None or prepared.root == Path() else place_of(prepared.root)
+    return "" if prepared.root == Path() else place_of(prepared.root)
 
 
 def _score(ready: Ready, store: Store, run: int, settings: Settings) -> list[Score]:
@@ -304,7 +308,9 @@ def _join_groups(planned: Planned, store: Store) -> None:
 def _write(
     store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]], seen: Seen
 ) -> None:
-    for repeat, frame in answers.by_repeat():
+    repeats = list(answers.by_repeat())
+    seconds = answers.seconds / max(len(repeats), 1)  # all repeats were answered in that time
+    for repeat, frame in repeats:
         if (answers.part, repeat) in have:
             continue
         store.write_part(
@@ -323,7 +329,7 @@ def _write(
                 part=answers.part,
                 repeat=repeat,
                 n_train=answers.n_train,
-                seconds=answers.seconds,
+                seconds=seconds,
                 info=_facts_of_repeat(answers, repeat),
             ),
         )
@@ -410,4 +416,4 @@ def failure_of(job: Job, error: Exception) -> Failure:
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
     task = load_protocol(job.protocol).record(job.task)
-    return reproduction_record(command, config={"task": task})
+    return reproduction_record(command, config={"task": task, "own": own_way(job)})

@@ -26,13 +26,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import Content, Contents
-from fieldmark.protocols import PROTOCOLS, Assignment, Draw, load_protocol
+from fieldmark.protocols import PROTOCOLS, Assignment, Draw, DrawChoice, load_protocol
 from fieldmark.store import Run, RunSpec
 from fieldmark.tasks import parse_name
 
@@ -58,6 +58,21 @@ def outline_of(job: Job, assignment: Assignment, rows: str) -> RunSpec:
         repeats=draw.repeats,
         data=rows,
     )
+
+
+def own_way(job: Job) -> dict[str, Any] | None:
+    """What the task's file itself asks for, whatever the job changed of it: kept with the run, so
+    that a report knows the task's own way of asking without the file. None: the file has none.
+    """
+    protocol = load_protocol(job.protocol)
+    if job.own is None or (protocol.has_block and protocol.block_of(job.own) is None):
+        return None
+    task, draw = job.own, Draw()
+    if protocol.reads(task):
+        task, draw = protocol.cell(task, DrawChoice())
+    own = replace(job, task=task, draw=draw, settings=protocol.settings())
+    spec = outline_of(own, Assignment(task, (), Path(), draw, own.settings), "")
+    return {name: getattr(spec, name) for name in ("protocol", "settings", "n_train", "n_test")}
 
 
 def complete(outline: RunSpec, model_version: str, content: str = "") -> RunSpec:

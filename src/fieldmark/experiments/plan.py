@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
-from fieldmark.data import ImageRef
+from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
@@ -29,7 +30,7 @@ from fieldmark.experiments.identity import (
     reading_key,
     why_again,
 )
-from fieldmark.models import abilities
+from fieldmark.models import abilities, stand_in
 from fieldmark.protocols import (
     PROTOCOLS,
     Assignment,
@@ -40,7 +41,7 @@ from fieldmark.protocols import (
     refs_of,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
+from fieldmark.store import Claim, Marks, Run, RunFilter, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
 
@@ -53,6 +54,7 @@ class Prepared:
     assignment: Assignment
     outline: RunSpec
     """its identity, but for the model's version and what the images hold"""
+    marks: Marks
 
     @property
     def protocol(self) -> Protocol:
@@ -79,7 +81,7 @@ class Tables:
         protocol = load_protocol(job.protocol)
         key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
 
-        def make() -> tuple[Assignment, RunSpec]:
+        def make() -> tuple[Assignment, RunSpec, bool]:
             parts = protocol.parts(task, job.draw, job.selection, at)
             root = protocol.root(task, at)
             assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
@@ -87,12 +89,14 @@ class Tables:
                 ("rows", id(parts), job.protocol, id(task)),
                 lambda: protocol.data_digest(task, parts),
             )
-            return assignment, outline_of(job, assignment, rows)
+            outline = outline_of(job, assignment, rows)
+            return assignment, outline, protocol.is_synthetic(assignment)
 
-        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
+        assignment, outline, is_synthetic = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
-        return Prepared(job, assignment, outline)
+        marked = at.once(("stand_in", job.model), lambda: stand_in(job.model))
+        return Prepared(job, assignment, outline, Marks(marked, is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,39 @@ def make_plan(
         past = _Past.of(store)
     planner = _Planner(settings, tables, needs, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
+    models.cached = _cached(planned)
     return Plan(tuple(planned), needs, models, workspace)
+
+
+def _cached(planned: Sequence[Planned]) -> frozenset[str]:
+    """Models of which the jobs to run need features only, all of them in the cache."""
+    wanted = {job.job.model for job in planned if job.status == "run"}
+    return frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+
+
+def _needs_model(planned: Planned) -> bool:
+    if planned.status != "run":
+        return False
+    protocol = load_protocol(planned.job.protocol)
+    return not (protocol.needs_features_only and planned.n_images) or planned.n_missing > 0
+
+
+def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:
+    """Why jobs could not be prepared, without a look at models and results. Jobs whose model and
+    task do not go together are left to the plan.
+    """
+    tables = Tables(Workspace(settings, Contents(None)))
+    errors: list[FieldmarkError] = []
+    for job in jobs:
+        can = abilities(job.model)
+        try:
+            if not load_protocol(job.protocol).why_not(job.task, job.draw, job.settings, can):
+                tables.prepare(job)
+        except CodeNotRun:
+            continue
+        except FieldmarkError as error:
+            errors.append(error)
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +226,7 @@ class _Past:
     """done and claimed runs by question, the newest last"""
     claims: dict[str, Claim]
     seconds: dict[tuple[str, str, int | None], list[float]]
-    """how long runs took, by task, protocol and n_train"""
+    """how long one repeat of runs took, by task, protocol and n_train"""
 
     @classmethod
     def of(cls, store: Store) -> _Past:
@@ -202,7 +238,7 @@ class _Past:
             if run.state == "done" or run.key in claims:
                 alike[question_key(run.spec)].append(run)
             if run.state == "done" and run.seconds is not None:
-                seconds[_kind(run.spec)].append(run.seconds)
+                seconds[_kind(run.spec)].append(run.seconds / run.spec.repeats)
         return cls({run.key: run for run in runs if run.state == "done"}, alike, claims, seconds)
 
 
@@ -249,7 +285,7 @@ class _Planner:
             return (
                 ""
                 if self._is_new(job)
-                else "whether its model has changed is known only after loading it"
+                else "whether its model has changed is not known until it is loaded"
             )
         reading = reading_key(outline, prepared.root)
         if reading in self.past.claims:
@@ -298,7 +334,9 @@ class _Planner:
             why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
             if why:
                 return _refused(job, "refused", UsageError(f"{why}."))
-            return Planned(job, "run", prepared=self.tables.prepare(job))
+            prepared = self.tables.prepare(job)
+            _refuse_mock(prepared)
+            return Planned(job, "run", prepared=prepared)
         except CodeNotRun as error:
             return Planned(job, "run", f"unknown until it runs: {error}")
         except MissingData as error:
@@ -377,11 +415,13 @@ class _Planner:
         self, prepared: Prepared, n_missing: int, cache: ModelCache | None
     ) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds.get(_kind(prepared.outline), [])
+        outline = prepared.outline
+        alike = self.past.seconds.get(_kind(outline), [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None
-        return sorted(alike)[len(alike) // 2] + (n_missing / speed if speed else 0.0)
+        usual = sorted(alike)[len(alike) // 2] * outline.repeats
+        return usual + (n_missing / speed if speed else 0.0)
 
 
 def disk_left(settings: Settings) -> int:
@@ -391,8 +431,19 @@ def disk_left(settings: Settings) -> int:
     return shutil.disk_usage(folder).free
 
 
+def _refuse_mock(prepared: Prepared) -> None:
+    """A mock is told the answers: of real photos its score would look like a model's."""
+    marks, job = prepared.marks, prepared.job
+    if marks.stand_in == MOCK and not marks.is_synthetic:
+        raise UsageError(
+            f"model {job.model!r} is a mock, which is told the right answers: it runs on synthetic "
+            f"data only, and those of task {job.task_name!r} are real. `fieldmark models` lists "
+            "others."
+        )
+
+
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
-    return Planned(job, status, str(error), error=error)
+    return Planned(job, status, " ".join(str(error).splitlines()), error=error)
 
 
 def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:

@@ -114,6 +114,13 @@ class DocumentProtocol(LanguageProtocol):
     def root(self, task: DocumentTask, at: Workspace) -> Path:
         return Path()
 
+    def is_synthetic(self, assignment: Assignment) -> bool:
+        """Files on this machine tell by the folders they lie in; what is on the hub is real."""
+        from fieldmark.data import is_synthetic
+
+        places = assignment.parts[0].documents.places
+        return bool(places) and all(map(is_synthetic, places))
+
     def parts(
         self, task: DocumentTask, draw: Draw, selection: Selection, at: Workspace
     ) -> list[DocumentPart]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     pass
 
 _FACTS = ("direction", "kind", "bounds", "takes_many", "closed_form")
-_ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --help")
-_REGISTRARS = Registry("kind of metric", "fieldmark.metric_registrars", "fieldmark tasks --help")
+_ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --metrics")
+_REGISTRARS = Registry("kind of metric", "fieldmark.metric_registrars")
 
 
 def known_metrics() -> list[str]:

@@ -29,11 +29,14 @@ from fieldmark.models._load import (
     abilities_of,
     check_key,
     families,
+    full_name,
     known_models,
     load_chat_model,
     load_model,
     register_model,
+    stand_in,
 )
+from fieldmark.models._name import resolve_device
 
 if TYPE_CHECKING:
     from fieldmark.models._torch import TorchBackbone
@@ -52,6 +55,7 @@ __all__ = [
     "check_key",
     "check_model_name",
     "families",
+    "full_name",
     "identify",
     "is_own_model",
     "known_models",
@@ -59,6 +63,8 @@ __all__ = [
     "load_model",
     "may_use_gpu",
     "register_model",
+    "resolve_device",
+    "stand_in",
 ]
 
 

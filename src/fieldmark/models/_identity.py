@@ -1,9 +1,9 @@
 """Model identity: is this the model it was, told without loading it?
 
 A model is what it does: code, weights by content, options, arithmetic, the library that defines
-it. Families say all of that in their names and files. What a model of the user's rests on shows
-when it is loaded; it is then remembered with the content of every file it opened, and holds as
-long as none of them has changed.
+it. Families say all of that in their names and files. What a model of the user's turned out to be
+when it was loaded is remembered with its code, its options and the files that its code names, and
+holds as long as none of them has changed. Where that is not enough, only loading tells.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.abilities import ANSWERS
-from fieldmark.code import Closure, Digest, closure_of, file_digest
+from fieldmark.code import Closure, Digest, file_digest
 from fieldmark.models._backbone import Backbone
 from fieldmark.models._load import REGISTRY, family_of
 from fieldmark.models._name import (
@@ -37,6 +37,7 @@ from fieldmark.models._user import (
     known_key,
     library_version,
     path_digest,
+    read_closure,
 )
 from fieldmark.registry import resolve_reference
 
@@ -145,8 +146,9 @@ class ModelMemory:
             return mine
         if any(record.fingerprint for record in former):
             LOG.warning(
-                "model %r is not what it was when it was loaded before, though its code and files "
-                "are (random weights?): its results stand apart.", name,
+                "model %r is not what it was when it was loaded before, though its code and the "
+                "files it names are (random weights, or another file?): its results stand apart.",
+                name,
             )  # fmt: skip
         return replace(mine, fingerprint="")
 
@@ -295,7 +297,7 @@ def _is_ours(entry: Any) -> bool:
 
 def _code(name: ModelName) -> Closure | None:
     if name.is_file:
-        return closure_of(resolve_reference(name.base)[0])
+        return read_closure(resolve_reference(name.base)[0])
     return code_of(REGISTRY.added[name.base])
 
 

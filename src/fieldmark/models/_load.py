@@ -153,6 +153,22 @@ def abilities(name: str) -> frozenset[str]:
     return frozenset(getattr(entry, "ABILITIES", (EMBEDS_IMAGES,)))
 
 
+def stand_in(name: str) -> str:
+    """What a model that is none stands in as, "mock" or "control"; "" for a real one. Stand-ins run
+    like models, and are in no verdict, tier, mean or rank.
+
+    A family says it of a name with a function `stand_in`; all other models are real.
+
+    >>> stand_in("classical/chance"), stand_in("classical/colour")
+    ('control', '')
+    """
+    parsed = parse_name(name)
+    if parsed.is_file or parsed.base in REGISTRY.added:
+        return ""
+    says = getattr(REGISTRY.get(parsed.family), "stand_in", None)
+    return str(says(parsed)) if says else ""
+
+
 def abilities_of(model: object) -> frozenset[str]:
     """The same of a model that is loaded, or of its class."""
     return _abilities_of_methods(
@@ -200,6 +216,14 @@ def load_chat_model(
     parsed = parse_name(name)
     how = ModelRequest(parsed, device, precision, offline=offline, send_key=send_key)
     return family_of(parsed).load(how)
+
+
+def full_name(name: str) -> str:
+    """The one name under which the results of a model stand; most families have no other."""
+    parsed = parse_name(name)
+    is_family = not parsed.is_file and parsed.base not in REGISTRY.added
+    entry: Any = family_of(parsed) if is_family else None
+    return str(entry.full_name(name)) if hasattr(entry, "full_name") else name
 
 
 def check_key(name: str, place: str = "", send_key: Sequence[str] = ()) -> None:
@@ -254,10 +278,16 @@ def _unknown(name: ModelName) -> UnknownName:
     """Most often the family was left out or mistyped: suggest whole names, then a search that
     finds some.
     """
-    names = [row.name for row in known_models()]
-    corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
-    known = corrected if name.checkpoint and corrected else [*families(), *names]
-    tails = {known_name.rpartition("/")[2] for known_name in names}
-    near = closest(name.base.rpartition("/")[2], tails, most=1)
-    listing = f"{REGISTRY.listing} {near[0]}" if near and not corrected else REGISTRY.listing
-    return UnknownName("model", name.base, known, listing)
+    if name.checkpoint:
+        corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
+        if corrected:
+            return UnknownName("model", name.base, corrected, REGISTRY.listing, is_close=True)
+    tail = name.base.rpartition("/")[2]
+    holding = [row.name for row in known_models(tail)]
+    names = holding or [row.name for row in known_models()]
+    whole = {known.rpartition("/")[2]: known for known in reversed(names)}
+    near = closest(tail, whole if holding else {*whole, *families()})
+    suggested = [whole.get(short, short) for short in near] or holding[:2]
+    search = tail if holding else near[0] if near and near[0] in whole else ""
+    listing = f"{REGISTRY.listing} {search}".strip()
+    return UnknownName("model", name.base, suggested, listing, is_close=True)

@@ -189,6 +189,23 @@ def need_package(request: ModelRequest, package: str) -> Any:
 
 
 @lru_cache(maxsize=64)
+def resolve_device(device: str) -> Any:
+    """torch's device for a model; as text where no GPU can be meant, or torch is not installed: it
+    is imported only where a GPU may be. None for a cuda device that is not here.
+    """
+    if device in ("cpu", "mps") or (device == "auto" and not _may_have_gpu()):
+        return "cpu" if device == "auto" else device
+    try:
+        from fieldmark import devices
+    except ImportError:
+        return "cpu"
+    try:
+        return devices.choose_device(device)
+    except ModelError:
+        return None
+
+
+@lru_cache(maxsize=64)
 def resolve_precision(device: str, precision: str) -> str:
     """The arithmetic that a torch model would run in; torch is imported only where a GPU may be.
 
@@ -197,16 +214,14 @@ def resolve_precision(device: str, precision: str) -> str:
     """
     if precision != "auto":
         return precision
-    if device in ("cpu", "mps") or (device == "auto" and not _may_have_gpu()):
-        return "float32"
-    try:
-        from fieldmark import devices
-    except ImportError:
-        return "float32"
-    try:
-        return devices.choose_precision("auto", devices.choose_device(device))
-    except ModelError:
+    chosen = resolve_device(device)
+    if chosen is None:
         return "bf16"
+    if isinstance(chosen, str):
+        return "float32"
+    from fieldmark import devices
+
+    return devices.choose_precision("auto", chosen)
 
 
 @lru_cache(maxsize=64)
@@ -218,16 +233,14 @@ def resolve_decode(device: str, decode: str) -> str:
     """
     if decode != "auto":
         return decode
-    if device in ("cpu", "mps") or (device == "auto" and not _may_have_gpu()):
-        return "cpu" if importlib.util.find_spec("torchvision") else "reference"
-    try:
-        from fieldmark import devices
-    except ImportError:
-        return "reference"
-    try:
-        return devices.choose_decode("auto", devices.choose_device(device))
-    except ModelError:
+    chosen = resolve_device(device)
+    if chosen is None:
         return "gpu"
+    if isinstance(chosen, str):
+        return "cpu" if importlib.util.find_spec("torchvision") else "reference"
+    from fieldmark import devices
+
+    return devices.choose_decode("auto", chosen)
 
 
 def decode_mark(decode: str) -> tuple[str, ...]:

@@ -53,8 +53,6 @@ class TorchBackbone:
     """the embedder fills the last batch up: kernels, and so last digits, follow the batch's size"""
     load_again: Callable[..., Any] | None = None
     """gives the same model for another `device`, in another process; None where none could"""
-    not_state = ("_decode", "_half", "_scaling", "load_again")
-    """attributes that are no part of what a model of the user's is made of"""
 
     def __init__(
         self,

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.abilities import ANSWERS
+from fieldmark.abilities import ANSWERS, MOCK
 from fieldmark.errors import UsageError
 from fieldmark.models._backbone import Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import ChatModel
-    from fieldmark.models._name import ModelRequest
+    from fieldmark.models._name import ModelName, ModelRequest
 
 ABILITIES = (ANSWERS,)
 SUMMARY = "multimodal language models over HTTP"
@@ -42,7 +42,7 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
             )
             for row in rows
         ),
-        Checkpoint("mock/wren", title="a mock that sees synthetic images", licence="MIT"),
+        Checkpoint("mock/wren", title="a mock that is told what it sees", licence="MIT"),
     )
 
 
@@ -52,6 +52,13 @@ def _price(row: Mapping[str, Any]) -> str:
 
 
 CHECKPOINTS = _checkpoints()
+
+
+def stand_in(name: ModelName) -> str:
+    """`chat/mock/…` answers from this process; with a `base_url` it is whatever answers there."""
+    from fieldmark.chat import chat_model, user_tables
+
+    return MOCK if chat_model(name.text, user_tables(Path.cwd())).is_mock else ""
 
 
 def relative_of(name: str) -> Checkpoint | None:
@@ -80,6 +87,13 @@ def check_name(name: str) -> None:
     from fieldmark.chat import chat_model, user_tables
 
     chat_model(name, user_tables(Path.cwd()))
+
+
+def full_name(name: str) -> str:
+    """The name without another word for its provider: `chat/gemini/…` is `chat/google/…`."""
+    from fieldmark.chat import chat_model, user_tables
+
+    return chat_model(name, user_tables(Path.cwd())).name
 
 
 def check_key(name: str, place: str, send_key: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.abilities import EMBEDS_IMAGES, EMBEDS_TEXTS
+from fieldmark.abilities import CONTROL, EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.errors import UnknownName
 from fieldmark.models._backbone import Backbone, Features, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest
@@ -55,6 +55,10 @@ def abilities(name: ModelName) -> tuple[str, ...]:
     return (EMBEDS_IMAGES, EMBEDS_TEXTS) if name.checkpoint == "words" else (EMBEDS_IMAGES,)
 
 
+def stand_in(name: ModelName) -> str:
+    return CONTROL if name.checkpoint == "chance" else ""
+
+
 def load(request: ModelRequest) -> Backbone:
     from fieldmark.models._classical import picture
 
@@ -75,7 +79,6 @@ class Classical:
     """A function of one picture's pixels behind the contract; no picture knows of any other."""
 
     batch_size = 64
-    not_state = ("load_again",)
 
     def __init__(self, kind: str, measure: Callable[[np.ndarray], np.ndarray], size: int) -> None:
         import numpy as np

@@ -38,7 +38,7 @@ __all__ = [
     "register_probe",
 ]
 
-PROBES = Registry(kind="probe", package="fieldmark.probes", listing="fieldmark tasks --help")
+PROBES = Registry(kind="probe", package="fieldmark.probes", listing="fieldmark tasks --probes")
 
 
 def load_probe(name: str, params: Mapping[str, Any] | None = None, base: Path | None = None) -> Any:

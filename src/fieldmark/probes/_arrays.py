@@ -8,13 +8,12 @@ torch is never imported here: whoever passes a tensor has done so.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import check_is_fitted
 
 from fieldmark.errors import DataError, UsageError, closest
 
@@ -27,10 +26,14 @@ class ProbeDataError(DataError, ValueError):
     """Features or labels no probe can learn from; a `ValueError` too, as scikit-learn promises."""
 
 
-class OnePass(ABC):
-    """`predict` and `predict_score` as views of `predict_with_score`.
+class ProbeEstimator(ABC):
+    """scikit-learn's conventions for classifiers; `predict` and `predict_score` are views of
+    `predict_with_score`.
 
     Whoever wants both asks once: going through the rows a second time would double the cost.
+    scikit-learn's own base classes are not inherited: they take a second to import, and a task
+    file is checked, and a finished run found again, by the names of the parameters alone.
+    https://scikit-learn.org/stable/developers/develop.html
     """
 
     @abstractmethod
@@ -45,6 +48,33 @@ class OnePass(ABC):
         """How sure each prediction is; the class says in which unit."""
         return self.predict_with_score(X)[1]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted."""
+        return float(np.average(self.predict(X) == as_numpy(y), weights=sample_weight))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - of the convention
+        """What `__init__` was given; every parameter is an attribute of its name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: {list(known)}.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({given})"
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's tools ask of any classifier: imported by whoever asks."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        classifier, target = ClassifierTags(), TargetTags(required=True)
+        return Tags("classifier", target, classifier_tags=classifier, input_tags=InputTags())
+
 
 # --- where an array lives
 
@@ -57,11 +87,6 @@ def is_tensor(x: Any) -> bool:
 def on_accelerator(x: Any) -> bool:
     """A tensor whose products are better left where it lives."""
     return is_tensor(x) and x.device.type != "cpu"
-
-
-def is_cuda(x: Any) -> bool:
-    """A tensor on a GPU that has half-precision products and float64."""
-    return is_tensor(x) and x.device.type == "cuda"
 
 
 def as_numpy(x: Any) -> np.ndarray:
@@ -80,16 +105,6 @@ def namespace(x: Array) -> Any:
 def beside(array: np.ndarray, x: Array) -> Array:
     """The array where `x` lives, in its own type."""
     return sys.modules["torch"].as_tensor(array, device=x.device) if on_accelerator(x) else array
-
-
-def zeros(shape: tuple[int, ...], x: Array) -> Array:
-    """Zeros where `x` lives, in its precision."""
-    return x.new_zeros(shape) if on_accelerator(x) else np.zeros(shape, x.dtype)
-
-
-def float_type(x: Array) -> type:
-    """numpy's type of the same precision."""
-    return np.float64 if str(x.dtype).endswith("float64") else np.float32
 
 
 def double(x: Array) -> Array:
@@ -144,7 +159,7 @@ def read_asked(probe: Any, X: Any) -> Array:
     """Features to predict, of the width that was trained on; none at all is fine."""
     if not on_accelerator(X):
         return read_queries(probe, X)
-    check_is_fitted(probe)
+    check_fitted(probe)
     x_nd = _checked_tensor(X)
     _check_width(probe, x_nd)
     return x_nd
@@ -152,7 +167,7 @@ def read_asked(probe: Any, X: Any) -> Array:
 
 def read_queries(probe: Any, X: Any, dtypes: tuple[type, ...] = FLOATS) -> np.ndarray:
     """As `read_asked`, in main memory."""
-    check_is_fitted(probe)
+    check_fitted(probe)
     x_nd = read_features(X, dtypes, is_empty_ok=True)
     _check_width(probe, x_nd)
     return x_nd
@@ -168,6 +183,8 @@ def read_features(
             raise ProbeDataError("the training set is empty: at least one image is needed.")
         if X.dtype.kind == "f":
             _refuse_non_finite(np.asarray(~np.isfinite(X).all(axis=1)))
+    from sklearn.utils import check_array
+
     checked = check_array(X, dtype=list(dtypes), ensure_min_samples=0 if is_empty_ok else 1)
     return np.asarray(checked)
 
@@ -178,6 +195,8 @@ def read_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         raise ProbeDataError("requires y to be passed, but the target y is None.")
     label_n = as_numpy(y)
     if label_n.ndim == 2 and label_n.shape[1] == 1:
+        from sklearn.utils import column_or_1d
+
         label_n = column_or_1d(label_n, warn=True)
     if label_n.ndim != 1 or len(label_n) != n_rows:
         raise ProbeDataError(
@@ -195,6 +214,13 @@ def read_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     except TypeError as error:
         raise ProbeDataError(f"labels of several types cannot be told apart: {error}.") from error
     return code_n.astype(np.intp), classes
+
+
+def check_fitted(probe: Any) -> None:
+    """Raises scikit-learn's NotFittedError before `fit`."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(probe)
 
 
 def _check_width(probe: Any, x_nd: Array) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 
 from fieldmark.probes._arrays import (
     Array,
-    OnePass,
     ProbeDataError,
+    ProbeEstimator,
     as_numpy,
     beside,
     double,
@@ -220,7 +220,7 @@ class Networks:
             yield sum(share(double(logit_bt)) for logit_bt in logits) / len(logits)
 
 
-class GradientProbe(OnePass):
+class GradientProbe(ProbeEstimator):
     """What `linear`, `logistic` and `mlp` share: a search on held-out rows, and probabilities."""
 
     takes_tensors = True

@@ -14,7 +14,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
     Array,
@@ -40,7 +39,7 @@ RECIPE = "torch: Linear, cross-entropy, AdamW, CosineAnnealingLR; scikit-learn h
 EXTRA = "vision"
 
 
-class Linear(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Linear(GradientProbe):
     """A linear layer whose learning rate and weight decay were chosen on held-out rows.
 
     After `fit`: `learning_rate_`, `weight_decay_` are what was chosen (the first listed among

@@ -12,9 +12,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from fieldmark.probes._arrays import (
     check_choice,
@@ -34,7 +31,7 @@ _GRADIENT = 0.01
 """scikit-learn's tolerance is on the gradient: along flat directions the minimum is further away"""
 
 
-class Logistic(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Logistic(GradientProbe):
     """L2-penalised logistic regression: softmax over classes, one log-odds for two.
 
     `C` is scikit-learn's (large: little penalty); of several the best on held-out rows is fitted to
@@ -123,6 +120,9 @@ class Logistic(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _fit(self, x_nd: np.ndarray, code_n: np.ndarray, C: float) -> Networks:
         """One linear layer for the features as they came; two columns for two classes."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
         # The offset is free, so centring changes no minimum; far from zero it helps the solver.
         mean_d, spread_d = column_moments(x_nd, np.arange(len(x_nd)))
         scale_d = spread_d if self.standardise else np.ones_like(spread_d)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
     Array,
@@ -36,7 +35,7 @@ RECIPE = "torch: Linear, Dropout, Linear, binary cross-entropy, Adam, StepLR; sc
 EXTRA = "vision"
 
 
-class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MLP(GradientProbe):
     """Two layers with dropout between them.
 
     Labels are classes (n), or traits (n × T) of 0, 1 and NaN for what is not known: those count

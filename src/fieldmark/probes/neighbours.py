@@ -17,14 +17,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from fieldmark.probes._arrays import (
-    OnePass,
     ProbeDataError,
+    ProbeEstimator,
     check_choice,
     check_count,
+    check_fitted,
     read_features,
     read_labels,
     read_queries,
@@ -39,7 +38,7 @@ _READY_ENTRIES = 1 << 18
 """entries made ready at a time: they stay in the cache"""
 
 
-class Neighbours(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Neighbours(ProbeEstimator):
     """Each of the k nearest images has one vote; the nearest image settles a tie of classes.
 
     Images at equal distance come in the order of their class, so predictions do not depend on the
@@ -75,7 +74,7 @@ class Neighbours(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels and scores of the training images, each asked of all the others."""
-        check_is_fitted(self)
+        check_fitted(self)
         if len(self.x_) < 2:
             raise ProbeDataError("leaving one out of 1 image leaves none: at least two are needed.")
         return self._answer(self.x_, is_self=True)

@@ -16,13 +16,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.errors import UsageError
 from fieldmark.probes._arrays import (
-    OnePass,
     ProbeDataError,
+    ProbeEstimator,
     read_features,
     read_labels,
     read_queries,
@@ -89,7 +87,7 @@ def predict_repeats(
     return answers
 
 
-class SimpleShot(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SimpleShot(ProbeEstimator):
     """Nearest class mean; a tie goes to the class that sorts first.
 
     The score of a prediction is half the difference of squared distances between the runner-up and
@@ -193,6 +191,8 @@ def _class_means(
     x_nd: np.ndarray, code_n: np.ndarray, offset_d: np.ndarray | float = 0.0
 ) -> np.ndarray:
     """Means in float64, by a sparse product over blocks of rows about an offset."""
+    from scipy import sparse
+
     count_c = np.bincount(code_n)
     sum_cd = np.zeros((len(count_c), x_nd.shape[1]))
     for start in range(0, len(x_nd), _BLOCK_ROWS):

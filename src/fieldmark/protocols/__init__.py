@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 from fieldmark.protocols._contract import (
     Assignment,
+    Draw,
     DrawChoice,
     Protocol,
     fitting_protocols,
@@ -33,10 +34,9 @@ from fieldmark.protocols._settings import (
 from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._check import data_warnings, task_problems
+    from fieldmark.protocols._check import as_problems, check_data, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
     from fieldmark.protocols._items import (
-        Draw,
         PartItems,
         Selection,
         check_part,
@@ -85,9 +85,10 @@ __all__ = [
     "Setting",
     "Workspace",
     "arrange",
+    "as_problems",
     "ask_options",
+    "check_data",
     "check_part",
-    "data_warnings",
     "draw_test",
     "draw_train",
     "embed_options",
@@ -120,10 +121,10 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_check": ("data_warnings", "task_problems"),
+        "_check": ("as_problems", "check_data", "task_problems"),
         "_items": (
-            "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
-            "rows_of", "split_parts",
+            "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of", "rows_of",
+            "split_parts",
         ),
         "_features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
         "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),

@@ -1,4 +1,4 @@
-"""Validation of a task: which names in it does nobody know?
+"""Validation of a task: which names in it does nobody know, and which data can it not use?
 
 Asked before anything starts: a misspelt metric must not be found out after hours of embedding.
 """
@@ -6,16 +6,32 @@ Asked before anything starts: a misspelt metric must not be found out after hour
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
-from fieldmark.data import load_dataset
-from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
+import polars as pl
+
+from fieldmark.data import load_dataset, rows_seen
+from fieldmark.errors import CodeNotRun, DataError, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._contract import load_protocol
-from fieldmark.protocols._workspace import Workspace
+from fieldmark.protocols._contract import Draw, DrawChoice, Protocol, load_protocol, protocols
+from fieldmark.protocols._items import (
+    ASKING_ONLY,
+    PartItems,
+    Selection,
+    draw_test,
+    draw_train,
+)
+from fieldmark.protocols._workspace import MissingData, Workspace
 from fieldmark.registry import short_name
-from fieldmark.tasks import Task
+from fieldmark.tasks import Problem, Task, problems_of
+from fieldmark.words import counted
+
+TABLE_KEYS = frozenset({"dataset", "data", "options"})
+"""keys of a task without which its data cannot be read"""
+ROW_KEYS = frozenset(Task.model_fields) - ASKING_ONLY - {"task", "version"}
+"""keys that say which rows train and test"""
 
 
 def task_problems(task: Task, asked_by: Collection[str] | None = None) -> list[str]:
@@ -24,44 +40,100 @@ def task_problems(task: Task, asked_by: Collection[str] | None = None) -> list[s
     `asked_by` are the protocols whose blocks matter: loading a probe to look at its parameters
     takes seconds. None = all.
     """
-    problems: list[str] = []
-
-    def look(load: Callable[[], object], *key: str | int) -> None:
-        try:
-            load()
-        except CodeNotRun:  # the name is there, and no more is asked
-            return
-        except FieldmarkError as error:
-            problems.append(f"{task.place_of(*key)}  {error}")
-
-    look(partial(load_dataset, task.dataset), "dataset")
-    if not problems:
-        for name in task.options:
-            look(partial(_check_option, task, name), "options", name)
-    look(partial(load_metric, task.metric), "metric")
+    problems = _dataset_problems(task)
+    problems += _look(task, partial(load_metric, task.metric), "metric")
     for index, metric in enumerate(task.also):
-        look(partial(load_metric, metric), "also", index)
+        problems += _look(task, partial(load_metric, metric), "also", index)
     if not problems:
-        look(partial(_check_fit, task), "metric")
+        problems += _look(task, partial(_check_fit, task), "metric")
     for name in task.protocols:
         if asked_by is None or name in asked_by:
             problems.extend(load_protocol(name).problems(task))
     return problems
 
 
-def data_warnings(task: Task, at: Workspace) -> list[str]:
-    """One line for each thing that the data make doubtful; nothing where they are not here."""
-    if not at.root(task).exists():
+def _look(task: Task, load: Callable[[], object], *key: str | int) -> list[str]:
+    try:
+        load()
+    except CodeNotRun:  # the name is there, and no more is asked
         return []
-    lines: list[str] = []
-    for name in task.protocols:
+    except FieldmarkError as error:
+        return [f"{task.place_of(*key)}  {error}"]
+    return []
+
+
+def _dataset_problems(task: Task) -> list[str]:
+    problems = _look(task, partial(load_dataset, task.dataset), "dataset")
+    for name in () if problems else task.options:
+        problems += _look(task, partial(_check_option, task, name), "options", name)
+    return problems
+
+
+def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[list[Problem], str]:
+    """What a run would find wrong with the data, what they make doubtful, and what they hold.
+
+    The parts are made as for a run, by every protocol whose block is sound. `wrong` are keys of the
+    file that are known to be wrong: what depends on them is not looked at.
+    """
+    if TABLE_KEYS & set(wrong) or _dataset_problems(task):
+        return [], ""
+    every = [load_protocol(name) for name in task.protocols]
+    problems: list[Problem] = [] if every or set(wrong) & set(protocols()) else _no_block(task)
+    seen = ""
+    for protocol in [one for one in every if not one.problems(task)] or [Protocol()]:
         try:
-            lines += load_protocol(name).warnings(task, at)
+            if ROW_KEYS & set(wrong):
+                at.table(task)
+                continue
+            of_parts, holds = _check_parts(task, protocol, at)
         except CodeNotRun:
             continue
-        except FieldmarkError as error:  # the data are broken: told by who reads them
-            lines.append(str(error).splitlines()[0])
-    return list(dict.fromkeys(lines))
+        except FieldmarkError as error:
+            problems += as_problems(error)
+            continue
+        problems, seen = problems + of_parts, seen or holds
+    return problems, seen
+
+
+def _no_block(task: Task) -> list[Problem]:
+    if any(one.reads(task) and not one.has_block for one in protocols().values()):
+        return []  # one of the user's that needs none
+    text = "no block says how models are asked: add one, such as `probe: {classifier: simpleshot}`."
+    return [Problem("error", "key", "", text)]
+
+
+def _check_parts(task: Task, protocol: Protocol, at: Workspace) -> tuple[list[Problem], str]:
+    asked, draw = protocol.cell(task, DrawChoice())
+    why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
+    if why:  # a flag may say what is missing
+        return [Problem("warning", "key", "", f"{why}.")], ""
+    parts = protocol.parts(asked, draw, Selection(), at)
+    doubts = [Problem("warning", "data", "", line) for line in protocol.warnings(task, at)]
+    return doubts, _parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+
+
+def _parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool) -> str:
+    """What a run would train and test on, in words."""
+    frames = []
+    for part in parts:
+        every = {"test": draw_test(task, part, draw, 0)}
+        if has_training and not task.is_leave_one_out:
+            every["train"] = draw_train(task, part, draw, 0)
+        for split, rows in every.items():
+            name = None if task.is_leave_one_out else split
+            frames.append(rows.select("id", "target", split=pl.lit(name, pl.String)))
+    rows = pl.concat(frames)
+    if len(parts) > 1:
+        return f"{counted(len(parts), 'part')}, {counted(rows['id'].n_unique(), 'photo')}"
+    return rows_seen(rows.rename({"target": "label"}))
+
+
+def as_problems(error: FieldmarkError) -> list[Problem]:
+    """What stops a run from using its data, as `check` tells it."""
+    if isinstance(error, MissingData) and error.unchecked:
+        missing = problems_of(DataError(error.unchecked), "data", "")
+        return [replace(problem, level="warning") for problem in missing]
+    return problems_of(error, "key" if isinstance(error, UsageError) else "data", "")
 
 
 def _check_fit(task: Task) -> None:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fieldmark.abilities import EMBEDS_IMAGES
 from fieldmark.errors import UsageError
 from fieldmark.protocols._settings import NoSettings
-from fieldmark.registry import PROTOCOLS
+from fieldmark.registry import PROTOCOLS, portable_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,11 +24,26 @@ if TYPE_CHECKING:
 
     from fieldmark.chat import Estimate
     from fieldmark.progress import Progress
-    from fieldmark.protocols._items import Draw, Selection
+    from fieldmark.protocols._items import Selection
     from fieldmark.protocols._predictions import PartPredictions, Reread
     from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace
     from fieldmark.store import PartRecord, RunSpec, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How many images, and which."""
+
+    n_train: int = -1
+    """training images in all; -1 = every one"""
+    shots: int = 0
+    """training images per class, in place of n_train; 0 = not used"""
+    n_test: int = -1
+    sampling: Literal["balanced", "uniform"] = "balanced"
+    """balanced: as even over the classes as they allow"""
+    seed: int = 0
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,8 +157,6 @@ class Protocol:
 
     def cell(self, task: Any, choice: DrawChoice) -> tuple[Any, Draw]:
         """The task and the draw of one cell of a grid."""
-        from fieldmark.protocols._items import Draw
-
         own = task.n_train if self.learns else 0
         draw = Draw(
             n_train=own if choice.n_train is None else choice.n_train,
@@ -189,11 +202,20 @@ class Protocol:
         return own | given(assignment.settings)
 
     def outline(self, assignment: Assignment) -> dict[str, Any]:
-        """All settings of a run's key."""
-        from fieldmark.protocols._score import scoring_facts
-
-        facts = scoring_facts(assignment) | {"protocol_version": self.version}
-        return facts | self.identity(assignment)
+        """All settings of a run's key: parts, metrics, draw, and what the protocol adds."""
+        task, draw = assignment.task, assignment.draw
+        facts: dict[str, Any] = {
+            "parts": assignment.part_names,
+            "metric": [portable_name(name) for name in (task.metric, *task.also)],
+            "score": task.primary or task.score,
+        }
+        if draw.shots:
+            facts["shots"] = draw.shots
+        if task.test == "rest":
+            facts["test"] = "rest"
+        if draw.n_train >= 0:
+            facts["sampling"] = draw.sampling
+        return facts | {"protocol_version": self.version} | self.identity(assignment)
 
     def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[Any]:
         """What there is to be asked, part by part; raises where a part cannot be asked."""
@@ -204,6 +226,12 @@ class Protocol:
     def root(self, task: Any, at: Workspace) -> Path:
         """The folder of the task's images; Path() where items name their own."""
         return at.root(task)
+
+    def is_synthetic(self, assignment: Assignment) -> bool:
+        """Did fieldmark draw the images?"""
+        from fieldmark.data import is_synthetic
+
+        return is_synthetic(assignment.root)
 
     def columns(self, task: Any) -> tuple[str, ...]:
         """Columns of the data that change predictions, besides labels, units and crops."""

@@ -11,20 +11,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from fieldmark.metrics import Metric, fill_values, load_metric, wrong_answers
 from fieldmark.protocols._items import PartItems
-from fieldmark.registry import portable_name, short_name
+from fieldmark.registry import short_name
 from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import AMONG_ANSWERED, OK, PartRecord, Score
 from fieldmark.tasks import Task
-
-if TYPE_CHECKING:
-    from fieldmark.protocols._contract import Assignment
 
 YES = ("true", "yes", "1")
 NO = ("false", "no", "0")
@@ -54,23 +51,6 @@ class _View:
     parts: frozenset[str]
     is_mean: bool = False
     is_part: bool = False
-
-
-def scoring_facts(assignment: Assignment) -> dict[str, Any]:
-    """What a run's key says of its parts, metrics and draw."""
-    task, draw = assignment.task, assignment.draw
-    facts: dict[str, Any] = {
-        "parts": assignment.part_names,
-        "metric": [portable_name(name) for name in (task.metric, *task.also)],
-        "score": task.primary or task.score,
-    }
-    if draw.shots:
-        facts["shots"] = draw.shots
-    if task.test == "rest":
-        facts["test"] = "rest"
-    if draw.n_train >= 0:
-        facts["sampling"] = draw.sampling
-    return facts
 
 
 def score_run(

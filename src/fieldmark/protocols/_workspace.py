@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 class MissingData(DataError):
     """The dataset's folder is not there."""
 
+    def __init__(self, text: str, unchecked: str = "") -> None:
+        super().__init__(text)
+        self.unchecked = unchecked
+        """for commands that only look: data that nobody said are here may come later"""
+
 
 @dataclass(slots=True)
 class Workspace:
@@ -52,14 +57,14 @@ class Workspace:
         """The task's dataset, read once."""
         root = self.root(task)
         key = ("table", task.dataset, root, repr(task.options))
-        table: pl.DataFrame = self.once(key, lambda: _read(task, root))
+        table: pl.DataFrame = self.once(key, lambda: _read(task, root, self.settings))
         return table
 
 
-def _read(task: Task, root: Path) -> pl.DataFrame:
+def _read(task: Task, root: Path, settings: Settings) -> pl.DataFrame:
     load_dataset(task.dataset)
     if not root.exists():
-        raise MissingData(no_data(task.dataset, root))
+        raise _missing(task, root, settings)
     try:
         return read_table(task.dataset, root, task.options)
     except UsageError as error:  # only the task's options can be wrong here
@@ -74,9 +79,23 @@ def root_of(task: Task, settings: Settings) -> Path:
     return task.folder or settings.root_of(task.dataset)
 
 
-def no_data(dataset: str, root: Path) -> str:
-    """What to do about a folder that is not there."""
-    steps = f"--data {dataset_key(dataset)}=FOLDER says where it is."
+def _missing(task: Task, root: Path, settings: Settings) -> MissingData:
+    """What to do; a flag must name what named this folder: the task or its dataset."""
+    if task.task in settings.data:
+        return MissingData(no_data(task.dataset, root, task.task))
+    if task.folder is None:
+        unchecked = f"{root}  does not exist, so these data were not checked."
+        is_said = dataset_key(task.dataset) in settings.data
+        return MissingData(no_data(task.dataset, root), "" if is_said else unchecked)
+    return MissingData(
+        f"{task.place_of('data')}  data: {root} does not exist. Correct it, or give "
+        f"`fieldmark run` the flag --data {task.task}=FOLDER."
+    )
+
+
+def no_data(dataset: str, root: Path, name: str = "") -> str:
+    """What to do about a folder that is not there; `name` is what --data needs."""
+    steps = f"--data {name or dataset_key(dataset)}=FOLDER says where it is."
     if not is_file_reference(dataset):
         steps = f"`fieldmark datasets {dataset}` says how to get it, {steps}"
     return f"{root}  does not exist: {steps}"

@@ -7,7 +7,7 @@ over them, its interval holds the luck of the test items and of the draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fieldmark.errors import FieldmarkError
@@ -59,6 +59,8 @@ class Row:
     """the score among the items answered, where not all were"""
     chance: ChanceLevel | None = None
     """None: not known"""
+    has_compared_size: bool = True
+    """trained on as many photos as the models of its column are compared at"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -67,7 +69,27 @@ class Row:
     @property
     def name(self) -> str:
         """What the row is called in a sentence: the model and, where it is named, the way."""
-        return f"{self.model} ({self.way})" if self.way else self.model
+        return with_remarks(self.model, self.stand_in, self.way)
+
+    @property
+    def label(self) -> str:
+        """The model, marked where it is none."""
+        return with_remarks(self.model, self.stand_in)
+
+    @property
+    def stand_in(self) -> str:
+        """What the row stands in as ("mock", "control"); "" for a model."""
+        return self.run.marks.stand_in
+
+    @property
+    def competes(self) -> bool:
+        """Is it in tiers, verdicts and ranks?"""
+        return self.has_compared_size and not self.stand_in
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Were the photos drawn?"""
+        return self.run.marks.is_synthetic
 
     @property
     def place(self) -> tuple[str, str]:
@@ -107,10 +129,46 @@ class Row:
         return sum(run.spec.repeats for run in self.runs)
 
     @property
+    def size(self) -> tuple[float, str]:
+        """How many training images, all of them last, and in words."""
+        shots, n_train = self.run.spec.settings.get("shots"), self.run.spec.n_train
+        if n_train is not None:
+            return n_train, f"{n_train:,}"
+        return (shots, f"{shots} per class") if shots else (math.inf, "all")
+
+    @property
     def is_drawn_once(self) -> bool:
         """Were some training images drawn, and only once?"""
         spec = self.run.spec
         return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+
+
+def with_remarks(model: str, *remarks: str) -> str:
+    """
+    >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
+    ('chat/mock/wren (mock, ask)', 'classical/colour')
+    """
+    words = ", ".join(filter(None, remarks))
+    return f"{model} ({words})" if words else model
+
+
+def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
+    """The rows of models. Stand-ins are shown beside them, and are in no verdict, tier, mean or
+    rank: a mock is told the answers, a control cannot see.
+    """
+    return [row for row in rows if not row.stand_in]
+
+
+def mark_notes(rows: Sequence[Row]) -> list[str]:
+    """What the marks of rows and columns mean, a line each."""
+    names = dict.fromkeys(row.label for row in rows if row.stand_in)
+    are = "is a stand-in, not a model: it is" if len(names) == 1 else "are stand-ins: they are"
+    notes = [f"{' and '.join(names)} {are} in no verdict, tier, mean or rank."] if names else []
+    if any(row.is_synthetic for row in rows):
+        notes.append(
+            "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
+        )
+    return notes
 
 
 # --- cells of several runs ---
@@ -169,37 +227,16 @@ def _cell(store: Store, rows: Sequence[Row]) -> Row:
 
 def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     """What rows that are compared with each other are called, by name: with how little each
-    answered, where it was too little, and what it chose among, where others had more or less.
+    answered, where it was too little.
     """
-    columns: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        columns.setdefault(row.place, []).append(row)
     names = {}
     for name in dict.fromkeys(row.name for row in rows):
         mine = [row for row in rows if row.name == name]
         least = min(mine, key=lambda row: row.answered)
-        caveats = [(least, least.caveat)]
-        caveats += [
-            (row, f"chose among {row.chance.among}")
-            for row in mine
-            if row.chance and choose_unlike(columns[row.place])
-        ]
-        words = [
-            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in caveats if text
-        ]
-        way = f"{mine[0].way}, " if mine[0].way else ""
-        names[name] = f"{mine[0].model} ({way}{', '.join(words)})" if words else name
+        where = f" of {least.heading}" if len(mine) > 1 else ""
+        caveat = f"{least.caveat}{where}" if least.caveat else ""
+        names[name] = with_remarks(least.model, least.stand_in, least.way, caveat)
     return names
-
-
-LIKE = 1.25
-"""of two chance levels, how many times one may be the other: old runs did not note their classes"""
-
-
-def choose_unlike(rows: Sequence[Row]) -> bool:
-    """Did rows of one task choose among few options here and among all classes there?"""
-    levels = [row.chance.value for row in rows if row.chance]
-    return bool(levels) and max(levels) > LIKE * min(levels)
 
 
 def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | None:

@@ -34,13 +34,18 @@ def with_chance(store: Store, rows: Sequence[Row]) -> list[Row]:
         if is_valued(row.run) or row.score.part or not row.is_stored:
             result.append(row)
             continue
-        spec = row.run.spec
-        items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
-        key = (spec.task_name, spec.protocol, settings, spec.n_test, items, row.score.metric)
+        key = (*settings_key(row), row.score.metric)
         if key not in known:
             known[key] = chance_level(store, row.run, row.score.metric)
         result.append(replace(row, chance=known[key]))
     return result
+
+
+def settings_key(row: Row) -> tuple[Any, ...]:
+    """The same for models that were asked in the same way."""
+    spec = row.run.spec
+    items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
+    return spec.task_name, spec.protocol, settings, spec.n_test, items
 
 
 def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
@@ -55,7 +60,7 @@ def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
     if form not in ("right", "recall"):
         return None
     parts = store.finished_parts(run.id)
-    guesses = _of_options(store, run) if _is_asked(parts) else _of_classes(store, run, parts)
+    guesses = _of_options(store, run) if is_asked(parts) else _of_classes(store, run, parts)
     rule = score_rule(run)
     if rule not in ("mean", "pooled"):
         guesses = [guess for guess in guesses if guess.part == rule]
@@ -100,7 +105,7 @@ def _words(guesses: Sequence[_Guess]) -> str:
     return f"{count} {guesses[0].noun}{turned}"
 
 
-def _is_asked(parts: Sequence[PartRecord]) -> bool:
+def is_asked(parts: Sequence[PartRecord]) -> bool:
     """Did the run send requests to a language model?"""
     return any("n_requests" in (part.info or {}) for part in parts)
 
@@ -141,6 +146,29 @@ def _of_classes(store: Store, run: Run, parts: Sequence[PartRecord]) -> list[_Gu
     return guesses
 
 
+def options_shown(store: Store, run: Run) -> tuple[int, int, bool]:
+    """Of a run with options: how many at most (0: none), in how many rotations of them, and
+    whether every photo had all of its part's.
+    """
+    offered: dict[str, set[str]] = {}
+    fewest: dict[str, int] = {}
+    most, n_turns = 0, 1
+    for part, text in store.predictions(run.id).select("part", "info").iter_rows():
+        info = _facts(text)
+        options = info.get("options") or ()
+        offered.setdefault(part, set()).update(options)
+        fewest[part] = min(fewest.get(part, len(options)), len(options))
+        most, n_turns = max(most, len(options)), max(n_turns, len(info.get("turns") or ()))
+    is_all = most > 0 and all(fewest[part] == len(every) for part, every in offered.items())
+    return most, n_turns, is_all
+
+
+def n_classes(store: Store, run: Run) -> int:
+    """The classes that a run without options chose among, in the part that has most."""
+    parts = store.finished_parts(run.id)
+    return max((guess.n_options for guess in _of_classes(store, run, parts)), default=0)
+
+
 def _facts(info: str | None) -> Mapping[str, Any]:
     try:
         facts = json.loads(info) if info else {}
@@ -156,7 +184,7 @@ def by_position(store: Store, run: Run) -> list[tuple[int, int]]:
     """How many items have the right option in the first place, the second, ..., and how many of
     these were answered rightly. [] where options were not shuffled, or every rotation was asked.
     """
-    if is_valued(run) or not _is_asked(store.finished_parts(run.id)):
+    if is_valued(run) or not is_asked(store.finished_parts(run.id)):
         return []
     counts: dict[int, list[int]] = {}
     orders = set()

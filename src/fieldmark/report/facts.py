@@ -7,7 +7,7 @@ loaded to find out, and what is not known is left empty or said to be unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.report.cells import Row
-from fieldmark.report.labels import model_name
+from fieldmark.report.labels import marked_task, model_name
 from fieldmark.report.providers import provider_of
 from fieldmark.store import Run, Store, host
 
@@ -41,6 +41,8 @@ class TaskFacts:
     """the run was done on this machine"""
     page: str = ""
     """of data that fieldmark has no reader for"""
+    is_synthetic: bool = False
+    """fieldmark drew the data: they have no licence, citation or home page of the real ones"""
 
     @property
     def is_known_dataset(self) -> bool:
@@ -57,19 +59,24 @@ class TaskFacts:
 
     @property
     def data_title(self) -> str:
+        if self.is_synthetic:
+            return f"Synthetic photos in the layout of {self.data_name}, drawn by fieldmark"
         return str(getattr(_dataset_info(self.dataset), "title", self.data_name))
 
     @property
     def licence(self) -> str:
-        return str(getattr(_dataset_info(self.dataset), "licence", UNKNOWN))
+        known = getattr(_dataset_info(self.dataset), "licence", UNKNOWN)
+        return "" if self.is_synthetic else str(known)
 
     @property
     def citation(self) -> str:
-        return str(getattr(_dataset_info(self.dataset), "citation", ""))
+        known = getattr(_dataset_info(self.dataset), "citation", "")
+        return "" if self.is_synthetic else str(known)
 
     @property
     def homepage(self) -> str:
-        return str(getattr(_dataset_info(self.dataset), "homepage", self.page))
+        known = getattr(_dataset_info(self.dataset), "homepage", self.page)
+        return "" if self.is_synthetic else str(known)
 
     @property
     def hub_id(self) -> str:
@@ -79,8 +86,26 @@ class TaskFacts:
         return "/".join(self.homepage.removeprefix(_HUB).split("/")[:2])
 
 
+_DRAWN = "These photos are synthetic: scores say nothing about real ones."
+
+
 def task_facts(store: Store, run: Run, from_file: bool = True) -> TaskFacts:
-    """From the record of a run; where it has none, and `from_file`, from the task file."""
+    """From the record of a run; where it has none, and `from_file`, from the task file. Of
+    synthetic photos the name and the title say so.
+    """
+    facts = _recorded_facts(store, run, from_file)
+    if not run.marks.is_synthetic:
+        return facts
+    return replace(
+        facts,
+        name=marked_task(facts.name, True),
+        title=marked_task(facts.title or facts.name, True),
+        about=f"{_DRAWN} {facts.about}".rstrip(),
+        is_synthetic=True,
+    )
+
+
+def _recorded_facts(store: Store, run: Run, from_file: bool) -> TaskFacts:
     provider = provider_of(run)
     if provider is not None and (known := provider.task_facts(store, run)):
         title, dataset, page = known["title"], known["dataset"], known["homepage"]

@@ -8,8 +8,8 @@ the heading says what differs. Data versions are told apart by the folders they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LEAST = 4
 """hex digits of a version that are shown"""
+_OLDER = " (older)"
 _COLUMN_FACTS = ("task_version", "parts", "score", "test")
 """what tells columns of one task apart, besides the data and the metric"""
 
@@ -101,7 +102,7 @@ class Column:
     data: str = ""
     """which version of the data, in words; "" where the task has one only"""
     is_counted: bool = True
-    """False: it counts in no mean and no rank, as the task stands in several data versions"""
+    """False: it counts in no mean and no rank, as another data version of the task does"""
 
 
 def column_labels(runs: Sequence[Run]) -> dict[int, str]:
@@ -109,15 +110,33 @@ def column_labels(runs: Sequence[Run]) -> dict[int, str]:
     return {run: column.label for run, column in columns_of_runs(runs).items()}
 
 
-def columns_of_runs(runs: Sequence[Run]) -> dict[int, Column]:
-    """The column of each run, by its id."""
-    by_task: dict[str, list[Run]] = {}
+def columns_of_runs(runs: Sequence[Run], folders: Collection[str] = ()) -> dict[int, Column]:
+    """The column of each run, by its id. `folders` are those that the user named."""
+    by_task: dict[tuple[str, bool], list[Run]] = {}
     for run in runs:
-        by_task.setdefault(run.spec.task, []).append(run)
+        by_task.setdefault((run.spec.task, run.marks.is_synthetic), []).append(run)
     columns: dict[int, Column] = {}
-    for mine in by_task.values():
-        columns |= _columns_of_task(mine)
+    for (_, is_synthetic), mine in by_task.items():
+        own = _columns_of_task(mine, folders)
+        columns |= {run: _marked(column) for run, column in own.items()} if is_synthetic else own
     return columns
+
+
+SYNTHETIC = "synthetic"
+"""stands beside the name of a task whose photos were drawn"""
+
+
+def _marked(column: Column) -> Column:
+    name, *lines = column.label.split("\n")
+    return replace(column, label="\n".join([name, SYNTHETIC, *lines]))
+
+
+def marked_task(name: str, is_synthetic: bool) -> str:
+    """
+    >>> marked_task("newt", True), marked_task("newt", False)
+    ('newt (synthetic)', 'newt')
+    """
+    return f"{name} ({SYNTHETIC})" if is_synthetic else name
 
 
 def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
@@ -133,13 +152,16 @@ def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
 
 
 def _data_note(task: str, versions: Mapping[str, bool]) -> str:
-    counted = [data for data, is_counted in versions.items() if is_counted]
-    what = f"only {counted[0]} counts" if counted else "none counts"
-    names = ", ".join(versions)
-    return f"{task} has {len(versions)} data versions ({names}): {what} in means and ranks."
+    counted = ", ".join(data for data, is_counted in versions.items() if is_counted)
+    names = ", ".join(sorted(versions))
+    others = [data for data, is_counted in versions.items() if not is_counted]
+    has_folders = any(not data.endswith(_OLDER) for data in others)
+    choice = f"; --data {task}=FOLDER chooses another folder" * has_folders
+    what = f" Means and ranks use {counted}{choice}." * bool(counted)
+    return f"{task} has {len(versions)} data versions ({names}).{what}"
 
 
-def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
+def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int, Column]:
     """A task that was asked in one variant only is headed by it."""
     first = runs[0].spec
     if all(_is_alike(run.spec, first) for run in runs):
@@ -150,7 +172,7 @@ def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
         for run, mine in facts.items()
     }
     distinguishing = _distinguishing(list(asked.values()))
-    versions = _DataVersions(runs, facts)
+    versions = _DataVersions(runs, facts, folders)
     names = {run.spec.task_name for run in runs}
     name = names.pop() if len(names) == 1 else runs[0].spec.task
     columns = {}
@@ -185,25 +207,31 @@ def _distinguishing(facts: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 class _DataVersions:
-    """The data versions of one task: in which folder each lay, and which came first."""
+    """The data versions of one task: in which folder each lay, which came first, which counts."""
 
-    def __init__(self, runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        facts: Mapping[int, Mapping[str, Any]],
+        folders: Collection[str],
+    ) -> None:
         self.roots: dict[str, str] = {}
         """data → the folder, by its newest run; "": not known"""
-        folders: dict[str, str] = {}
+        copies: dict[str, str] = {}
         for run in newest_first(runs):
             root = self.roots.setdefault(run.spec.data, run.root)
-            folders.setdefault(run.root, folders.get(root, root))  # a copy of the same data
-        self.roots = {data: folders[root] for data, root in self.roots.items()}
+            copies.setdefault(run.root, copies.get(root, root))  # a copy of the same data
+        self.roots = {data: copies[root] for data, root in self.roots.items()}
         rivals = _data_rivals(runs, facts)
         known = {*self.roots.values()} - {""}
         self.words: dict[str, str] = {}
         """{} where the task has one version"""
         self.older: set[str] = set()
-        self.n_folders = len(known)
+        named = [copies[folder] for folder in folders if folder in copies]
+        self.folder = (named or [*self.roots.values()])[0]
+        """the one that counts: named by the user, or else that of the newest run"""
         if not rivals and len(known) < 2:
             return
-        self.n_folders = max(len(known), len({self.roots[data] for r in rivals for data in r}))
         self.older = {
             data
             for mine in rivals
@@ -219,20 +247,19 @@ class _DataVersions:
                     self.words[data] += f" {short_value(data)}"
 
     def is_counted(self, run: Run) -> bool:
-        """Versions of one known folder: the newest counts. Of several folders none does."""
-        is_known = bool(self.roots[run.spec.data])
-        return self.n_folders == 1 and is_known and run.spec.data not in self.older
+        """The newest version of one folder counts."""
+        data = run.spec.data
+        return self.roots[data] == self.folder and data not in self.older
 
     def _is_before(self, data: str, other: str) -> bool:
         order = list(self.roots)  # the newest first
-        is_one_folder = bool(self.roots[data]) and self.roots[data] == self.roots[other]
-        return is_one_folder and order.index(other) < order.index(data)
+        return self.roots[data] == self.roots[other] and order.index(other) < order.index(data)
 
     def _words(self, data: str, tails: Mapping[str, str]) -> str:
         folder = tails.get(self.roots[data])
         if folder is None:
             return short_value(data)
-        return f"{folder} (older)" if data in self.older else folder
+        return f"{folder}{_OLDER}" if data in self.older else folder
 
 
 def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) -> list[list[str]]:

@@ -66,7 +66,7 @@ class ReportProvider(Protocol):
         """The groups of tasks that these runs belong to, of each model, by name."""
 
 
-PROVIDERS = Registry("report provider", "fieldmark.report_providers", "fieldmark table --help")
+PROVIDERS = Registry("report provider", "fieldmark.report_providers")
 """by the setting that marks a run"""
 
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.report.cells import Row, fewer_note, join_runs
+from fieldmark.report.cells import Row, fewer_note, join_runs, mark_notes
 from fieldmark.report.chance import with_chance
 from fieldmark.report.labels import (
+    Column,
     column_labels,
     columns_of_runs,
     data_notes,
@@ -32,6 +33,7 @@ from fieldmark.report.providers import (
     provider_of,
     why_not_paired,
 )
+from fieldmark.report.questions import at_one_size, by_options
 from fieldmark.report.ways import way_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
@@ -80,15 +82,19 @@ def read_table(
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    rows = _in_one_unit(_rows(done, scores, metric, by_part))
+    columns, ways = columns_of_runs(done, where.folders), way_labels(done, store.record)
+    rows = _in_one_unit(_rows(done, scores, columns, ways, metric, by_part))
+    rows = by_options(store, rows)
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
+    rows, sizes = at_one_size(rows)
+    rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
-    columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
+    versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
-    notes += [*_earlier_note(rows), *_leaves_out_note(rows, scores)]
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
+    notes += [*apart, *mark_notes(rows), *_earlier_note(rows), *_leaves_out_note(rows, scores)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
@@ -99,7 +105,7 @@ def read_table(
 
         study = study_rows(store, cells)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
-        notes += [*study.notes, *_without_tiers(store, rows)]
+        notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
         rows = with_chance(store, rows)
     rows = [_with_outcomes(store, row) for row in rows]
     states = [run.state for run in runs if run.state != "done"]
@@ -166,6 +172,8 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         **asked,
         **result,
         "model_label": row.model,
+        "stand_in": row.stand_in,
+        "is_synthetic": row.is_synthetic,
         "way": row.way,
         "seeds": sorted(run.spec.seed for run in row.runs),
         "column": row.column,
@@ -191,9 +199,14 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
 
 
 def _rows(
-    runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
+    runs: Sequence[Run],
+    scores: Mapping[int, list[Score]],
+    columns: Mapping[int, Column],
+    ways: Mapping[int, str],
+    metric: str,
+    by_part: bool,
 ) -> list[Row]:
-    columns, models, ways = columns_of_runs(runs), model_labels(runs), way_labels(runs)
+    models = model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
@@ -226,21 +239,36 @@ def _with_outcomes(store: Store, row: Row) -> Row:
 
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """A task counts once: where it stands in several columns, the one with most rows; and a line
-    for each that does not count.
+    """A task counts once: where it stands in several columns, the one with most models, of equal
+    ones the first by its heading. That column comes first; and a line for each that does not count.
     """
-    columns: dict[str, Counter[tuple[str, str]]] = {}
+    columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
+        mine = columns.setdefault(row.run.spec.task, {})
         if row.is_counted and not row.score.part:
-            columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
-    spare = {place for mine in columns.values() for place, _ in mine.most_common()[1:]}
+            models = mine.setdefault(row.place, set())
+            models |= set() if row.stand_in else {row.model}
+    spare: set[tuple[str, str]] = set()
+    for mine in columns.values():
+        spare.update(sorted(mine, key=lambda place: (-len(mine[place]), place))[1:])
     notes = [
-        f"{heading.replace(chr(10), ' ')} by {metric} counts in no mean and no rank: the task "
-        "counts once."
+        f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
+        "once."
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
+    tasks = list(columns)
+    counted.sort(key=lambda row: (tasks.index(row.run.spec.task), not row.is_counted))
     return counted, notes
+
+
+def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Drawings count only where there are no photos: no mean is over both."""
+    if len({row.is_synthetic for row in rows}) < 2:
+        return list(rows), []
+    drawn = dict.fromkeys(row.heading for row in rows if row.is_synthetic)
+    note = f"{', '.join(drawn)}: in no mean and no rank, as other tasks have real photos."
+    return [replace(row, is_counted=False) if row.is_synthetic else row for row in rows], [note]
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
@@ -282,14 +310,14 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
-    ways = way_labels(runs)
+    ways = way_labels(runs, store.record)
     groups = [
         group
         for provider in providers.values()
         for group in provider.group_results(store, runs, store.scores())
     ]
-    stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
-    columns = column_labels(stand_ins)
+    group_runs = [replace(_group_run(group), id=-number) for number, group in enumerate(groups, 1)]
+    columns = column_labels(group_runs)
     rows = [
         Row(
             run,
@@ -299,12 +327,12 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
             way=_common_way(ways, group),
             answered=_answered(run),
         )
-        for run, group in zip(stand_ins, groups, strict=True)
+        for run, group in zip(group_runs, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)
     ]
     shown = {row.run.id for row in rows}
-    words = [group.words for run, group in zip(stand_ins, groups, strict=True) if run.id in shown]
+    words = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
     notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
     return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
 
@@ -319,7 +347,7 @@ def _common_way(ways: Mapping[int, str], group: GroupScores) -> str:
     return mine.pop() if len(mine) == 1 else ""
 
 
-def _stand_in(group: GroupScores) -> Run:
+def _group_run(group: GroupScores) -> Run:
     """A run that was never done: what a table needs to show the group's scores."""
     first = group.members[0]
     asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.cells import Row
 from fieldmark.report.providers import pairing_metric
-from fieldmark.report.ways import head_of
 from fieldmark.store import Store
-from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,10 +108,10 @@ class Study:
 
 
 def study_rows(store: Store, rows: Sequence[Row]) -> Study:
-    """The study of a table's rows; reads the predictions of each column once."""
+    """The study of the rows that compete; reads the predictions of each column once."""
     columns: dict[Place, list[Row]] = {}
     for row in rows:
-        if row.is_stored and not row.score.part and row.has_value:
+        if row.competes and row.is_stored and not row.score.part and row.has_value:
             columns.setdefault(row.place, []).append(row)
     errors = {place: read_errors(store, mine) for place, mine in columns.items()}
     studied = {place: _column(errors[place], mine) for place, mine in columns.items()}
@@ -128,7 +126,8 @@ def averaged(rows: Sequence[Row]) -> list[Place]:
     """
     kinds: dict[tuple[bool, bool], dict[Place, set[str]]] = {}
     for row in rows:
-        if row.is_counted and row.is_stored and not row.score.part and row.has_value:
+        is_whole = row.is_stored and not row.score.part and row.has_value
+        if row.is_counted and row.competes and is_whole:
             kind = (row.score.higher_is_better, row.score.is_fraction)
             kinds.setdefault(kind, {}).setdefault(row.place, set()).add(row.name)
     by_number = sorted(kinds.values(), key=len, reverse=True)
@@ -151,28 +150,14 @@ def _notes(
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
-        notes += [*_easier(columns[place]), *_fewer_draws(columns[place])]
+        notes += _fewer_draws(columns[place])
     if blind:
-        what = "cannot tell the best from always giving the commonest answer"
-        notes.append(f"{', '.join(blind)} {what}.")
+        what = "even the best model is not clearly better than always giving the most common label"
+        notes.append(f"On {', '.join(blind)}, {what}. {_PAIRED}")
     return notes
 
 
-def _easier(rows: Sequence[Row]) -> list[str]:
-    """Who chose among a few answers only, where others had all of them."""
-    few: dict[int, list[str]] = {}
-    for row in rows:
-        settings = row.run.spec.settings
-        block = settings.get(head_of(row.run.spec))
-        n = block.get("choices") if isinstance(block, Mapping) else None
-        few.setdefault(n if isinstance(n, int) else 0, []).append(row.name)
-    if len(few) < 2:
-        return []
-    return [
-        f"{rows[0].heading}: {first_few(names)} chose among {n} answers, an easier question."
-        for n, names in few.items()
-        if n
-    ]
+_PAIRED = "That is a test on the same photos: the margin of a single score does not decide it."
 
 
 def _fewer_draws(rows: Sequence[Row]) -> list[str]:

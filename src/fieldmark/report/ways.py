@@ -9,23 +9,24 @@ file has it, by the protocol alone (`probe`), others by what differs (`probe, n_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError
 from fieldmark.store import Run, RunSpec
 
-QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test")
+QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test", "choices")
 """facts that tell columns apart, or follow from what does"""
 LUCK = ("seed", "repeats")
 """facts that tell draws of one cell apart"""
 _MODEL = ("model", "model_version")
 _FIRST = ("task_variant", "n_train", "shots", "n_test", "protocol")
 """what is named before any other setting"""
+ABSENT = "-"
+"""stands for a setting that a way does not have"""
 _Facts = Mapping[str, str]
+RecordOf = Callable[[int], Mapping[str, Any]]
 
 
 def spec_facts(spec: RunSpec) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def short_value(value: Any) -> str:
 
 def way_facts(spec: RunSpec) -> dict[str, str]:
     """What makes the way of asking, each value short."""
-    facts = {k: v for k, v in spec_facts(spec).items() if k not in (*QUESTION, *LUCK)}
+    apart = (*QUESTION, *LUCK)
+    facts = {k: v for k, v in spec_facts(spec).items() if k.rpartition(".")[2] not in apart}
     first = {name: facts.pop(name) for name in _FIRST if name in facts}
     return {name: short_value(value) for name, value in (first | facts).items()}
 
@@ -67,15 +69,16 @@ def head_of(spec: RunSpec) -> str:
 # --- labels ---
 
 
-def way_labels(runs: Sequence[Run]) -> dict[int, str]:
-    """What the way of asking of each run is called, by the run's id.
+def way_labels(runs: Sequence[Run], record_of: RecordOf = lambda _: {}) -> dict[int, str]:
+    """What the way of asking of each run is called, by the run's id; `record_of` reads a run's
+    record, which says what the task's file asked for.
 
     "" for all where no model was asked a task in two ways, nor two models in two ways of one
     protocol. Else "" for models that were asked each task in its own way, but by several protocols.
     """
     words: dict[int, tuple[str, ...]] = {run.id: () for run in runs}
     if _is_asked_twice(runs):
-        words = _words(runs, {run.id: way_facts(run.spec) for run in runs})
+        words = _words(runs, {run.id: way_facts(run.spec) for run in runs}, record_of)
     labels = _labels(runs, words)
     asked: dict[str, dict[str, set[str]]] = {}
     for run in runs:
@@ -120,13 +123,15 @@ def _is_asked_twice(runs: Sequence[Run]) -> bool:
     return False
 
 
-def _words(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> dict[int, tuple[str, ...]]:
+def _words(
+    runs: Sequence[Run], facts: Mapping[int, _Facts], record_of: RecordOf
+) -> dict[int, tuple[str, ...]]:
     """What is to be said of each run's way besides its protocol.
 
     A difference from the task's own way is named where it is one of several in some task; one that
     a task has alone is named if it is one of several in another.
     """
-    own = _own_ways(runs, facts)
+    own = _own_ways(runs, facts, record_of)
     differs = {run.id: _difference(facts[run.id], own[_question(run.spec)]) for run in runs}
     keys = _distinguishing(runs, differs)
     words = {
@@ -148,7 +153,8 @@ def _word(key: str, value: str) -> str:
 
         head, _, method = value.partition("/")
         return f"{protocol_of(head).head or 'method'}={method}"
-    return f"{key.rpartition('.')[2]}={value}"
+    name = key.rpartition(".")[2]
+    return f"no {name}" if value == ABSENT else f"{name}={value}"
 
 
 def _question(spec: RunSpec) -> tuple[str, str, str]:
@@ -158,7 +164,7 @@ def _question(spec: RunSpec) -> tuple[str, str, str]:
 def _difference(mine: _Facts, own: _Facts) -> dict[str, str]:
     """The facts that are not as in the task's own way; a variant always is one."""
     keys = dict.fromkeys((*mine, *own))
-    differs = {k: mine.get(k, "-") for k in keys if mine.get(k, "-") != own.get(k, "-")}
+    differs = {k: mine.get(k, ABSENT) for k in keys if mine.get(k, ABSENT) != own.get(k, ABSENT)}
     if "n_train" in differs:
         differs.pop("shots", None)  # who asks for a number of images has no number per class
     variant = mine.get("task_variant", "")
@@ -167,10 +173,12 @@ def _difference(mine: _Facts, own: _Facts) -> dict[str, str]:
 
 def _distinguishing(runs: Sequence[Run], differs: Mapping[int, Mapping[str, str]]) -> list[str]:
     """The first few keys that tell all ways of all tasks apart: settings of a probe differ with
-    the probe.
+    the probe. Those that all ways have come first, the rest by name.
     """
-    known = dict.fromkeys(key for mine in differs.values() for key in mine)
-    order = [key for key in _FIRST if key in known] + [key for key in known if key not in _FIRST]
+    known = {key for mine in differs.values() for key in mine}
+    missed = {key for mine in differs.values() for key in mine if mine[key] == ABSENT}
+    order = [key for key in _FIRST if key in known]
+    order += sorted(known.difference(_FIRST), key=lambda key: (key in missed, key))
     chosen: list[str] = []
     n_told = len({(run.spec.task, head_of(run.spec)) for run in runs})
     for key in order:
@@ -187,40 +195,41 @@ def _distinguishing(runs: Sequence[Run], differs: Mapping[int, Mapping[str, str]
 
 
 def _own_ways(
-    runs: Sequence[Run], facts: Mapping[int, _Facts]
+    runs: Sequence[Run], facts: Mapping[int, _Facts], record_of: RecordOf
 ) -> dict[tuple[str, str, str], _Facts]:
-    """By task, variant and protocol: as the task's file has it; where the file is not known, as
-    most models were asked, and of several such ways the first.
+    """By task, variant and protocol: as the task's file had it when the newest of the runs was
+    made. Where no run recorded that, as most models were asked: the order of runs decides nothing.
     """
     asked: dict[tuple[str, str, str], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.finished or "", run.id)):
+    for run in sorted(runs, key=lambda run: (run.finished or "", run.id), reverse=True):
         asked.setdefault(_question(run.spec), []).append(run)
     own = {}
     for question, mine in asked.items():
-        models: dict[tuple[tuple[str, str], ...], set[str]] = {}
-        for run in mine:
-            models.setdefault(tuple(facts[run.id].items()), set()).add(_model(run))
-        usual = max(models, key=lambda way: len(models[way]))
-        own[question] = _from_file(*question) or dict(usual)
+        recorded = (_recorded(run, record_of) for run in mine)
+        own[question] = next(filter(None, recorded), {}) or _usual(mine, facts)
     return own
 
 
-def _from_file(task: str, variant: str, head: str) -> _Facts:
-    """The facts of a run as the task's file asks for it; {} where the file is not known."""
-    from fieldmark.protocols import Assignment, DrawChoice, protocol_of
-    from fieldmark.tasks import load_own_task, task_files
+def _recorded(run: Run, record_of: RecordOf) -> _Facts:
+    """The facts of a run as the task's file asks for it; {} where that is not recorded."""
+    own = (record_of(run.id).get("config") or {}).get("own")
+    if not own:
+        return {}
+    spec = run.spec
+    return way_facts(RunSpec("", spec.task, **own, task_variant=spec.task_variant))
 
-    if task not in task_files():
-        return {}
-    protocol = protocol_of(head)
-    try:
-        own = load_own_task(f"{task}@{variant}" if variant else task)
-        if protocol.has_block and protocol.block_of(own) is None:
-            return {}
-        cell, draw = protocol.cell(own, DrawChoice())
-        settings = protocol.outline(Assignment(cell, (), Path(), draw, protocol.settings()))
-        label = protocol.label(cell)
-    except FieldmarkError:  # the file has changed since
-        return {}
-    n_train, n_test = (None if n < 0 else n for n in (draw.n_train, draw.n_test))
-    return way_facts(RunSpec("", task, label, settings, n_train, n_test, task_variant=variant))
+
+_Way = tuple[tuple[str, str], ...]
+
+
+def _usual(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> _Facts:
+    """The way that most models were asked in; of several, with all training images."""
+    models: dict[_Way, set[str]] = {}
+    for run in runs:
+        models.setdefault(tuple(sorted(facts[run.id].items())), set()).add(_model(run))
+
+    def standing(way: _Way) -> tuple[int, bool, _Way]:
+        return -len(models[way]), ("n_train", short_value(None)) not in way, way
+
+    usual: _Way = min(models, key=standing)
+    return dict(usual)

@@ -12,13 +12,14 @@ from fieldmark.lazy import exports
 from fieldmark.source_lines._paths import is_file, is_folder, is_there, with_home
 from fieldmark.source_lines.assignments import set_dotted, toml_value
 from fieldmark.source_lines.located import Located, read_text, read_toml
-from fieldmark.source_lines.schema_errors import validate
+from fieldmark.source_lines.schema_errors import SchemaError, validate
 
 if TYPE_CHECKING:
     from fieldmark.source_lines.yaml_reader import read_yaml
 
 __all__ = [
     "Located",
+    "SchemaError",
     "is_file",
     "is_folder",
     "is_there",

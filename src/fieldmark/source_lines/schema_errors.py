@@ -29,6 +29,15 @@ _MOST_SHOWN = 60
 """characters of a wrong value"""
 
 
+class SchemaError(UsageError):
+    """Everything in a file that does not fit its schema, one line each."""
+
+    def __init__(self, problems: Sequence[str], keys: frozenset[str]) -> None:
+        super().__init__(join_problems(problems))
+        self.keys = keys
+        """keys at the top that are wrong, missing or unknown, and those probably meant"""
+
+
 def validate(model: type[ModelT], located: Located, data: object = None) -> ModelT:
     """The typed form of the file, or one `file:line` per problem."""
     from pydantic import ValidationError
@@ -41,7 +50,9 @@ def validate(model: type[ModelT], located: Located, data: object = None) -> Mode
             for key, text in _problems(error.errors(), model, located)
         ]
         unique = list(dict.fromkeys(f"{where}  {text}" for *_, where, text in sorted(problems)))
-        raise UsageError(join_problems(unique)) from None
+        keys = {str(problem["loc"][0]) for problem in error.errors() if problem["loc"]}
+        meant = {name for key in keys for name in closest(key, model.model_fields, most=1)}
+        raise SchemaError(unique, frozenset(keys | meant)) from None
 
 
 def _problems(

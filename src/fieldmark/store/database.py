@@ -1,15 +1,14 @@
-"""SQLite connection: how is the results file opened, brought up to date and written safely?
+"""SQLite connection: how is the results file opened and written safely?
 
-Whatever is made or changed is one transaction. A store of an older version is brought up to date
-wherever it is opened, after a copy was put beside it; otherwise reading changes nothing, and a
-missing file is answered by an empty store in memory. WAL needs memory that all processes share,
-which network file systems do not have. A fault of SQLite is told in one line: the path, what is
-wrong, what to do; faults that only a bug in fieldmark can cause are left as they are.
+Whatever is made or changed is one transaction. A store of another version is refused. Reading
+changes nothing, and a missing file is answered by an empty store in memory. WAL needs memory that
+all processes share, which network file systems do not have. A fault of SQLite is told in one line:
+the path, what is wrong, what to do; faults that only a bug in fieldmark can cause are left as they
+are.
 """
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -19,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import DataError, StoreError, at
-from fieldmark.mounts import filesystem_of
+from fieldmark.files import filesystem_of
 from fieldmark.store import schema
-
-_log = logging.getLogger(__name__)
 
 RWC, ALONE = "mode=rwc", "nolock=1"
 _CACHE_KIB = 65_536
@@ -99,8 +96,8 @@ def _open_to_write(path: Path, timeout_s: float, is_private: bool = False) -> Da
     with _closed_on_error(database.connection):
         version = _checked_version(database)
         _set_journal(database, is_private)
-        if version < schema.VERSION:
-            _bring_up_to_date(database, f"mode=ro&{ALONE}" if is_private else "mode=ro")
+        if version == 0:
+            _make_tables(database)
         else:  # A change of nothing: better told now than later that the file is read-only.
             with database.writing() as connection:
                 connection.execute("DELETE FROM claim WHERE false")
@@ -116,35 +113,17 @@ def _open_to_read(path: Path, timeout_s: float, is_private: bool = False) -> Dat
     database = _connect(path, way, timeout_s) if is_private else _connect_to_read(path, timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
-    if version == schema.VERSION:
+    if version:
         return database
     database.connection.close()
-    if version == 0:
-        return _empty(path, timeout_s)
-    try:
-        _open_to_write(path, timeout_s, is_private).connection.close()
-    except (sqlite3.Error, StoreError) as error:
-        if _is_about_rights(error) or _is_about_rights(error.__cause__):
-            raise _older(path, version, schema.VERSION) from error
-        raise
-    return _open_to_read(path, timeout_s, is_private)
+    return _empty(path, timeout_s)
 
 
-def _bring_up_to_date(database: Database, way: str) -> None:
-    """Makes the tables of a new file, or those an older one lacks; another process may be first."""
-    path = database.path
-    with schema.tables_may_move(database.connection), database.writing() as connection:
-        ((version,),) = connection.execute("PRAGMA user_version").fetchall()
-        if version >= schema.VERSION:
-            return
-        if version and connection.execute("SELECT 1 FROM run LIMIT 1").fetchone():
-            if version < schema.OLDEST:
-                raise _too_old(path, version)
-            # by a connection of its own: this one is about to write
-            with closing(_connect(path, way, database.timeout_s).connection) as source:
-                copy = schema.copy_beside(source, path, version)
-            _log.info("%s: store version %d -> %d, copy in %s", path, version, schema.VERSION, copy)
-        schema.apply(connection)
+def _make_tables(database: Database) -> None:
+    """Of a new file; another process may be first."""
+    with database.writing() as connection:
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            schema.create(connection)
 
 
 def _connect_alone(path: Path, timeout_s: float) -> Database:
@@ -237,7 +216,7 @@ def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _checked_version(database: Database) -> int:
-    """The file's version; 0 for an empty one. Refuses other programs' files and newer ones."""
+    """The file's version; 0 for an empty one. Refuses other programs' files and versions."""
     ((version,),) = database.rows("PRAGMA user_version")
     ((application,),) = database.rows("PRAGMA application_id")
     ((n_tables,),) = database.rows("SELECT count(*) FROM sqlite_master")
@@ -245,6 +224,8 @@ def _checked_version(database: Database) -> int:
         raise _foreign(database.path)
     if version > schema.VERSION:
         raise _newer(database.path, version, schema.VERSION)
+    if 0 < version < schema.VERSION:
+        raise _older(database.path, version, schema.VERSION)
     return int(version)
 
 
@@ -320,16 +301,8 @@ def _newer(path: Path, version: int, known: int) -> StoreError:
 def _older(path: Path, version: int, wanted: int) -> StoreError:
     versions = f"(store version {version}, this one wants {wanted})"
     text = (
-        f"was written by an older fieldmark {versions} and cannot be brought up to date, the file "
-        "or its folder is read-only: copy it to a folder of your own and name that with --results."
-    )
-    return StoreError(at(path, None, text))
-
-
-def _too_old(path: Path, version: int) -> StoreError:
-    text = (
-        f"holds runs of a fieldmark before 0.1.0 (store version {version}), which this one cannot "
-        f"read: move it away, {_ELSEWHERE}, and run the same command again."
+        f"was written by an older fieldmark {versions}: move it away, {_ELSEWHERE}, and run the "
+        "same command again."
     )
     return StoreError(at(path, None, text))
 

@@ -14,7 +14,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +171,7 @@ class _Entering:
     # -- runs -------------------------------------------------------------------------------------
 
     def _done(self, run: ShardRun) -> bool:
-        row, key = _with_turn(run.row), run.row["key"]
+        row, key = run.row, run.row["key"]
         former = self._row("state = 'done'", key)
         if former is not None:
             is_newer = (row["finished"] or "") >= (former["finished"] or "")
@@ -190,8 +189,8 @@ class _Entering:
         """It was done a second time: so it was right then, in that folder."""
         if row["turn"] > former["turn"]:
             self.connection.execute(
-                "UPDATE run SET turn = ?, root = ? WHERE id = ?",
-                [row["turn"], row["root"] or former["root"], former["id"]],
+                "UPDATE run SET turn = ?, root = ?, is_synthetic = ? WHERE id = ?",
+                [row["turn"], row["root"] or former["root"], row["is_synthetic"], former["id"]],
             )
 
     def _unfinished(self, run: ShardRun) -> bool:
@@ -222,11 +221,12 @@ class _Entering:
         """The later attempt says how the run stands; the earlier one is history."""
         self.connection.execute(
             "UPDATE run SET state = ?, error = ?, started = ?, finished = ?, fingerprint = ?, "
-            "root = ?, app = ?, record = ? WHERE id = ?",
+            "root = ?, is_synthetic = ?, app = ?, record = ? WHERE id = ?",
             [
                 *(row[name] for name in ("state", "error", "started", "finished")),
                 row["fingerprint"] or begun["fingerprint"],
-                *(row["root"], row["app"], _history(begun["record"], row["record"])),
+                *(row["root"], row["is_synthetic"], row["app"]),
+                _history(begun["record"], row["record"]),
                 begun["id"],
             ],
         )
@@ -335,14 +335,6 @@ def _is_same(former: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Is it the very same doing of the run, merged before?"""
     names = ("started", "finished", "seconds", "fingerprint", "record")
     return all(former[name] == row[name] for name in names)
-
-
-def _with_turn(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An older fieldmark counted its turns: there the time when the run was finished is taken."""
-    turn = row["turn"]
-    if turn < writing.FIRST_TURN and row["finished"]:
-        turn = int(datetime.fromisoformat(row["finished"]).timestamp() * 1000)
-    return {**row, "turn": turn}
 
 
 def _history(former: str, record: str) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fieldmark.registry import is_file_reference
 from fieldmark.store.database import Database
-from fieldmark.store.records import PartRecord, Run, RunFilter, RunSpec, Score
+from fieldmark.store.records import Marks, PartRecord, Run, RunFilter, RunSpec, Score
 
 _SPEC = (
     "model, task, protocol, settings, n_train, n_test, seed, repeats, task_variant, task_version, "
@@ -21,7 +22,7 @@ _SPEC = (
 )
 _RUN = (
     f"id, {_SPEC}, key, state, error, created, started, finished, seconds, n_items, n_ok, "
-    "fingerprint, app, root"
+    "fingerprint, app, root, stand_in, is_synthetic"
 )
 _SCORE = (
     "metric, value, part, low, high, level, n, n_units, method, is_primary, higher_is_better, "
@@ -46,7 +47,8 @@ def run_by_key(database: Database, key: str) -> Run | None:
 def _run(row: Sequence[Any]) -> Run:
     model, task, protocol, settings, *rest = row[1:13]
     spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
-    return Run(row[0], spec, *row[13:])
+    marks = Marks(row[-2], bool(row[-1]))
+    return replace(Run(row[0], spec, *row[13:-2]), marks=marks)
 
 
 _NAMED = "(SELECT run.{0} = name OR run.{0} GLOB name FROM (SELECT ? AS name))"

@@ -62,6 +62,21 @@ class RunSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """What readers must be told of a run. None of it makes the run another one: the name of a
+    stand-in and the images of a synthetic dataset are in the key already.
+    """
+
+    stand_in: str = ""
+    """the model is none: "mock", "control"; "": it is one"""
+    is_synthetic: bool = False
+    """the data were drawn by fieldmark"""
+
+
+NO_MARKS = Marks()
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A run as the store knows it."""
 
@@ -81,6 +96,7 @@ class Run:
     app: str
     root: str = ""
     """folder the data lay in when it ran; "": not known"""
+    marks: Marks = NO_MARKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +112,8 @@ class RunFilter:
     n_train: tuple[int | None, ...] = ()
     seeds: tuple[int, ...] = ()
     states: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """where a task ran in several folders, the one whose scores count; leaves no run out"""
 
 
 @dataclass(frozen=True, slots=True)

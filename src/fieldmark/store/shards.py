@@ -1,8 +1,8 @@
 """Shard files: what runs does a results file hold that another process wrote and left?
 
 Nothing in the file or beside it is changed and no lock is asked for. A file that was left in the
-middle of a transaction (it has a journal), or by an older fieldmark, is read from a copy that is
-put in order first. Whatever is wrong with a file is one line that names it.
+middle of a transaction (it has a journal) is read from a copy that is put in order first. Whatever
+is wrong with a file is one line that names it.
 """
 
 from __future__ import annotations

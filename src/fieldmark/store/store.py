@@ -17,7 +17,9 @@ from fieldmark.errors import StoreError, at
 from fieldmark.store import claims, queries, writing
 from fieldmark.store.database import Database, open_database
 from fieldmark.store.records import (
+    NO_MARKS,
     Claim,
+    Marks,
     PartRecord,
     PartResult,
     Run,
@@ -55,12 +57,12 @@ class Store:
         timeout_s: float = 30.0,
         is_private: bool = False,
     ) -> Store:
-        """Opens the file and brings it up to date, making it and its folders where needed.
+        """Opens the file, making it and its folders where needed.
 
-        With `read_only` nothing on disk changes, unless the file is an older fieldmark's, and a
-        missing file is answered as an empty store. With `is_private` the caller promises that
-        nobody else opens the file before this store is closed: it works on file systems whose locks
-        do not, and `merge_shards` takes the runs over into a store that others read.
+        With `read_only` nothing on disk changes, and a missing file is answered as an empty store.
+        With `is_private` the caller promises that nobody else opens the file before this store is
+        closed: it works on file systems whose locks do not, and `merge_shards` takes the runs over
+        into a store that others read.
         """
         database = open_database(Path(path), read_only, timeout_s, is_private)
         return cls(Path(path), read_only, database, TextTable(database), is_private=is_private)
@@ -88,6 +90,7 @@ class Store:
         fingerprint: str = "",
         root: str = "",
         again: bool = False,
+        marks: Marks = NO_MARKS,
     ) -> int:
         """The number of the run, new or taken up again where it stopped.
 
@@ -105,8 +108,8 @@ class Store:
                     connection.execute("DELETE FROM run WHERE id = ?", [unfinished])
                 return int(done)
             if unfinished is None:
-                return writing.insert_run(connection, spec, record or {}, fingerprint, root)
-            writing.reopen_run(connection, unfinished, record or {}, fingerprint, root)
+                return writing.insert_run(connection, spec, record or {}, fingerprint, root, marks)
+            writing.reopen_run(connection, unfinished, record or {}, fingerprint, root, marks)
             return int(unfinished)
 
     def finished_parts(self, run: int) -> list[PartRecord]:
@@ -185,13 +188,13 @@ class Store:
             writing.drop_unused_items(connection)
             return dropped
 
-    def confirm(self, roots: Mapping[str, str]) -> None:
+    def confirm(self, roots: Mapping[str, str], drawn: Collection[str] | None = None) -> None:
         """Says that these done runs are right today, by key, and in which folder ("": as before),
-        whatever was finished after them.
+        whatever was finished after them. `drawn`: those of synthetic data; None: as before.
         """
         with self._database.writing() as connection:
             writing.take_turn(connection, roots)
-            writing.move_runs(connection, roots)
+            writing.move_runs(connection, roots, drawn)
 
     def _key(self, run: int) -> str:
         rows = self._database.rows("SELECT key FROM run WHERE id = ?", [run])

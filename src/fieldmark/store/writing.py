@@ -15,6 +15,7 @@ from fieldmark.errors import DataError
 from fieldmark.registry import app_version
 from fieldmark.store.records import (
     OK,
+    Marks,
     PartResult,
     Predictions,
     RunSpec,
@@ -24,9 +25,6 @@ from fieldmark.store.records import (
     utc_now,
 )
 from fieldmark.store.texts import TextTable
-
-FIRST_TURN = 1_000_000_000_000
-"""a time in September 2001: turns below it were counted from 1 by an older fieldmark"""
 
 
 def insert_part(
@@ -141,6 +139,7 @@ def insert_run(
     record: Mapping[str, Any],
     fingerprint: str,
     root: str,
+    marks: Marks,
 ) -> int:
     now = utc_now()
     row = {column.name: getattr(spec, column.name) for column in fields(spec)} | {
@@ -151,12 +150,14 @@ def insert_run(
         "started": now,
         "fingerprint": fingerprint,
         "root": root,
+        "is_synthetic": int(marks.is_synthetic),
+        "stand_in": marks.stand_in,
         "app": app_version(),
         "record": canonical_json(record),
     }
-    marks = ",".join("?" * len(row))
+    places = ",".join("?" * len(row))
     done = connection.execute(
-        f"INSERT INTO run ({','.join(row)}) VALUES ({marks})", list(row.values())
+        f"INSERT INTO run ({','.join(row)}) VALUES ({places})", list(row.values())
     )
     assert done.lastrowid is not None
     return done.lastrowid
@@ -168,6 +169,7 @@ def reopen_run(
     record: Mapping[str, Any],
     fingerprint: str,
     root: str,
+    marks: Marks,
 ) -> None:
     """Takes an unfinished run up again; parts of a model with another fingerprint go."""
     ((former, former_record),) = connection.execute(
@@ -178,8 +180,12 @@ def reopen_run(
     kept = canonical_json(with_history(record, json.loads(former_record)))
     connection.execute(
         "UPDATE run SET state = 'running', error = NULL, started = ?, finished = NULL, "
-        "fingerprint = ?, root = ?, app = ?, record = ? WHERE id = ?",
-        [utc_now(), fingerprint or former, root, app_version(), kept, run],
+        "fingerprint = ?, root = ?, is_synthetic = ?, stand_in = ?, app = ?, record = ? "
+        "WHERE id = ?",
+        [
+            *(utc_now(), fingerprint or former, root, int(marks.is_synthetic), marks.stand_in),
+            *(app_version(), kept, run),
+        ],
     )
 
 
@@ -208,12 +214,21 @@ def take_turn(connection: sqlite3.Connection, keys: Collection[str]) -> None:
     )
 
 
-def move_runs(connection: sqlite3.Connection, roots: Mapping[str, str]) -> None:
-    """Notes the folders in which done runs were found to be right."""
+def move_runs(
+    connection: sqlite3.Connection, roots: Mapping[str, str], drawn: Collection[str] | None
+) -> None:
+    """Notes the folders in which done runs were found to be right, and whose data are synthetic
+    there; None: as before.
+    """
     connection.executemany(
         "UPDATE run SET root = ? WHERE key = ? AND state = 'done'",
         [(root, key) for key, root in roots.items() if root],
     )
+    if drawn is not None:
+        connection.executemany(
+            "UPDATE run SET is_synthetic = ? WHERE key = ? AND state = 'done'",
+            [(int(key in drawn), key) for key in roots],
+        )
 
 
 def close_run(connection: sqlite3.Connection, run: int, state: str, error: str | None) -> None:

@@ -12,6 +12,7 @@ Listing tasks reads only the first lines of each file and no YAML library.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from fieldmark.source_lines import is_file, is_folder, with_home
 from fieldmark.tasks._readers import Library, NamedTask, task_readers
 
 if TYPE_CHECKING:
-    from fieldmark.source_lines import Located
+    from fieldmark.source_lines import Located, SchemaError
     from fieldmark.tasks._schema import Task
 
 FOLDER = Path(__file__).parent
@@ -87,22 +88,21 @@ def find_file(base: str, where: str = "") -> Path:
     return files[base]
 
 
-def load_own_task(name: str, where: str = "") -> Task:
+def load_own_task(name: str, where: str = "", mistakes: list[SchemaError] | None = None) -> Task:
     """The task of fieldmark's own form, checked, with its variant's keys in place.
 
-    The selection does not matter here.
+    The selection does not matter here. With `mistakes`, what does not fit the schema is put there,
+    and the task is what is left without it: for looking on.
     """
-    from fieldmark.source_lines import validate
-    from fieldmark.tasks._schema import task_schema
-
-    schema, parsed = task_schema(), parse_name(name)
+    parsed = parse_name(name)
     located = _read(find_file(parsed.base, where), where)
-    task = validate(schema, located)
+    task = _validated(located, mistakes)
     task._origin = located
     for variant, keys in task.variants.items():
         changed = _with_variant(located, variant, keys, task)
-        merged = validate(schema, changed)
-        if variant == parsed.variant:
+        is_asked = variant == parsed.variant
+        merged = _validated(changed, mistakes if is_asked or mistakes is None else [])
+        if is_asked:
             merged._origin = changed
             task = merged
     if parsed.variant and parsed.variant not in task.variants:
@@ -113,7 +113,29 @@ def load_own_task(name: str, where: str = "") -> Task:
         raise UsageError(
             f"{task.place_of('task')}  task {task.task!r} must have the name of its file."
         )
-    return _with_whole_paths(task, located.path)
+    return _with_whole_paths(task, located.path, is_sound=mistakes is None)
+
+
+def _validated(located: Located, mistakes: list[SchemaError] | None) -> Task:
+    """The typed form of the file; with `mistakes`, of what is right in it, and something that is
+    right in place of a required key.
+    """
+    from fieldmark.source_lines import SchemaError, validate
+    from fieldmark.tasks._schema import task_schema
+
+    try:
+        return validate(task_schema(), located)
+    except SchemaError as error:
+        wrong = error.keys | ({"options"} if "dataset" in error.keys else set())
+        name = re.sub(r"[^a-z0-9]+", "-", located.path.stem.lower()).strip("-") or "unnamed"
+        any_value = {"task": name, "dataset": "folder", "metric": "accuracy"}
+        needed = {key: value for key, value in any_value.items() if key in wrong}
+        right = {key: value for key, value in located.data.items() if str(key) not in wrong}
+        if mistakes is None or needed | right == located.data:
+            raise
+        mistakes.append(error)
+        # What leans on a wrong key (`primary` on `parts`) is wrong for its sake only.
+        return _validated(replace(located, data=needed | right), [])
 
 
 def _read(path: Path, where: str) -> Located:
@@ -127,8 +149,8 @@ def _read(path: Path, where: str) -> Located:
     return read_yaml(path)
 
 
-def _with_whole_paths(task: Task, path: Path) -> Task:
-    """Code beside the task file is found from any folder."""
+def _with_whole_paths(task: Task, path: Path, is_sound: bool) -> Task:
+    """Code beside the task file is found from any folder; it must be there for a sound task."""
     folder = path.resolve().parent
 
     def whole(name: str, *key: str | int) -> str:
@@ -137,6 +159,8 @@ def _with_whole_paths(task: Task, path: Path) -> Task:
         try:
             file, attribute = resolve_reference(name, folder)
         except UsageError as error:
+            if not is_sound:
+                return str(folder / with_home(name))
             raise UsageError(f"{task.place_of(*key)}  {error}") from error
         return f"{file}:{attribute}"
 

@@ -19,7 +19,7 @@ from fieldmark.registry import Registry
 if TYPE_CHECKING:
     from fieldmark.progress import Progress
 
-READERS = Registry("task reader", "fieldmark.task_readers", "fieldmark tasks --help")
+READERS = Registry("task reader", "fieldmark.task_readers")
 _SKIPPED = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"))
 
 Level = Literal["error", "warning", "note"]
@@ -147,6 +147,8 @@ class CheckedFile:
     """`file:line` of the name"""
     task: Any = None
     group: Any = None
+    seen: str = ""
+    """what its data hold, in words; of tasks in fieldmark's own form"""
 
 
 @dataclass(frozen=True, slots=True)

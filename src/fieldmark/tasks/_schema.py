@@ -24,6 +24,7 @@ from pydantic import (
     ValidationInfo,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from fieldmark.registry import PROTOCOLS
@@ -70,6 +71,7 @@ class Task(Strict):
 
     task: str
     title: str
+    """for tables and pages; without it, the task's name"""
     about: str = ""
     version: StrictInt = 1
     """raised whenever a change of the file changes scores"""
@@ -114,6 +116,11 @@ class Task(Strict):
 
     _origin: Any = PrivateAttr(default=None)
     """the file it was read from, with the lines of its keys"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _title_is_the_name(cls, data: Any) -> Any:
+        return {"title": str(data.get("task", "")), **data} if isinstance(data, dict) else data
 
     @field_validator("task")
     @classmethod

@@ -84,9 +84,8 @@ def test_a_class_without_examples_has_generic_ones() -> None:
     [
         "Proteles cristatus: Its lower leg (from the knee down) is all black, the mane is long and "
         "the bushy tail has a black tip.",
-        "Parus major is usually yellow below with a black stripe.",
         "A yellow bird with a black stripe and white cheeks.",
-        "Parus major sits on a branch.",
+        "Parus major with a black stripe on a blurred branch.",
     ],
 )
 def test_examples_that_break_the_rules_are_not_shown(example: str) -> None:
@@ -95,7 +94,7 @@ def test_examples_that_break_the_rules_are_not_shown(example: str) -> None:
     text = prompt.messages(RAVEN, PHOTO)[0].text
     assert example not in text and all(generic in text for generic in GENERIC_EXAMPLES)
     assert "of the class" not in text
-    assert prompt.words.examples_of(RAVEN) == GENERIC_EXAMPLES, "captions may not copy these"
+    assert prompt.words.examples_of(RAVEN) == GENERIC_EXAMPLES
     both = CaptionPrompt(SpeciesWords(examples={"Aves": (example, JAY)}))
     assert both.words.examples_of(RAVEN) == (JAY,)
 

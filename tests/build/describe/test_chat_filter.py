@@ -266,6 +266,7 @@ entries = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(entries, st.data())
 def test_no_answer_can_make_a_span_that_leaves_its_sentence(
     spans: list[object], data: st.DataObject
@@ -311,7 +312,6 @@ def test_a_quote_keeps_words_and_negations_whole(sentence: str, quote: str, prob
         assert isinstance(place, Span) and f"First.{sentence}"[place.start : place.end] == quote
 
 
-@pytest.mark.slow
 def test_a_model_on_this_machine_is_asked_alike(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from kit.tiny_chat import KINDS, load_tiny, save_tiny

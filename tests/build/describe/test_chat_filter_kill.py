@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from fieldmark.chat import Journal, MockScript, MockServer
+from kit import forked
 from kit.chat import running
 
 N, KILLS, CONCURRENCY = 600, 8, 8
 HERE = Path(__file__).parent
 
 
-def start(url: str, journal: Path, out: Path) -> subprocess.Popen[bytes]:
+def start(url: str, journal: Path, out: Path) -> forked.Popen:
     script = str(HERE / "filter_process.py")
     command = [sys.executable, script, url, str(journal), str(N), str(out)]
-    return subprocess.Popen(command, env=dict(os.environ))
+    return forked.Popen(command, env=dict(os.environ))
 
 
 def recorder() -> MockServer:

@@ -15,12 +15,12 @@ import pytest
 
 from fieldmark.build.describe.run import is_of_sister
 from fieldmark.build.taxa import Taxon
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.world import RANKS
 from fieldmark.world.wiki import WorldPage, export_xml
 from kit.chat import running
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import MockWiki, mock_pages
 from kit.wiki_traps import trap_wiki
 
 N_KILLS = 20
@@ -131,7 +131,6 @@ def test_a_thousand_names_and_twenty_kills(tmp_path: Path) -> None:
     assert right >= 0.99 * len(traps)
 
 
-@pytest.mark.slow
 def test_a_real_mediawiki_is_described(mediawiki: MediaWiki, tmp_path: Path) -> None:
     made = trap_wiki(0, 2)
     mediawiki.load(mock_pages(texts(made.pages)))
@@ -167,6 +166,7 @@ def test_chat_filter_by_the_mock(names: Path, tmp_path: Path) -> None:
         assert main(command) == 0
     about = json.loads((tmp_path / "describe.json").read_text())
     assert about["filter"]["model"] == "chat/mock/wren" and about["filter"]["prompt"]
+    assert about["stand_in"] == "mock", "nobody takes these words for a model's"
     rows = described(tmp_path).filter(status="described")
     assert rows.height > 50
     assert all(part in row["text"] for row in rows.to_dicts() for part in [row["description"][:20]])

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.build.caption import CaptionRules
+from fieldmark.build.caption import check_caption
 from fieldmark.build.describe.examples import (
     FEWEST,
     MOST,
@@ -79,7 +79,7 @@ def test_examples_have_the_form_of_captions() -> None:
 
 def test_examples_pass_the_rules_of_captions() -> None:
     name, text = "Genus spa", examples(row("a", "F", f"{PLAIN} {GOOD}"))["Aves"][0]
-    assert CaptionRules((name,), MOST_WORDS).check(text) == (text, (), "")
+    assert check_caption(text, (name,), MOST_WORDS) == (text, (), "")
 
 
 def test_sentences_that_lean_on_others_come_last() -> None:

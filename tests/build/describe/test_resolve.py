@@ -13,7 +13,6 @@ from fieldmark.build.describe.resolve import REASONS, Resolution, resolve
 from fieldmark.build.taxa import Taxon
 from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.progress import Silent
 from fieldmark.world import World
@@ -21,6 +20,7 @@ from fieldmark.world.wiki import export_xml, wiki_pages
 from kit.chat import running
 from kit.fault_proxy import LeapClock
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import MockWiki, mock_pages
 from kit.wiki_traps import trap_wiki
 from kit.wiki_world import answer_of, as_taxa, as_wiki_pages, wrong_answers
 
@@ -110,6 +110,7 @@ def test_traps_as_other_editors_write_them(store: PageStore) -> None:
 # --- the world's species ---
 
 
+@pytest.mark.slow
 def test_thousand_names_take_few_requests(store: PageStore) -> None:
     world = World(n_species=1000)
     wiki = wiki_pages(world)

@@ -82,7 +82,6 @@ def test_spans_are_in_order_and_cover_all_text(text: str) -> None:
     assert not text[here:].strip()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", [".", "(", "A. ", "a.B", "(a. ", ". ", '."', "Aa.", "…", "..A ", "\t"]
 )

@@ -34,9 +34,9 @@ from fieldmark.build.shards import (
 from fieldmark.build.shards import make as making
 from fieldmark.build.shards.items import safe_key
 from fieldmark.build.taxa import Taxon, read_taxa
-from fieldmark.data import load_dataset
 from fieldmark.errors import DataError, UsageError
 from fieldmark.world import World
+from kit.made import make_dataset
 from kit.pictures import write_image
 from kit.shards import hashes, read_by_webdataset
 
@@ -180,6 +180,7 @@ def settle() -> None:
     time.sleep(2.1)
 
 
+@pytest.mark.slow
 def test_finished_shards_are_kept_and_a_changed_photo_makes_its_shard_anew(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     settle()
@@ -198,6 +199,7 @@ def test_finished_shards_are_kept_and_a_changed_photo_makes_its_shard_anew(tmp_p
     )
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_damaged_or_taken_away_is_made_anew(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     settle()
@@ -270,6 +272,7 @@ def test_crops_are_cut_out(tmp_path: Path) -> None:
     assert json.loads(samples["right"]["json"])["crop"] == [20, 0, 40, 30]
 
 
+@pytest.mark.slow
 def test_bad_photos_stop_the_work_or_are_left_out_by_name(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     photo = tmp_path / "photos" / "3.jpg"
@@ -325,7 +328,7 @@ def test_datasets_of_the_package_become_shards(tmp_path: Path, name: str) -> Non
     """Photos of `rarespecies` lie in Parquet files."""
     root = tmp_path / name
     root.mkdir()
-    load_dataset(name).make(root, World(seed=3), 24)
+    make_dataset(name, root, 24, World(seed=3))
     source = read_source(name, lambda _: root)
     made = make_shards(source, tmp_path / "out", MakeOptions(name, per_shard=10))
     assert check_shards(made.files, has_images=True).is_sound
@@ -334,16 +337,23 @@ def test_datasets_of_the_package_become_shards(tmp_path: Path, name: str) -> Non
 
 
 def test_a_split_is_chosen(tmp_path: Path) -> None:
-    load_dataset("folder").make(tmp_path / "set", World(seed=3), 24)
-    n_all = make(tmp_path / "set", tmp_path / "1").n_samples
-    made = make(tmp_path / "set", tmp_path / "2", split="train")
-    assert 0 < made.n_samples < n_all
-    splits = {json.loads(files["json"])["split"] for files in samples_in(tmp_path / "2").values()}
-    assert splits == {"train"}
+    """Training photos, unless others are asked for: a model is tested with the rest."""
+    make_dataset("folder", tmp_path / "set", 24, World(seed=3))
+    every, test = (make(tmp_path / "set", tmp_path / name, split=name) for name in ("all", "test"))
+    made = make(tmp_path / "set", tmp_path / "train")
+    assert made.n_samples + test.n_samples == every.n_samples > test.n_samples > 0
+    assert made.chosen.n_other_splits == test.n_samples
+    samples = samples_in(tmp_path / "train").values()
+    assert {json.loads(files["json"])["split"] for files in samples} == {"train"}
+    shutil.rmtree(tmp_path / "set" / "train")
+    with pytest.raises(UsageError, match="--split train: set has test. Name one with --split, or"):
+        make(tmp_path / "set", tmp_path / "3")
+    shutil.copytree(tmp_path / "set" / "test", tmp_path / "set" / "train")
     with pytest.raises(UsageError, match="--split dev: set has test, train"):
         make(tmp_path / "set", tmp_path / "3", split="dev")
 
 
+@pytest.mark.slow
 def test_a_column_of_captions_becomes_a_member(tmp_path: Path) -> None:
     table = write_photos(tmp_path)
     words = [f" A black bird,\n number {number}. " if number % 3 else None for number in range(N)]

@@ -15,7 +15,7 @@ WORK = """
 import sys
 from pathlib import Path
 import polars
-from fieldmark.build.shards import check_shards, materialize, read_samples, shard_index
+from fieldmark.build.shards import check_shards, join_captions, read_samples, shard_index
 
 shard, what = Path(sys.argv[1]), sys.argv[2]
 if what == "read":
@@ -25,7 +25,7 @@ elif what == "check":
 elif what == "index":
     n = shard_index(shard).n_samples
 else:
-    n = materialize(shard, shard.with_suffix(".parquet"), shard.with_name("copy.tar"))
+    n = join_captions(shard, shard.with_suffix(".parquet"), shard.with_name("copy.tar"))
 assert n == int(sys.argv[3]), n
 status = Path("/proc/self/status").read_text().split()
 print(int(status[status.index("VmHWM:") + 1]) / 1024)
@@ -50,7 +50,7 @@ def sparse_shard(path: Path, n: int) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-@pytest.mark.parametrize("what", ["read", "check", "index", "materialize"])
+@pytest.mark.parametrize("what", ["read", "check", "index", "join"])
 def test_memory_does_not_grow_with_the_shard(tmp_path: Path, what: str) -> None:
     peaks_mb = []
     for n in (50, 1_000):  # 10 MB and 200 MB

@@ -77,6 +77,7 @@ def test_a_panorama_is_seen_in_the_middle() -> None:
     assert draw_crop(1000, 90, (0.9, 1.0), 0) == (0.0, 440.0, 90.0, 120.0)
 
 
+@pytest.mark.slow
 def test_pixels_are_those_of_open_clip() -> None:
     """Which gives torchvision's transform a photo of Pillow's."""
     functional = pytest.importorskip("torchvision.transforms.functional")

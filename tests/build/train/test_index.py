@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
-from fieldmark.build.shards import shard_index, taxon_texts
+from fieldmark.build.caption import SpeciesWords, caption_shards
+from fieldmark.build.shards import captions_files, join_captions, shard_index, taxon_texts
 from fieldmark.build.taxa import Taxon
 from fieldmark.build.train import index as train_index
 from fieldmark.build.train.index import TrainData, open_data
@@ -208,8 +208,9 @@ def test_captions_as_fieldmark_makes_them(tmp_path: Path) -> None:
     server = MockServer(MockScript(), answers=stubborn)
     with running(server) as url:
         model = chat_model(f"chat/vllm/seer?base_url={url}")
-        options = CaptionOptions(materialize=tmp_path / "copies")
-        caption_shards(shards, model, SpeciesWords(), tmp_path / "cap", options)
+        caption_shards(shards, model, SpeciesWords(), tmp_path / "cap")
+    for shard, captions in captions_files(shards, tmp_path / "cap").items():
+        join_captions(shard, captions, tmp_path / "copies" / shard.name)
     rejected = "samples with no text of type caption: 4 (s-000.tar '000002', s-000.tar '000005', "
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
     assert text.startswith(f"{rejected}s-001.tar '000008', s-001.tar '000011'): give a type")
@@ -305,6 +306,7 @@ def test_a_shard_that_changes_under_training_is_noticed(tmp_path: Path) -> None:
         data.read(0)
 
 
+@pytest.mark.slow
 def test_other_processes_make_the_same_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,7 @@ def test_equal_ids_are_equal_texts(data: TrainData) -> None:
 # --- what must not change it ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_readers", [1, 3])
 def test_the_number_of_readers_changes_nothing(data: TrainData, n_readers: int) -> None:
     options = LoaderOptions(n_readers=n_readers, decode="reference")
@@ -187,6 +188,7 @@ def test_a_restart_goes_on_with_the_same_batches(data: TrainData) -> None:
     assert same(batches(data)[3:], batches(data, first_step=3))
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_kept_is_not_overwritten(data: TrainData) -> None:
     kept, copies = [], []
     with open_loader(
@@ -214,6 +216,7 @@ def test_decoding_with_torch_is_within_a_grey_level(data: TrainData) -> None:
     assert same(fast[:2], batches(data, LoaderOptions(n_readers=1, decode="cpu"), last_step=2))
 
 
+@pytest.mark.slow
 def test_the_recipe_says_how_many_readers(data: TrainData) -> None:
     before = set(children(os.getpid()))
     with open_loader(
@@ -250,6 +253,7 @@ def test_samples_drawn_with_replacement_and_replay(tmp_path: Path) -> None:
 # --- the card, with Pillow in its place ---
 
 
+@pytest.mark.slow
 def test_the_card_gives_the_same_batches(data: TrainData) -> None:
     PillowDecoder.n_decoded = 0
     for one, other in zip(batches(data), batches(data, CARD), strict=True):
@@ -261,6 +265,7 @@ def test_the_card_gives_the_same_batches(data: TrainData) -> None:
     assert PillowDecoder.n_decoded > 40
 
 
+@pytest.mark.slow
 def test_readers_and_ranks_change_nothing_on_the_card(data: TrainData) -> None:
     whole = batches(data, CARD)
     options = LoaderOptions(n_readers=2, decode="gpu", new_decoder=PillowDecoder)
@@ -284,6 +289,7 @@ def test_a_real_card_is_as_near_as_for_embedding(data: TrainData) -> None:
             assert torch.equal(getattr(one, name), getattr(other, name).cpu())
 
 
+@pytest.mark.slow
 def test_slabs_that_are_too_small_are_filled_in_turns(
     data: TrainData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +350,7 @@ def test_more_than_one_percent_of_bad_images_stops_with_one_line(tmp_path: Path)
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_reader_is_one_clear_line(data: TrainData) -> None:
     options = LoaderOptions(n_readers=2, decode="reference")
     with (
@@ -358,6 +365,7 @@ def test_a_killed_reader_is_one_clear_line(data: TrainData) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_leaving_early_ends_the_readers(data: TrainData) -> None:
     options = LoaderOptions(n_readers=2, decode="reference")
     before = set(children(os.getpid()))
@@ -453,6 +461,7 @@ def test_only_copies_that_are_waited_for_go_on_by_themselves(kind: str, may_go_o
     assert made._images(Slot()).shape == (1, 3, 2, 2)
 
 
+@pytest.mark.slow
 def test_waiting_is_measured(data: TrainData, monkeypatch: pytest.MonkeyPatch) -> None:
     from fieldmark.build.train.feed import sample_reader
 

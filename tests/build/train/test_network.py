@@ -129,6 +129,7 @@ def test_a_package_that_is_missing_is_said_as_anywhere(
         made(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_needs_no_first_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +277,7 @@ def test_trimmed_texts_give_the_same_features(
     torch.testing.assert_close(whole, theirs, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_trimming_looks_for_the_end_not_for_padding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

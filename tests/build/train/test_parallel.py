@@ -119,7 +119,6 @@ def test_two_processes_train_as_one(pair: list[dict[str, Any]], config: str, cas
     assert (start.scales - alone["network"]["scales"]).abs().min() > 1e-4  # they have learnt
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, HALF])
 def test_a_whole_state_goes_into_another_network_and_out(
     pair: list[dict[str, Any]], case: str
@@ -129,7 +128,6 @@ def test_a_whole_state_goes_into_another_network_and_out(
         equal_states(saved, result[case]["again"], 0)
 
 
-@pytest.mark.slow
 def test_blocks_in_bf16_train_nearly_the_same(pair: list[dict[str, Any]]) -> None:
     exact = pair[0][HALF.replace("bf16", "float32")]
     assert pair[0][HALF]["losses"] == pytest.approx(exact["losses"], rel=0.05)
@@ -137,14 +135,12 @@ def test_blocks_in_bf16_train_nearly_the_same(pair: list[dict[str, Any]]) -> Non
     assert {value.dtype for value in pair[0][HALF]["network"].values()} == {torch.float32}
 
 
-@pytest.mark.slow
 def test_sharded_blocks_in_bf16_compute_what_whole_ones_do(pair: list[dict[str, Any]]) -> None:
     """Only products are in bf16, not what is added up between them."""
     assert pair[0][HALF]["losses"][0] == pytest.approx(pair[0][HALF_DDP]["losses"][0], rel=1e-6)
     assert pair[0][HALF]["norms"][0] == pytest.approx(pair[0][HALF_DDP]["norms"][0], rel=1e-3)
 
 
-@pytest.mark.slow
 def test_what_processes_tell_each_other(pair: list[dict[str, Any]]) -> None:
     for result in pair:
         assert result["largest"] == 1.0

@@ -16,11 +16,10 @@ from fieldmark.build.train.suite import (
     read_scores,
     setting_flags,
 )
-from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.world import World
 from kit.duals import save_open_clip
+from kit.made import make_dataset
 
 pytest.importorskip("open_clip")
 
@@ -28,7 +27,7 @@ pytest.importorskip("open_clip")
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("suite")
-    load_dataset("world_train").make(folder / "data" / "world_train", World(), 60)
+    make_dataset("world_train", folder / "data" / "world_train", 60)
     save_open_clip(folder / "model")
     return folder
 
@@ -41,7 +40,6 @@ def start(place: Path, tasks: Sequence[str], step: int = 7) -> SuiteRun:
     return evaluate_in_background(place / "model", tasks, settings.store, step, flags)
 
 
-@pytest.mark.slow
 def test_scores_are_in_the_store_with_intervals(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

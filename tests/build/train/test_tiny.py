@@ -17,8 +17,6 @@ from fieldmark.cli import main
 from fieldmark.data import load_dataset
 
 pytest.importorskip("open_clip")
-pytestmark = pytest.mark.slow
-
 STEPS, BATCH = 100, 64
 SEED = "0"
 NAMES_ONLY = ["texts.types.caption=0", 'model.projectors=["taxonomic"]']
@@ -57,6 +55,7 @@ def trained(place: Path, name: str, tasks: list[str], *changes: str) -> dict[str
     return {score.task: score for score in scores if score.is_primary}
 
 
+@pytest.mark.slow
 def test_unseen_species_are_above_chance_and_captions_teach_looks(place: Path) -> None:
     both = trained(place, "both", ["world-unseen", "world-looks"])
     names = trained(place, "names", ["world-looks"], *NAMES_ONLY)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from fieldmark.build.wiki.api import BATCH, Etiquette, WikiApi, user_agent
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import ModelError, StoreError, UsageError
 from kit.chat import running
 from kit.fault_proxy import FaultProxy, LeapClock, drawn
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 TEXTS = {
     "Common raven": "The '''common raven''' is black.",

@@ -22,12 +22,12 @@ from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
 from fieldmark.build.wiki.dump_index import DumpIndex, index_path, open_dump
 from fieldmark.build.wiki.export import read_pages
-from fieldmark.build.wiki.mock import mock_pages
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError
 from fieldmark.progress import Silent
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import mock_pages
 from kit.wiki_dump import DumpPage, DumpRevision, head, page, page_xml, redirect, write_dump
 
 BOX = "{{Speciesbox | taxon = Corvus corax}}\nThe '''common raven''' is black."
@@ -494,7 +494,6 @@ def test_killed_where_no_stream_ends_with_a_page(tmp_path: Path, n_bytes: int) -
     assert is_as_unkilled(path, store_path, pages)
 
 
-@pytest.mark.slow
 def test_processes_give_the_same(tmp_path: Path) -> None:
     pages = many_pages(3000) + little_wiki()
     path = write_dump(tmp_path / "wiki-multistream.xml.bz2", pages, per_stream=10)
@@ -504,7 +503,6 @@ def test_processes_give_the_same(tmp_path: Path) -> None:
         assert content(store, pages) == content(whole, pages)
 
 
-@pytest.mark.slow
 def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
     path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(200), per_stream=10)
     code = (

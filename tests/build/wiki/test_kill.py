@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from fieldmark.build.wiki.api import BATCH
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.build.wiki.store import PageStore
+from kit import forked
 from kit.chat import running
 from kit.mediawiki import CONTACT
+from kit.mock_wiki import MockWiki, mock_pages
 
 N, N_KILLS = 2_000, 20
 TEXTS = {
@@ -57,7 +58,7 @@ def test_kills_lose_nothing(tmp_path: Path) -> None:
     rng = random.Random(17)
     with running(wiki) as url:
         command = [sys.executable, "-c", FETCHER, str(path), url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as fetcher:
+        with forked.Popen(command, stdout=subprocess.PIPE, text=True) as fetcher:
             assert fetcher.stdout is not None
             for _ in range(N_KILLS):
                 child = int(fetcher.stdout.readline())

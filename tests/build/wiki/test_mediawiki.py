@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from fieldmark.build.wiki.api import Etiquette, WikiApi
-from fieldmark.build.wiki.mock import MockWiki, mock_pages, redirect_target
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
 from kit.chat import running
 from kit.fault_proxy import FaultProxy, LeapClock
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.mock_wiki import MockWiki, mock_pages, redirect_target
 from kit.wiki_traps import trap_wiki
 
 TEXTS = {
@@ -124,7 +124,6 @@ def test_both_fill_the_same_store(wiki: MediaWiki, tmp_path: Path) -> None:
     assert len(real["pages"]) == len(TEXTS) - 9, "nine are redirects or empty"
 
 
-@pytest.mark.slow
 def test_both_hold_the_worlds_encyclopedia(mediawiki: MediaWiki, tmp_path: Path) -> None:
     """Taxoboxes, hemihomonyms, hybrids, other scripts, titles as long as they may be."""
     world = trap_wiki(0, 1)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
 from fieldmark.errors import StoreError
+from kit import forked
 
 
 def page(title: str, text: str = "text") -> WikiPage:
@@ -190,9 +191,9 @@ with PageStore.open(Path(sys.argv[1])) as store:
 """
 
 
-def start_writer(path: Path, who: str, n_batches: int) -> subprocess.Popen[str]:
+def start_writer(path: Path, who: str, n_batches: int) -> forked.Popen:
     arguments = [sys.executable, "-c", WRITER, str(path), who, str(n_batches)]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    return forked.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
 def test_two_processes_wait_for_each_other(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
     assert page.children or own(page) == wikitext
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [
@@ -241,7 +242,6 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
         ".\x00",
     ],
 )
-@pytest.mark.slow
 def test_time_grows_with_length_only(piece: str) -> None:
     """Ten times the text may take about ten times as long, whatever it holds; closed or not."""
     rest = "x" + "]]" * 6_000 + "'[" * 6_000

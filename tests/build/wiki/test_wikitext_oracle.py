@@ -16,8 +16,6 @@ from lxml import html
 from fieldmark.build.wiki.wikitext import Section, clean_text, section_tree
 from kit.mediawiki import MediaWiki
 
-pytestmark = pytest.mark.slow
-
 MARKUP = """
 == === = A B {{a}} {{b|c}} [[a]] [[b|c]] ''i'' <!--c--> <b>x</b> &amp; <nowiki>==n==</nowiki>
 <pre>==p==</pre> <nowiki> </nowiki> {| |} * : <!--c-->

@@ -366,6 +366,7 @@ def test_interrupted_download_ends_at_once_and_keeps_its_bytes(
     assert part.stat().st_size > 100_000
 
 
+@pytest.mark.slow
 def test_killed_download_transfers_only_the_rest(site: Any, noise: Any, tmp_path: Path) -> None:
     """`kill -9` in the middle of a body; the same command again fetches what is missing."""
     images = tarred({f"images/{i}.jpg": noise(40_000, i) for i in range(100)})

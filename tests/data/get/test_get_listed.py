@@ -209,6 +209,7 @@ def test_command_counts_and_lists_what_is_gone(
     assert (file["state"], file["reason"]) == ("fetched", "")
 
 
+@pytest.mark.slow
 def test_killed_download_goes_on(site: Any, noise: Any, tmp_path: Path) -> None:
     """`kill -9` amid an image: what is whole stays, what is half goes on from there."""
     photos = {f"{100 + n}": noise(400_000, n) for n in range(4)}

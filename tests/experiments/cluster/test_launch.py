@@ -22,8 +22,6 @@ from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
 from kit.launches import MOMENTS, start
 
-pytestmark = pytest.mark.slow
-
 SLOW, COLOUR = "m.py:Slow", "classical/colour"
 ON = ["--task", "blobs.yaml", "--quiet"]
 RUN = ["run", "--model", SLOW, "--model", COLOUR, *ON, "--n-train", "3", "-1"]
@@ -99,6 +97,7 @@ def test_in_process_the_table_is_that_of_a_run_here(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 def test_in_local_processes_the_table_is_that_of_a_run_here(
     place: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +107,7 @@ def test_in_local_processes_the_table_is_that_of_a_run_here(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_launcher_killed_at_any_moment_loses_and_doubles_nothing(
     place: Path, here: Path, moment: str
@@ -122,6 +122,7 @@ def test_a_launcher_killed_at_any_moment_loses_and_doubles_nothing(
     assert all(step.is_merged for step in steps if step.is_finished)
 
 
+@pytest.mark.slow
 def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
     assert main([*SHORT, "--on", "debug"]) == 0
     before, rows = answers(place / "results"), n_rows(place / "results")
@@ -134,6 +135,7 @@ def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
     assert answers(place / "results") == before and n_rows(place / "results") == rows
 
 
+@pytest.mark.slow
 def test_two_grids_share_a_results_folder(place: Path, here: Path) -> None:
     base = ["run", *ON, "--on", "local", "--jobs", "1", "--model", SLOW]
     pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "5"])]
@@ -148,6 +150,7 @@ def test_two_grids_share_a_results_folder(place: Path, here: Path) -> None:
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [["3", "-1"], ["-1", "5"]], ids=["the same", "a part of it"])
 def test_a_second_launcher_says_who_holds_the_grid_and_ends(
     place: Path,
@@ -172,6 +175,7 @@ def test_a_second_launcher_says_who_holds_the_grid_and_ends(
     assert not list((place / "results" / "cluster").glob("launcher-*"))
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_shown_with_its_log(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,6 +191,7 @@ def test_a_failed_run_is_shown_with_its_log(
     assert len(answers(place / "results")) > 0
 
 
+@pytest.mark.slow
 def test_cancelled_steps_are_lost_until_the_same_command(
     place: Path,
     here: Path,
@@ -223,6 +228,7 @@ def test_a_refused_submission_leaves_nothing(
     assert not [path for path in (place / "results" / "cluster").rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
 def test_a_step_without_a_readable_outcome_is_done_again(place: Path, here: Path) -> None:
     """A node without power has not written all that it was told to."""
     assert end_of(start([*SHORT, "--on", "debug"], kill="before it merges")) == -signal.SIGKILL
@@ -233,6 +239,7 @@ def test_a_step_without_a_readable_outcome_is_done_again(place: Path, here: Path
     assert step not in Board(place / "results").steps()
 
 
+@pytest.mark.slow
 def test_a_launcher_killed_with_workers_at_work(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +254,7 @@ def test_a_launcher_killed_with_workers_at_work(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_workers_at_work(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +275,7 @@ def test_ctrl_c_leaves_the_workers_at_work(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_passing", [True, False])
 def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
     place: Path,
@@ -297,6 +306,7 @@ def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
     assert n_lines(place / "log") == N_IMAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size"), [("fieldmark.db", 0), ("fieldmark.db", None), ("outcome.json", 40)]
 )
@@ -324,6 +334,7 @@ def test_what_a_disk_has_lost_is_done_again_and_never_counts_as_done(
     assert answers(place / "results") == of_slow(here)
 
 
+@pytest.mark.slow
 def test_the_board_may_be_on_another_disk(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def log(step: StepFolder) -> str:
     return "".join(path.read_text() for path in step.logs)
 
 
+@pytest.mark.slow
 def test_a_step_comes_after_the_ones_it_waits_for(slurm: Slurm, tmp_path: Path) -> None:
     first = [make_step(tmp_path, n) for n in range(2)]
     ready = tmp_path / "ready"
@@ -61,6 +62,7 @@ def test_a_step_comes_after_the_ones_it_waits_for(slurm: Slurm, tmp_path: Path) 
     assert "Job completed successfully" in log(last)
 
 
+@pytest.mark.slow
 def test_steps_after_one_that_failed_do_not_wait_for_ever(slurm: Slurm, tmp_path: Path) -> None:
     first = [make_step(tmp_path, 0, status=4), make_step(tmp_path, 1)]
     pairs = [make_step(tmp_path, 10 + n, [first[n]]) for n in range(2)]
@@ -90,6 +92,7 @@ def test_arrays_are_cut_at_the_largest_size(slurm: Slurm, tmp_path: Path) -> Non
     assert all(words(step) == "" for step in steps)
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_is_gone_and_one_put_back_runs_again(slurm: Slurm, tmp_path: Path) -> None:
     ended = make_step(tmp_path, 0, until=str(tmp_path / "never"))
     again = make_step(tmp_path, 1, units=10, unit_s=0.3)
@@ -109,6 +112,7 @@ def test_a_cancelled_job_is_gone_and_one_put_back_runs_again(slurm: Slurm, tmp_p
     assert units == [str(n) for n in range(10)]
 
 
+@pytest.mark.slow
 def test_a_job_at_the_end_of_its_time_goes_on_in_the_next(slurm: Slurm, tmp_path: Path) -> None:
     """A minute is the shortest time there is; Slurm tells the job some seconds earlier."""
     ready = tmp_path / "ready"
@@ -127,6 +131,7 @@ def test_a_job_at_the_end_of_its_time_goes_on_in_the_next(slurm: Slurm, tmp_path
     assert when(after, "start") > when(step, "end")
 
 
+@pytest.mark.slow
 def test_jobs_outlive_slurmctld(slurm: Slurm, tmp_path: Path) -> None:
     running = make_step(tmp_path, 0, units=20, unit_s=0.3)
     waiting = make_step(tmp_path, 1, [running])
@@ -157,6 +162,7 @@ def _die_after_sbatch(steps: list[StepFolder]) -> None:
     place().submit(group_steps(steps))
 
 
+@pytest.mark.slow
 def test_jobs_of_a_launcher_that_died_are_taken_over(slurm: Slurm, tmp_path: Path) -> None:
     steps = [make_step(tmp_path, n, unit_s=1.0) for n in range(2)]
     never = make_step(tmp_path, 5)
@@ -174,6 +180,7 @@ def test_jobs_of_a_launcher_that_died_are_taken_over(slurm: Slurm, tmp_path: Pat
     wait_until(lambda: {s.state for s in here.states(steps).values()} == {"gone"}, "the end")
 
 
+@pytest.mark.slow
 def test_setup_environment_gpus_and_memory_reach_the_job(
     slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +207,7 @@ def test_setup_environment_gpus_and_memory_reach_the_job(
     assert os.environ["SLURM_CPUS_PER_TASK"] == "77"
 
 
+@pytest.mark.slow
 def test_a_users_folder_and_variables_change_nothing(
     slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,8 +17,6 @@ from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
 from kit.launches import start
 from kit.slurm import Slurm, wait_until
 
-pytestmark = pytest.mark.slow
-
 RUN = ["run", "--model", "m.py:Slow", "--model", "classical/colour", "--task", "blobs.yaml"]
 RUN += ["--n-train", "3", "-1", "--quiet"]
 IN_FLIGHT = 8
@@ -55,6 +53,7 @@ def table(results: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_detached_and_attached_again_the_table_is_the_same(
     place: Path, here: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +85,7 @@ def join(launcher: ForkServerProcess) -> None:
         pytest.fail("the launcher still waits after two minutes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "disaster", ["scancel", "requeue", "worker killed", "launcher killed", "slurmctld killed"]
 )
@@ -121,6 +121,7 @@ def test_whatever_happens_the_same_command_ends_it(
     assert n_lines(place / "log") >= N_IMAGES
 
 
+@pytest.mark.slow
 def test_jobs_that_a_dead_launcher_did_not_note_down_can_be_cancelled(
     place: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ CASES: dict[str, tuple[list[str], list[str], Axes, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_steps_give_what_one_process_gives(case: str, tmp_path: Path, made: Path) -> None:
     models, tasks, axes, n_shards = CASES[case]
@@ -72,6 +73,7 @@ def test_steps_give_what_one_process_gives(case: str, tmp_path: Path, made: Path
     assert again == []  # all of it is done
 
 
+@pytest.mark.slow
 def test_models_that_embed_texts_are_loaded(tmp_path: Path, made: Path) -> None:
     pytest.importorskip("open_clip")
     model = save_open_clip(tmp_path / "clip")
@@ -83,6 +85,7 @@ def test_models_that_embed_texts_are_loaded(tmp_path: Path, made: Path) -> None:
     assert everything(apart) == everything(here)
 
 
+@pytest.mark.slow
 def test_chat_models_have_a_step_each_provider_and_one_journal(tmp_path: Path, made: Path) -> None:
     here, apart = two_places(tmp_path, made)
     models = ["chat/mock/wren", "chat/mock/wren?skill=0.8"]

@@ -21,12 +21,11 @@ from fieldmark.experiments.cluster.work import read_outcome
 from fieldmark.experiments.cluster.worker import NOT_EMBEDDED, StepProgress, StepTask, run_step
 from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
+from kit import forked
 from kit.documents import write_jsonl
-from kit.pictures import write_image
+from kit.pictures import mark_drawn, write_image
 from kit.registries import forget
 from kit.steps import do_here, do_in_steps, everything, merge, plan_of, write_steps
-
-pytestmark = pytest.mark.slow
 
 MODEL = '''
 import os, time
@@ -103,11 +102,11 @@ def settings_of(place: Path, name: str) -> Settings:
     )
 
 
-def start(folder: Path, **more: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, **more: str) -> forked.Popen:
     program = f"import sys; from {StepTask.__module__} import StepTask as task; "
     command = [sys.executable, "-c", f"{program}sys.exit(task(sys.argv[1])())", str(folder)]
     # from another folder: names of files in the work start where the command was typed
-    return subprocess.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
+    return forked.Popen(command, cwd="/", env={**os.environ, **more}, stderr=subprocess.DEVNULL)
 
 
 def run_apart(folder: Path) -> int:
@@ -118,7 +117,7 @@ def n_lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def kill_when(process: subprocess.Popen[bytes], is_due: Callable[[], bool]) -> None:
+def kill_when(process: forked.Popen, is_due: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not is_due():
         assert process.poll() is None and time.monotonic() < end, "it was to be killed at work"
@@ -127,6 +126,7 @@ def kill_when(process: subprocess.Popen[bytes], is_due: Callable[[], bool]) -> N
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_killed_embedding_goes_on_where_it_stood(place: Path) -> None:
     here, apart = settings_of(place, "here"), settings_of(place, "apart")
     do_here(plan_of(here, ["m.py:Slow"], ["blobs.yaml"]), here)
@@ -145,6 +145,7 @@ def test_a_killed_embedding_goes_on_where_it_stood(place: Path) -> None:
     assert everything(apart) == everything(here)
 
 
+@pytest.mark.slow
 def test_parts_of_a_killed_attempt_are_not_done_again(place: Path) -> None:
     here, apart = settings_of(place, "here"), settings_of(place, "apart")
     do_here(plan_of(here, ["classical/colour"], ["blobs.yaml"]), here)
@@ -162,6 +163,7 @@ def test_parts_of_a_killed_attempt_are_not_done_again(place: Path) -> None:
     assert run_apart(runs) == 0 and n_lines(place / "fits") == 3  # finished: nothing is done
 
 
+@pytest.mark.slow
 def test_what_a_lost_step_did_is_taken_over(place: Path) -> None:
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["classical/colour"], ["blobs.yaml"])
@@ -181,6 +183,7 @@ def replace_results(settings: Settings) -> Settings:
     return replace(settings, results=settings.results.with_name("again"))
 
 
+@pytest.mark.slow
 def test_a_second_worker_waits_for_the_first(place: Path) -> None:
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["m.py:Slow"], ["blobs.yaml"])
@@ -192,6 +195,7 @@ def test_a_second_worker_waits_for_the_first(place: Path) -> None:
     assert outcome is not None and outcome.n_embedded == 96
 
 
+@pytest.mark.slow
 def test_runs_without_their_embedding_end_with_status_3(place: Path) -> None:
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["classical/colour"], ["blobs.yaml"])
@@ -202,6 +206,7 @@ def test_runs_without_their_embedding_end_with_status_3(place: Path) -> None:
     assert read_outcome(runs) is not None
 
 
+@pytest.mark.slow
 def test_features_that_are_gone_fail_the_runs_in_one_line(place: Path) -> None:
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["classical/colour"], ["blobs.yaml"])
@@ -257,6 +262,7 @@ def test_what_fails_in_embedding_fails_the_runs_as_in_one_process(place: Path) -
     assert "on fire" in outcome.failures[0].trace
 
 
+@pytest.mark.slow
 def test_a_model_that_changed_since_is_refused(place: Path) -> None:
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["m.py:Slow"], ["blobs.yaml"])
@@ -270,6 +276,7 @@ def test_a_model_that_changed_since_is_refused(place: Path) -> None:
     assert failure.exit_code == 4
 
 
+@pytest.mark.slow
 def test_bad_images_are_told_as_in_one_process(place: Path) -> None:
     (place / "photos" / "train" / "a" / "0.png").write_bytes(b"no picture")
     settings = settings_of(place, "apart")
@@ -290,6 +297,7 @@ def test_bad_images_are_told_as_in_one_process(place: Path) -> None:
 TOY = Path(__file__).parents[2] / "protocols" / "toy.py"
 
 
+@pytest.mark.slow
 def test_protocols_of_the_users_own_are_known_to_workers(place: Path) -> None:
     (place / "protocols").mkdir()
     shutil.copy(TOY, place / "protocols" / "toy.py")
@@ -307,10 +315,10 @@ def test_protocols_of_the_users_own_are_known_to_workers(place: Path) -> None:
         forget("protocol", "toy")
 
 
+@pytest.mark.slow
 def test_tasks_in_the_form_of_lmms_eval_are_known_to_workers(place: Path) -> None:
     pytest.importorskip("datasets")
-    (place / "tasks").mkdir()
-    write_jsonl(place / "tasks" / "rows.jsonl", [{"n": n} for n in range(5)])
+    write_jsonl(mark_drawn(place / "tasks") / "rows.jsonl", [{"n": n} for n in range(5)])
     (place / "tasks" / "utils.py").write_text(
         "def after(doc):\n    return f'What comes after {doc[\"n\"]}?'\n"
     )
@@ -339,6 +347,7 @@ def test_progress_that_cannot_be_written_stops_no_work(tmp_path: Path) -> None:
     assert progress.done == 1
 
 
+@pytest.mark.slow
 def test_a_step_that_gets_no_further_is_not_put_back_for_ever(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

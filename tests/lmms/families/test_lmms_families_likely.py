@@ -29,7 +29,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
     return load_tiny(save_tiny("qwen2_vl", tmp_path_factory.mktemp("tiny") / "qwen2_vl"))
 
 
-@pytest.mark.slow
 @each_family
 def test_likelihoods_of_a_model_on_this_machine(
     family: Family, tiny: LocalModel, tmp_path: Path

@@ -17,7 +17,6 @@ from lmms.families.kit import CHECKOUT
 
 pytestmark = [
     pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout"),
-    pytest.mark.slow,
 ]
 BROKEN = {"plm_videobench/rcap/rcap_test.yaml"}
 """an entry of its `metric_list` is empty: upstream fails on it when the task is made"""

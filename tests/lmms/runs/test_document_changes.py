@@ -10,7 +10,7 @@ from fieldmark.experiments import How, execute
 from fieldmark.progress import Silent
 from fieldmark.store import Store
 from kit.identity import make_world, plan_of, run_it, settings_at
-from kit.pictures import write_image
+from kit.pictures import mark_drawn, write_image
 
 pytest.importorskip("datasets")
 CHAT = "chat/mock/wren?skill=0.8"
@@ -27,7 +27,7 @@ class Swapping(Silent):
 
 
 def test_a_picture_replaced_while_documents_are_asked_is_told(tmp_path: Path) -> None:
-    place = make_world(tmp_path / "w")
+    place = mark_drawn(make_world(tmp_path / "w"))
     plan, settings = plan_of(place, CHAT, "docs.yaml"), settings_at(place)
     outcome = execute(plan, settings, Swapping(place / "d" / "5.png"), How())
     assert "run the same command again" in outcome.failures[0].error

@@ -17,6 +17,7 @@ from fieldmark.lmms.score.scores import score_document_run
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_task
 from kit.documents import write_jsonl
+from kit.pictures import mark_drawn
 
 ROWS = [{"q": f"question {n}?", "a": f"a{n}", "site": f"s{n // 2}"} for n in range(4)]
 KEYS = {
@@ -32,7 +33,7 @@ KEYS = {
 
 
 def write(folder: Path, code: str = "", rows: Any = ROWS, **keys: str) -> Path:
-    write_jsonl(folder / "rows.jsonl", rows)
+    write_jsonl(mark_drawn(folder) / "rows.jsonl", rows)
     (folder / "utils.py").write_text(code)
     path = folder / "made.yaml"
     path.write_text("".join(f"{key}: {value}\n" for key, value in (KEYS | keys).items()))

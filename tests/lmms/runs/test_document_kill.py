@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from fieldmark.chat import MockScript, MockServer
 from fieldmark.store import RunFilter, Store
+from kit import forked
 from kit.chat import running
 from kit.documents import write_jsonl
 
@@ -27,14 +27,14 @@ doc_to_target: "{{n + 1}}"
 """
 
 
-def start(folder: Path, url: str, results: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, url: str, results: str) -> forked.Popen:
     command = [
         sys.executable, "-m", "fieldmark", "run", "--task", "task.yaml", "--quiet",
         "--model", f"chat/mock/wren?base_url={url}", "--results", results,
         "--concurrency", str(CONCURRENCY),
     ]  # fmt: skip
     environment = {**os.environ, "FIELDMARK_CACHE": str(folder / "cache")}
-    return subprocess.Popen(command, cwd=folder, env=environment)
+    return forked.Popen(command, cwd=folder, env=environment)
 
 
 def stored(path: Path) -> pl.DataFrame:

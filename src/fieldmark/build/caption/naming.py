@@ -1,16 +1,15 @@
-"""Name matching: does a sentence name this species, whatever its spelling, and which others?
+"""Name matching: does a sentence name this species, whatever its spelling?
 
 Scientific names are Latin and stand for themselves. Common names are English words: they have
 plurals ("wolves"), two spellings ("gray", "honeybee") and lists ("Common blackbird, Eurasian
-blackbird"), and many are made of words that any description has ("Small white", "Orange tip").
+blackbird").
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 
 from fieldmark.build.describe.lexicon import group_of, word_set
 from fieldmark.chat.parse.text import Word, read
@@ -46,31 +45,10 @@ def listed_names(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(4096)
-def fold_name(name: str) -> tuple[str, ...]:
-    """The words of a name whatever its case, hyphens, accents and signs.
-
-    >>> fold_name("Mentha × piperita"), fold_name("Red-tailed Hawk")
-    (('mentha', 'piperita'), ('red', 'tailed', 'hawk'))
-    """
-    words = (word.text for word in read(name.replace("×", " ")).words)
-    return tuple(word for word in words if word not in _MARKS)
-
-
-_PLAIN_NAME = re.compile(r"[A-Za-z \-]+")
-
-
-def folded_name(name: str) -> str:
-    """The words of `fold_name` in one string; quick, for there may be a million of them."""
-    if _PLAIN_NAME.fullmatch(name):
-        words = name.lower().replace("-", " ").split()
-        return " ".join(word for word in words if word not in _MARKS)
-    return " ".join(fold_name(name))
-
-
-@lru_cache(4096)
 def _forms(name: str) -> frozenset[str]:
     """The ways to write a name, without spaces: "honey bee" is "honeybee"."""
-    *first, last = [_SPELLINGS.get(word, word) for word in fold_name(name)] or [""]
+    words = (word.text for word in read(name.replace("×", " ")).words)
+    *first, last = [_SPELLINGS.get(word, word) for word in words if word not in _MARKS] or [""]
     forms = {"".join([*first, form]) for form in _numbers(last)}
     if "of" in first:  # birds of paradise
         place = first.index("of")
@@ -102,32 +80,3 @@ def name_places(words: Sequence[Word], names: Sequence[str]) -> list[range]:
             ends += [number] if joined in forms else []
         runs += [range(start, ends[-1] + 1)] if ends else []
     return runs
-
-
-def is_telling_name(common: str) -> bool:
-    """Can this common name stand in small letters and mean nothing but its species?
-
-    It ends in a noun for an organism, and is more than a look or a part of one: "carrion crow",
-    not "small white", "orange tip" or "green frog".
-
-    >>> is_telling_name("Carrion Crow"), is_telling_name("Small White"), is_telling_name("Red-eye")
-    (True, False, False)
-    """
-    *first, last = folded_name(common).split() or [""]
-    return group_of(last) == "named" and any(group_of(word) not in _ORDINARY for word in first)
-
-
-def capital_names(words: Sequence[Word], own: Collection[int]) -> Iterator[str]:
-    """Names of organisms that capitals show ("beside a Red Fox"), whether they are known or not.
-
-    One that stands next to the species' own name is another name of it.
-    """
-    for place, (before, word) in enumerate(pairwise(words)):
-        is_name = _is_capital(before) and _is_capital(word) and not word.is_after_break
-        is_own = not {place - 1, place, place + 1, place + 2}.isdisjoint(own)
-        if place and is_name and not is_own and group_of(word.text) == "named":
-            yield f"{before.raw} {word.raw}"
-
-
-def _is_capital(word: Word) -> bool:
-    return word.raw[:1].isupper() and word.raw[1:].islower()

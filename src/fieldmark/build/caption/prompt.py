@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.build.caption.checks import CaptionRules
+from fieldmark.build.caption.checks import check_caption
 from fieldmark.build.caption.naming import listed_names
 from fieldmark.build.describe.sentences import split_sentences
 from fieldmark.build.taxa import Taxon, same_organism
@@ -105,8 +105,8 @@ _BINOMIAL = re.compile(r"\b[A-Z][a-z]+ (?:× ?)?[a-z][a-z-]+")
 
 def _captions(examples: Sequence[str], max_words: int) -> tuple[str, ...]:
     """Those that the rules let through as they are."""
-    rules = ((text, CaptionRules(tuple(_BINOMIAL.findall(text)), max_words)) for text in examples)
-    return tuple(text for text, rule in rules if rule.check(text) == (text, (), ""))
+    checked = ((text, check_caption(text, _BINOMIAL.findall(text), max_words)) for text in examples)
+    return tuple(text for text, caption in checked if caption == (text, (), ""))
 
 
 def read_words(folder: Path | None) -> SpeciesWords:

@@ -1,4 +1,4 @@
-"""webdataset shards: tar files of samples, made, indexed, checked and copied.
+"""webdataset shards: tar files of samples, made, indexed, checked and joined with captions.
 
 tar.py          members of a tar file, one after the other; is it whole?
 samples.py      members that belong together; webdataset's rule of keys
@@ -8,11 +8,13 @@ access.py       where a sample lies and which texts it has: one read for each
 check.py        what is wrong with a set of shards, by name
 items.py        photos of a table, their taxa, keys and order
 make.py         photos → shards
-materialize.py  a copy with captions, members byte for byte
+captions.py     where the captions of a shard lie
+join.py         a copy with captions, members byte for byte
 """
 
 from __future__ import annotations
 
+from fieldmark.build.shards.captions import captions_files, shard_name
 from fieldmark.build.shards.check import ShardsReport, check_shards
 from fieldmark.build.shards.index import (
     ShardIndex,
@@ -23,8 +25,8 @@ from fieldmark.build.shards.index import (
     write_index,
 )
 from fieldmark.build.shards.items import ShardSource, read_source
+from fieldmark.build.shards.join import join_captions
 from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
-from fieldmark.build.shards.materialize import materialize
 from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, read_samples
 from fieldmark.build.shards.texts import sample_taxon, taxon_texts
 
@@ -37,16 +39,18 @@ __all__ = [
     "ShardIndex",
     "ShardSource",
     "ShardsReport",
+    "captions_files",
     "check_shards",
     "find_shards",
+    "join_captions",
     "make_shards",
-    "materialize",
     "read_index",
     "read_samples",
     "read_source",
     "relative_url",
     "sample_taxon",
     "shard_index",
+    "shard_name",
     "taxon_texts",
     "write_index",
 ]

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldmark import draws
+from fieldmark.build.shards.captions import captioned_sha256, of_other_bytes, read_captions
 from fieldmark.build.shards.index import survey
-from fieldmark.build.shards.materialize import EXTENSION, read_captions
 from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember
 from fieldmark.build.shards.tar import Defect
 from fieldmark.errors import DataError
@@ -129,10 +129,10 @@ def make_index(job: IndexJob) -> IndexedShard:
         captions = _sidecar_captions(job)
         with MemberReader(job.shard) as reader:
             rows = _IndexRows(job, facts, captions, reader)
-            expected = _captioned_bytes(job)
+            expected = "" if job.sidecar is None else captioned_sha256(job.sidecar, job.shard)
             read = survey(job.shard, rows.refuse, rows.add, has_hashes=bool(expected))
-        if expected and read.sha256 != expected:
-            raise _of_other_bytes(job)
+        if job.sidecar is not None and expected and read.sha256 != expected:
+            raise of_other_bytes(job.sidecar, job.shard)
         if not read.n_samples:
             raise DataError(f"{job.shard}  holds no samples.")
     except DataError as error:
@@ -150,27 +150,6 @@ def _sidecar_captions(job: IndexJob) -> dict[str, str]:
         return {}
     captions = read_captions(job.sidecar, job.shard.name)
     return {key: text.strip() for key, text in captions.items() if text.strip()}
-
-
-def _captioned_bytes(job: IndexJob) -> str:
-    """SHA-256 of the shard that the captions were made from; "" where nobody says."""
-    if job.manifest is None or not job.manifest.is_file():
-        return ""
-    try:
-        source = json.loads(job.manifest.read_bytes())["made_from"]["input"]
-        n_bytes, sha256 = int(source["n_bytes"]), str(source["sha256"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{job.manifest}  is no manifest of captions: caption again.") from error
-    if n_bytes != job.shard.stat().st_size:
-        raise _of_other_bytes(job)
-    return sha256
-
-
-def _of_other_bytes(job: IndexJob) -> DataError:
-    return DataError(
-        f"{job.sidecar}  was made from other bytes than {job.shard} has now: caption it again (a "
-        f"shard that has {EXTENSION} itself needs no --captions)."
-    )
 
 
 class _IndexRows:

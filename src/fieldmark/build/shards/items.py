@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".tsv", ".parquet")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
+ALL, TRAIN = "all", "train"
+"""words for `--split`"""
 _CAPTION = "_caption"
 _HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
 
@@ -66,6 +68,10 @@ class ChosenItems:
     """rows that list a photo again for the same taxon"""
     n_contradicting: int
     """rows that list a photo again for another taxon: they are kept"""
+    split: str = ""
+    """that all of them are of; "" = any"""
+    n_other_splits: int = 0
+    """rows of other splits, or of none"""
 
     @property
     def n_captions(self) -> int:
@@ -109,8 +115,8 @@ def _readable(name: str, root: Path) -> pl.DataFrame:
 def choose_items(
     source: ShardSource, split: str | None, seed: int, caption: str | None = None
 ) -> ChosenItems:
-    """Rows that have a name, each photo once a taxon, in the order that the seed draws. `caption`
-    is the column of the captions.
+    """Rows that have a name, each photo once a taxon, in the order that the seed draws. `split` is
+    one of the table's, or `all`; `caption` is the column of the captions.
     """
     import polars as pl
 
@@ -118,12 +124,9 @@ def choose_items(
     if caption is not None and caption not in table.columns:
         known = [name for name in table.columns if table.schema[name] == pl.String]
         raise UnknownName("caption column", caption, known, where="--caption")
-    if split is not None:
-        known = table["split"].drop_nulls().unique().sort().to_list()
-        if split not in known:
-            have = ", ".join(known) if known else "none"
-            raise UsageError(f"--split {split}: {source.name} has {have}.")
-        table = table.filter(pl.col("split") == split)
+    split = _split(source, split)
+    table = table.filter(pl.col("split") == split) if split else table
+    n_other_splits = source.table.height - table.height
     columns = taxon_columns(table.columns)
     fields = ["label", *(name for names in columns.values() for name in names)]
     text = [pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in fields]
@@ -141,7 +144,22 @@ def choose_items(
     order = pl.DataFrame({"id": draws.shuffled(once["id"], seed, "shards")})
     ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")
     counts = (table.height - named.height, named.height - once.height, once.height - n_photos)
-    return ChosenItems(ordered, *counts)
+    return ChosenItems(ordered, *counts, split, n_other_splits)
+
+
+def _split(source: ShardSource, wanted: str | None) -> str:
+    """The split to take, "" for all photos. What is not said is the training split, where photos
+    have splits: a model must not be trained on those it will be tested with.
+    """
+    known = source.table["split"].drop_nulls().unique().sort().to_list()
+    if wanted == ALL or (wanted is None and not known):
+        return ""
+    split = wanted or TRAIN
+    if split not in known:
+        have = ", ".join(known) if known else "no splits"
+        hint = f" Name one with --split, or --split {ALL}." if wanted is None else ""
+        raise UsageError(f"--split {split}: {source.name} has {have}.{hint}")
+    return split
 
 
 def _items(table: pl.DataFrame) -> Iterator[ShardItem]:

@@ -56,6 +56,7 @@ class MakeOptions:
     per_shard: int = 10_000
     seed: int = 0
     split: str | None = None
+    """of the photos, or "all"; None = train, where photos have splits"""
     max_px: int | None = None
     """longer side of images; larger ones are shrunk. None = bytes stay as they are"""
     skips_bad: bool = False

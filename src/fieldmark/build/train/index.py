@@ -32,7 +32,7 @@ from fieldmark.build.shards.access import (
     kept_index,
     make_index,
 )
-from fieldmark.build.shards.materialize import EXTENSION
+from fieldmark.build.shards.captions import EXTENSION, captions_files
 from fieldmark.build.train.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.data import is_packed
@@ -137,7 +137,8 @@ def open_data(
 ) -> TrainData:
     """Indexes what is not indexed yet. Of several ranks one goes first, the others find its files.
 
-    `captions` is what `fieldmark caption --out` was given; replay shards are those of the recipe.
+    `captions` is the folder of `fieldmark caption --out FOLDER`; replay shards are those of the
+    recipe.
     DataError names everything that is missing or damaged.
     """
     progress = progress or Silent()
@@ -188,9 +189,9 @@ def _jobs(
             f"{_some([str(path) for path in packed], len(packed))}  training reads shards at any "
             f"place, which packed ones do not allow. Unpack them: `gunzip {names}`."
         )
-    sidecars = dict.fromkeys(paths) if captions is None else _sidecars(paths, captions)
+    sidecars = {} if captions is None else captions_files(paths, captions)
     return tuple(
-        IndexJob(path, folder / f"{path.stem}-{_short(path, types)}.npy", types, sidecars[path])
+        IndexJob(path, folder / f"{path.stem}-{_short(path, types)}.npy", types, sidecars.get(path))
         for path in paths
     )
 
@@ -198,20 +199,6 @@ def _jobs(
 def _short(path: Path, types: tuple[tuple[str, str], ...]) -> str:
     """Shards of one name in two folders have two indexes."""
     return draws.digest(os.fsencode(path.resolve()), types).hex()[:10]
-
-
-def _sidecars(paths: Sequence[Path], captions: Path) -> dict[Path, Path | None]:
-    """Where the captions of the shards are, or would be."""
-    from fieldmark.build.caption.outcomes import CaptionFiles
-    from fieldmark.build.caption.plan import shards_by_name
-
-    files = CaptionFiles(captions)
-    if not files.captions("").parent.is_dir():
-        raise DataError(
-            f"{captions}  holds no captions: expected the folder that `fieldmark caption --out` "
-            "wrote, with captions/SHARD.parquet in it."
-        )
-    return {path: files.captions(name) for name, path in shards_by_name(paths).items()}
 
 
 def _indexed(jobs: Sequence[IndexJob], progress: Progress) -> dict[IndexJob, IndexedShard]:

@@ -38,8 +38,8 @@ and with this bias the loss starts there (SigLIP, section 3.2, https://arxiv.org
 
 
 def network_request(model: ModelRecipe, is_loaded: bool = False) -> ModelRequest:
-    """The network by a model name as `fieldmark run --model` takes it. `is_loaded`: without its
-    weights, but with the activation and the colours that belong to them.
+    """The network by a model name as `fieldmark run --model NAME` takes it. `is_loaded`: without
+    its weights, but with the activation and the colours that belong to them.
 
     >>> network_request(ModelRecipe(architecture="ViT-B-16", init="openai")).name.text
     'open-clip/ViT-B-16/openai'

@@ -258,8 +258,7 @@ class LocalConnection:
         pass
 
     def ask_all(self, requests: Iterable[Request], on_answer: OnAnswer) -> AskTotals:
-        size = self.options.concurrency
-        return self.model.ask_all(requests, on_answer, self.journal, size, self.budget)
+        return self._run(on_answer).ask(requests)
 
     def steps(
         self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], bool]
@@ -271,13 +270,18 @@ class LocalConnection:
             nonlocal is_due
             is_due = on_answer(request, answer) or is_due
 
-        run = self.model.new_run(hear, self.journal, self.options.concurrency, self.budget)
-        run.options = self.options
+        run = self._run(hear)
         for _ in run.steps(requests):
             if is_due:
                 is_due = False
                 yield
         return run.tally
+
+    def _run(self, on_answer: OnAnswer) -> LocalRun:
+        size = self.options.concurrency
+        run = self.model.new_run(on_answer, self.journal, size, self.budget)
+        run.options = self.options
+        return run
 
 
 def open_connection(

@@ -44,7 +44,7 @@ class ChatModel:
     """A model behind an HTTP endpoint."""
 
     name: str
-    """as the user wrote it"""
+    """as the user wrote it, its provider by that one's own name"""
     provider: Provider
     card: Card
     base_url: str
@@ -133,6 +133,14 @@ class ChatModel:
             )
         return key
 
+    def key_note(self) -> str:
+        """What was sent as the key, for an endpoint that says it is wrong."""
+        if self.key_env and read_key(self.key_env):
+            return f"The key in {self.key_env} was sent: check it."
+        if self.key_env:
+            return f"No key was sent: put it into the environment variable {self.key_env}."
+        return "No key was sent: ?key_env=VARIABLE in the model's name says where it is."
+
     def refuse_stray_key(self) -> None:
         """Raises where there is a key that only a file would send to this address."""
         if self.key_place and read_key(self.key_env):
@@ -173,16 +181,15 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
     if family != FAMILY or not provider_name or not model_id:
         raise UsageError(f"model {name!r} cannot be read: {_FORM}.")
     tables = tables or load_tables()
-    if provider_name not in tables.providers:
-        raise UnknownName("chat provider", provider_name, tables.providers)
-    provider = tables.providers[provider_name]
+    provider = tables.provider(provider_name)
+    name = name.replace(f"/{provider_name}/", f"/{provider.name}/", 1)
     is_mock = provider.base_url == "mock" and "base_url" not in options
     own = {key: value for key, value in options.items() if key not in OPTIONS}
     if is_mock:
         read_script(name, own)
     else:
         check_options(name, options, OPTIONS)
-    card = tables.card(provider_name, model_id)
+    card = tables.card(provider.name, model_id)
     if "context" in options:
         card = card.model_copy(update={"context": whole_number(name, "context", options)})
     base_url, key_env = _base_url(name, provider, options), _key_env(provider, options)

@@ -308,7 +308,8 @@ class Dispatch:
                 key=key, usd=0.0,
             )  # fmt: skip
         if fault.verdict == "stop":
-            self._give_up_run(fault.text)
+            note = f". {self.sender.model.key_note()}" if fault.code == 401 else ""
+            self._give_up_run(f"{fault.text.rstrip('.')}{note}")
         return Answer("failed", error=fault.text, attempts=attempts, key=key)
 
     def _deliver(self, request: Request, answer: Answer) -> None:

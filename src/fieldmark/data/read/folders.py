@@ -25,6 +25,7 @@ from fieldmark.data._check import (
     split_findings,
 )
 from fieldmark.data._dataset import Finding
+from fieldmark.data._synthetic import MARK
 from fieldmark.errors import DataError
 
 IMAGE_SUFFIXES = {
@@ -76,10 +77,10 @@ def readable_name(root: Path, name: str) -> str:
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is not hidden, by name."""
+    """What is not hidden, by name; our own mark is nothing of the user's."""
     try:
         with os.scandir(folder) as entries:
-            shown = [entry for entry in entries if not entry.name.startswith(".")]
+            shown = [e for e in entries if not e.name.startswith(".") and e.name != MARK]
     except OSError as error:
         raise DataError(f"{folder}  cannot be listed: {error.strerror}.") from error
     return sorted(shown, key=lambda entry: entry.name)

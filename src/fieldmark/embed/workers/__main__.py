@@ -19,6 +19,7 @@ from dataclasses import asdict, replace
 from typing import IO, TYPE_CHECKING
 
 from fieldmark.data import MEMORY, Contents
+from fieldmark.embed.cache import behaviour_of, does_alike
 from fieldmark.embed.engine import fill
 from fieldmark.embed.workers.process import WorkerJob
 from fieldmark.errors import FieldmarkError, ModelError, first_line
@@ -113,6 +114,9 @@ def _load(job: WorkerJob) -> Backbone:
     model = job.load()
     if model.fingerprint != job.fingerprint:
         raise ModelError(f"model {model.name!r} is another one there: its fingerprint differs")
+    expected, behaviour = job.behaviour, behaviour_of(model)
+    if expected is not None and behaviour is not None and not does_alike(expected, behaviour):
+        raise ModelError(f"model {model.name!r} is another one there: its features differ")
     return model
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.data import ImageRef, split_reference
-from fieldmark.embed.cache import kept_facts, number
+from fieldmark.embed.cache import behaviour_of, kept_facts, number
 from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
 from fieldmark.embed.workers.process import (
@@ -129,7 +129,10 @@ class DeviceWorkers:
             for place, part in zip(places, others, strict=True):
                 load = partial(model.load_again, device=self.devices[place])
                 blank = replace(shared, contents=None)
-                job = WorkerJob(load, model.fingerprint, root, part, blank, IDLE_S, *memories)
+                job = WorkerJob(
+                    load, model.fingerprint, root, part, blank, IDLE_S, *memories,
+                    behaviour_of(model),
+                )  # fmt: skip
                 self._start(place, job, shown)
             parts = [fill(model, root, own, shared, shown).throughput]
             shown.status("waiting for the other devices")

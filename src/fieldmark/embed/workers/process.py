@@ -26,6 +26,8 @@ from fieldmark.embed.work import Throughput
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from fieldmark.embed.engine import EmbedOptions
     from fieldmark.models import Backbone
 
@@ -46,6 +48,8 @@ class WorkerJob:
     """where to remember what images hold; None: in the cache"""
     also: tuple[Path, ...] = ()
     """what else is remembered of them (`fieldmark.data.Contents`)"""
+    behaviour: np.ndarray | None = None
+    """what the model does here (`behaviour_of`)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,8 @@ from fieldmark.experiments.cluster.work import (
 from fieldmark.experiments.execute import Failure, How, execute, failure_of
 from fieldmark.experiments.identity import asked_key
 from fieldmark.experiments.plan import Plan, Prepared, make_plan
-from fieldmark.files import write_file
+from fieldmark.files import filesystem_of, write_file
 from fieldmark.leases import Lease, LeaseFolder
-from fieldmark.mounts import filesystem_of
 from fieldmark.processes import host, peak_bytes
 from fieldmark.progress import Lines
 from fieldmark.protocols import embed_options, load_protocol, refs_of

@@ -7,8 +7,8 @@ tasks is imported in processes of its own, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection, Container, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,10 @@ from fieldmark.lmms.read.groups import expand_file
 from fieldmark.lmms.read.index import Index, IndexEntry, index_folders
 from fieldmark.lmms.read.load import make_group, make_task
 from fieldmark.progress import Progress, Silent
-from fieldmark.protocols import Workspace, data_warnings, task_problems
+from fieldmark.protocols import Workspace, check_data, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference, without_code
 from fieldmark.settings import load_settings
-from fieldmark.source_lines import Located
+from fieldmark.source_lines import Located, SchemaError
 from fieldmark.tasks import (
     CheckedFile,
     CheckedFiles,
@@ -87,7 +87,8 @@ def _check_file(path: Path, trust: Trust, is_other: bool) -> tuple[CheckedFile, 
     name = located.data.get(key)
     file = CheckedFile(path, kind, name if isinstance(name, str) else "", located.where((key,)))
     if kind == "own":
-        return file, _own_problems(path, trust)
+        problems, seen = _own_problems(path, trust)
+        return replace(file, seen=seen), problems
     if kind == "python":
         text = "is a task written as a Python class: fieldmark does not run it."
         return file, [Problem("note", "not run", located.where(("class",)), text)]
@@ -110,27 +111,41 @@ def _validated(
     return file, []
 
 
-def _own_problems(path: Path, trust: Trust) -> list[Problem]:
-    """The file as it is, and with each variant's keys in place.
+def _own_problems(path: Path, trust: Trust) -> tuple[list[Problem], str]:
+    """What is wrong with the file as it is, and with each variant's keys in place; and what its
+    data hold.
+    """
+    at = Workspace(load_settings(), Contents(None))
+    problems, seen, variants = _problems_as(str(path), path, trust, at)
+    for variant in variants:
+        problems += _problems_as(f"{path}@{variant}", path, trust, at)[0]
+    return problems, seen
+
+
+def _problems_as(
+    name: str, path: Path, trust: Trust, at: Workspace
+) -> tuple[list[Problem], str, Collection[str]]:
+    """The problems of one form of the task, what its data hold, and its variants.
 
     Where code may run, looking up the names of a task runs the files of Python among them: not
     from anywhere.
     """
+    mistakes: list[SchemaError] = []
     try:
-        task = load_own_task(str(path))
-        every = [task, *(load_own_task(f"{path}@{variant}") for variant in task.variants)]
+        task = load_own_task(name, mistakes=mistakes)
     except FieldmarkError as error:
-        return problems_of(error, "key", str(path))
-    code = [reference for variant in every for reference in _code_of(variant)]
+        return problems_of(error, "key", str(path)), "", ()
+    problems = [one for error in mistakes for one in problems_of(error, "key", str(path))]
     outside = f"outside the folders whose code may run ({trust.words()}): name its folder too."
-    lines = [f"{place}  {file} lies {outside}" for place, file in code if not trust.allows(file)]
-    if not lines:
-        lines = [line for variant in every for line in task_problems(variant)]
-    if not lines:
-        at = Workspace(load_settings(), Contents(None))
-        doubts = [line for variant in every for line in data_warnings(variant, at)]
-        return [replace(problem, level="warning") for problem in _parsed(doubts, path)]
-    return _parsed(lines, path)
+    code = [(place, file) for place, file in _code_of(task) if not trust.allows(file)]
+    if code:
+        problems += _parsed([f"{place}  {file} lies {outside}" for place, file in code], path)
+        return problems, "", task.variants
+    problems += _parsed(task_problems(task), path)
+    wrong = {key for error in mistakes for key in error.keys}
+    of_data, seen = check_data(task, at, wrong)
+    problems += [replace(problem, place=problem.place or str(path)) for problem in of_data]
+    return problems, seen, task.variants
 
 
 def _parsed(lines: Sequence[str], path: Path) -> list[Problem]:
@@ -142,7 +157,8 @@ def _code_of(task: Task) -> Iterator[tuple[str, Path]]:
     """The files of Python that the task names, and where it does."""
     for key, name in task.references().items():
         if is_file_reference(name):
-            yield task.place_of(*key), resolve_reference(name)[0]
+            with suppress(UsageError):  # it is not there: told where names are looked up
+                yield task.place_of(*key), resolve_reference(name)[0]
 
 
 def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:

@@ -33,16 +33,20 @@ def open_documents(task: DocumentTask, cache: Path, fetch: bool = False) -> Docu
     source = find_source(task, lambda function: load_function(function, task.trust))
     with quiet_datasets(is_online=fetch) as datasets:
         every = load(datasets, source, cache / "datasets", fetch)
-    return Documents(task, every, source.notes)
+    return Documents(task, every, source.notes, source.places)
 
 
 class Documents:
     """The splits of a task; each is prepared by `process_docs` when it is first looked at."""
 
     def __init__(
-        self, task: DocumentTask, every: Mapping[str, Any], notes: tuple[str, ...] = ()
+        self,
+        task: DocumentTask,
+        every: Mapping[str, Any],
+        notes: tuple[str, ...] = (),
+        places: tuple[Path, ...] = (),
     ) -> None:
-        self.task, self.notes = task, notes
+        self.task, self.notes, self.places = task, notes, places
         self._every = every
         self._made: dict[str, Split] = {}
 

@@ -19,6 +19,7 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from fieldmark.chat import Picture
+from fieldmark.data import is_image, open_encoded
 from fieldmark.errors import DataError, UsageError
 from fieldmark.source_lines import is_file, with_home
 
@@ -63,7 +64,7 @@ def open_picture(
     data, path = value["bytes"], value["path"]
     if data is None:
         data = (find_picture(path, folders) or Path(path)).read_bytes()
-    image: Image.Image = Image.open(io.BytesIO(data))
+    image = open_encoded(data)
     if value["bytes"] is None:
         vars(image)["filename"] = path
     if _is_turned(image, data):
@@ -76,7 +77,7 @@ def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
 
     >>> find_picture("an owl, half asleep", [Path("photos")])
     """
-    if len(text) > _LONGEST or Path(text).suffix.lower() not in Image.registered_extensions():
+    if len(text) > _LONGEST or not is_image(text):
         return None
     places = (folder / text for folder in folders or (Path(),))
     return next((place for place in places if is_file(place)), None)

@@ -60,6 +60,16 @@ class DocumentSource:
     remote: tuple[str, ...] = ()
     """addresses of files that are not on this machine"""
 
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The files and folders that hold the documents; () where some are on the hub."""
+        if self.kind in ("folder", "saved"):
+            return (Path(self.path),)
+        if self.kind == "hub" or self.remote:
+            return ()
+        named = (files_in(self.options, key) for key in ("data_files", "data_dir"))
+        return tuple(Path(file) for files in named for file in files)
+
 
 def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
     """Where the task's documents are; `load` gives the object behind a `!function`."""

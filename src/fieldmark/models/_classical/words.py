@@ -2,8 +2,9 @@
 
 A picture is what `classical/all` measures of it, a text is the sum of its words, a word is itself
 and its character n-grams (as in fastText: Bojanowski et al. 2017), hashed into a fixed number of
-places. One matrix maps each side into the common space. Both were fitted once, by `fit_words`, and
-lie beside this file; what they know is the synthetic world. No torch, nothing to fetch.
+places. One matrix maps each side into the common space. Both were fitted once, by
+`benchmarks/fit_words.py`, and lie beside this file; what they know is the synthetic world. No
+torch, nothing to fetch.
 """
 
 from __future__ import annotations
@@ -73,7 +74,6 @@ class WordsModel:
     """A dual encoder of two matrices; no picture or text knows of any other."""
 
     batch_size = 64
-    not_state = ("load_again",)
     logit_bias: float | None = None
     text_limit: int | None = None
     projectors: tuple[str, ...] = ()

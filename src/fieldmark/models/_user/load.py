@@ -1,20 +1,25 @@
-"""User models: how does a class that somebody else wrote become a backbone?
+"""User models: how does a class that somebody else wrote become a backbone, and when is it another?
 
-Built from a file or a factory, and watched meanwhile: its fingerprint is made of its code, the
-files it opened, its options and its state. `wrap` keeps the contract for it.
+Built from a file or a factory. Its fingerprint is made of its code (the import closure), the files
+that the code names, its options (a file or folder named there counts by content), the versions of
+libraries, and the weights of a `TorchBackbone`. A model may read more than that shows: what it does
+with the test pictures is compared when `run` loads it (`trusted_fingerprint` of `embed`). `wrap`
+keeps the contract for it.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
-from fieldmark.code import DATA, Bundle, Closure, Digest, closure_of, is_users
+from fieldmark.code import DATA, SETTINGS, Closure, Digest, closure_of, file_digest, is_users
 from fieldmark.errors import FieldmarkError, ModelError, UsageError, first_line
 from fieldmark.models._backbone import Backbone
 from fieldmark.models._name import (
@@ -30,59 +35,48 @@ from fieldmark.models._name import (
     resolve_precision,
     wishing,
 )
-from fieldmark.models._user.fingerprint import (
-    DISTRIBUTIONS,
-    UNHEARD,
-    Opened,
-    StateDigest,
-    library_version,
-    options_content,
-    watch,
-)
 from fieldmark.models._user.wrap import Basis, UserBackbone, wrap
 from fieldmark.registry import resolve_reference, run_file
 
 LOG = logging.getLogger(__name__)
 
-READERS = ("flax", "h5py", "jax", "keras", "lmdb", "onnxruntime", "safetensors", "zarr")
-"""packages that open files unheard: a model that imports one is known only by its loaded state,
-unless the file they read was found
-"""
+DISTRIBUTIONS = {
+    "open_clip": "open_clip_torch",
+    "timm": "timm",
+    "torch": "torch",
+    "torchvision": "torchvision",
+    "transformers": "transformers",
+}
+"""packages whose code decides what a network computes, and the names they are installed under"""
 
 
 def load_file(request: ModelRequest) -> Backbone:
     """`path/to/file.py:Class?option=value`."""
     path, attribute = resolve_reference(request.name.base)
-    with watch() as opened, wishing(request) as wish:
+    closure = read_closure(path)
+    before = _contents(closure, request.digest)
+    with wishing(request) as wish:
         # Fresh: what a file reads at its top level may have changed since it ran before.
         entry, bundle = run_file(path, attribute, is_fresh=True)
         model = _build(entry, request)
         model.look()
     _tell_unheeded(request, wish)
-    _settle(model, request, bundle.closure, _BuildNotes(opened, wish, bundle))
+    _settle(model, request, replace(closure, sources=bundle.closure.sources), before, wish)
     return model
 
 
 def adopt(entry: Any, request: ModelRequest) -> Backbone:
     """A backbone from a class, a factory or a ready object that was registered, checked."""
     closure = code_of(entry)
-    with watch() as opened, wishing(request) as wish:
+    before = _contents(closure, request.digest) if closure else {}
+    with wishing(request) as wish:
         model = _build(entry, request)
         if closure is None and type(model.inner).__module__.startswith("fieldmark."):
             return model  # one of ours, which knows itself
         model.look()
     _tell_unheeded(request, wish)
-    _settle(model, request, closure, _BuildNotes(opened, wish))
+    _settle(model, request, closure, before, wish)
     return model
-
-
-@dataclass(frozen=True, slots=True)
-class _BuildNotes:
-    """What was noted while a model was built."""
-
-    opened: Opened
-    wish: Wish
-    bundle: Bundle | None = None
 
 
 def _tell_unheeded(request: ModelRequest, wish: Wish) -> None:
@@ -109,7 +103,12 @@ def code_of(entry: Any) -> Closure | None:
     except TypeError:
         return None
     path = Path(text).resolve() if text else None
-    return closure_of(path) if path and path.is_file() and is_users(path) else None
+    return read_closure(path) if path and path.is_file() and is_users(path) else None
+
+
+def read_closure(path: Path) -> Closure:
+    """The code of a model's file, and every file of data or settings that the code names."""
+    return closure_of(path, (*DATA, *SETTINGS))
 
 
 def source_hash(entry: Any) -> str:
@@ -119,14 +118,52 @@ def source_hash(entry: Any) -> str:
 
 
 def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
-    """Stands for all that is known of a model of the user's without loading it; places do not
-    count.
+    """Stands for code, options and libraries of a model of the user's, told without loading it;
+    places do not count. The files that its code names are looked at one by one.
     """
     base = name.base.rpartition(":")[2] if name.is_file else name.base
     versions = [(package, library_version(package)) for package in sorted(DISTRIBUTIONS)]
     used = [version for version in versions if closure and version[0] in closure.libraries]
-    code = closure.digest(digest) if closure else ""
-    return draws.digest("user 2", base, options_content(name, digest), used, code).hex()
+    code = replace(closure, data={}).digest(digest) if closure else ""
+    return draws.digest("user 3", base, _options_content(name, digest), used, code).hex()
+
+
+def path_digest(path: Path, digest: Digest = file_digest) -> str:
+    """A hash of a file's bytes, or of all files below a folder with their names in it; hidden ones
+    do not count.
+    """
+    if not path.is_dir():
+        return digest(path).hex()
+    names: dict[str, bytes] = {}
+    met: set[str] = set()
+    for place, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(place)
+        kept = [name for name in folders if name[0] != "." and name != "__pycache__"]
+        folders[:] = kept if real not in met else []
+        met.add(real)
+        paths = [Path(place, name) for name in files if name[0] != "."]
+        names |= {file.relative_to(path).as_posix(): digest(file) for file in paths}
+    return draws.digest(*(part for name in sorted(names) for part in (name, names[name]))).hex()
+
+
+def _options_content(name: ModelName, digest: Digest) -> list[tuple[str, str]]:
+    """The options in order; a file or folder counts by its content, not by its place."""
+    contents = []
+    for key, text in sorted(name.options.items()):
+        path = Path(text).expanduser()
+        contents.append((key, f"content {path_digest(path, digest)}" if path.exists() else text))
+    return contents
+
+
+@lru_cache(maxsize=64)
+def library_version(package: str) -> str:
+    """The installed version, without an import; "" where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(DISTRIBUTIONS.get(package, package))
+    except PackageNotFoundError:
+        return ""
 
 
 def _build(entry: Any, request: ModelRequest) -> UserBackbone:
@@ -188,35 +225,48 @@ def option_value(text: str) -> bool | int | float | str:
 
 
 def _settle(
-    model: UserBackbone, request: ModelRequest, closure: Closure | None, seen: _BuildNotes
+    model: UserBackbone,
+    request: ModelRequest,
+    closure: Closure | None,
+    before: dict[Path, str],
+    wish: Wish,
 ) -> None:
-    """Says what the model rests on, now that it has been built and has looked."""
-    folder = closure.root.parent if closure else Path.cwd()
-    state = StateDigest(folder)
-    state.add(model.inner)
-    for module in seen.bundle.modules() if seen.bundle else ():
-        state.globals(vars(module))
+    """Says what the model rests on, now that it has been built and has looked; `before` are the
+    files that its code names, as they were until then.
+    """
     own = _own_fingerprint(model.inner)
-    code = [path for path in state.files if path.suffix == ".py"]
-    if closure is None and not code and not own:
+    if closure is None and not own:
         raise UsageError(
             f"model {request.name.text!r}: the source of {type(model.inner).__name__} cannot "
             "be read, so it must bring its own `fingerprint`."
         )
-    rest = {file for path in code for file in closure_of(path).files if file.is_file()}
-    named = {path for path in state.files if path.suffix in DATA}
-    rest |= {*seen.opened.files(folder), *seen.opened.unwritten(named)}
-    files = sorted(rest - set(closure.files if closure else ()))
+    # What the model wrote meanwhile (a log) is not what it is made of.
+    after = _contents(closure, request.digest) if closure else {}
+    held = tuple(sorted(pair for pair in before.items() if pair in after.items()))
     key = known_key(request.name, closure, request.digest)
-    asked = seen.wish.asked
+    asked = wish.asked
     precision = resolve_precision(request.device, request.precision) if "precision" in asked else ""
     decode = resolve_decode(request.device, request.decode) if "decode" in asked else ""
-    held = tuple((path, request.digest(path).hex()) for path in files)
     contents = sorted((path.name, content) for path, content in held)
-    parts = ["own", own] if own else ["state", state.hexdigest(), contents]
+    weights = str(getattr(model.inner, "fingerprint", ""))
+    parts = ["own", own] if own else ["files", contents, weights]
     fingerprint = draws.digest(key, precision, *parts, *decode_mark(model.decode)).hex()
-    basis = Basis(key, folder, held, _is_known(closure, files), precision, decode)
-    model.settle(fingerprint, basis)
+    folder = closure.root.parent if closure else Path.cwd()
+    is_known = closure is not None and _names_what_it_reads(request.name, closure)
+    model.settle(fingerprint, Basis(key, folder, held, is_known, precision, decode))
+
+
+def _contents(closure: Closure, digest: Digest) -> dict[Path, str]:
+    """Of the files that the code names."""
+    return {path: digest(path).hex() for path in closure.data.values() if path.is_file()}
+
+
+def _names_what_it_reads(name: ModelName, closure: Closure) -> bool:
+    """Can it be told without loading it? Code that reads files, and of which neither the source
+    nor an option names one, may read anything.
+    """
+    given = any(Path(text).expanduser().exists() for text in name.options.values())
+    return bool(closure.data) or given or not closure.reads_files
 
 
 def _own_fingerprint(inner: Any) -> str:
@@ -224,11 +274,3 @@ def _own_fingerprint(inner: Any) -> str:
     kinds = [kind for kind in type(inner).__mro__ if "fingerprint" in vars(kind)]
     is_ours = bool(kinds) and kinds[0].__module__.startswith("fieldmark.")
     return "" if is_ours else str(getattr(inner, "fingerprint", ""))
-
-
-def _is_known(closure: Closure | None, files: Sequence[Path]) -> bool:
-    """Can no file have been read that nobody heard of?"""
-    if closure is None:
-        return False
-    is_found = any(path.suffix in UNHEARD for path in (*files, *closure.data.values()))
-    return is_found or not closure.libraries.intersection(READERS)

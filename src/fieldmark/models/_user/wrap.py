@@ -40,9 +40,9 @@ class Basis:
     folder: Path
     """of its own file"""
     files: tuple[tuple[Path, str], ...]
-    """that it opened, or that its state names, with their content"""
+    """that its code names, with their content"""
     is_known: bool
-    """is it certain that no other file can change it?"""
+    """does its source tell which files it reads?"""
     precision: str
     """the arithmetic, where the model asked for one"""
     decode: str = ""
@@ -102,8 +102,8 @@ class UserBackbone:
 
     @property
     def fingerprint(self) -> str:
-        """Of code, options, libraries, precision, opened files and state. An author's own
-        `fingerprint` stands for the files and the state; the code counts all the same.
+        """Of code, options, libraries, precision and the files that the code names. An author's
+        own `fingerprint` stands for the files; the code counts all the same.
         """
         return self._fingerprint or str(self.inner.fingerprint)
 

@@ -8,20 +8,17 @@ scikit-learn's GridSearchCV(StandardScaler + RidgeClassifier) in float64.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
-    OnePass,
-    as_numpy,
+    ProbeEstimator,
     check_choice,
     check_count,
-    is_cuda,
-    read_asked,
+    read_features,
     read_labels,
-    read_rows,
+    read_queries,
 )
 from fieldmark.probes._select import (
     ONE_CLASS,
@@ -33,14 +30,15 @@ from fieldmark.probes._select import (
     stratified,
     usable_folds,
 )
-from fieldmark.probes.ridge.path import ridge_path
-from fieldmark.probes.ridge.system import LinearModel
+
+if TYPE_CHECKING:
+    from fieldmark.probes.ridge.system import LinearModel
 
 SUMMARY = "ridge classifier, strength from a cross-validated grid"
 RECIPE = "GridSearchCV(make_pipeline(StandardScaler(), RidgeClassifier()), alphas, cv=folds)"
 
 
-class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Ridge(ProbeEstimator):
     """A ridge classifier whose strength was chosen on held-out rows.
 
     After `fit`: `alpha_` is the strength chosen (the first listed among equals), `cv_score_` its
@@ -53,10 +51,9 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Features may be a mapped float32 file: they are read in blocks and never copied whole (unless
     they have more columns than rows). Beyond them a fit needs about `8 × (folds + 3) × classes ×
     width` bytes for class sums and coefficients and some 200 MB for blocks: 0.7 GB for 10,000
-    classes of width 768, whatever the number of rows. Features on a GPU stay there.
+    classes of width 768, whatever the number of rows.
     """
 
-    takes_tensors = True
     list_parameters = ("alphas",)
 
     def __init__(
@@ -87,7 +84,7 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Ridge:
         self.check_parameters()
-        x_nd = read_rows(X)
+        x_nd = read_features(X)
         code_n, self.classes_ = read_labels(y, len(x_nd))
         self.n_features_in_ = x_nd.shape[1]
         self.one_class_ = len(self.classes_) == 1
@@ -99,7 +96,9 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alphas, folds = parse_alphas(self.alphas), usable_folds(self.folds, code_n)
         is_search = len(alphas) > 1 and folds >= 2
         splits = stratified(folds, code_n) if is_search else []
-        path = _path(x_nd, code_n, self.class_weight == "balanced", splits)
+        from fieldmark.probes.ridge.path import ridge_path
+
+        path = ridge_path(x_nd, code_n, self.class_weight == "balanced", splits)
         self.alpha_ = min(alphas, key=lambda alpha: abs(math.log(alpha)))
         if len(alphas) > 1:
             self.fit_notes_ = fold_notes(self.folds, folds, code_n)
@@ -114,34 +113,18 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The label with the highest decision value, and its lead; see the class."""
-        x_nd = read_asked(self, X)
+        x_nd = read_queries(self, X)
         code_n, lead_n = np.zeros(len(x_nd), np.intp), np.zeros(len(x_nd))
         if not self.one_class_:
-            code_n, lead_n = self._decide(x_nd)
+            code_n, lead_n = self.model_.decide(x_nd)
         return np.asarray(self.classes_[code_n]), lead_n
 
     def decision_function(self, X: Any) -> np.ndarray:
         """scikit-learn's decision values: n for two classes (or one), n × C for more."""
-        x_nd = read_asked(self, X)
+        x_nd = read_queries(self, X)
         if self.one_class_:
             return np.zeros(len(x_nd))
-        return self.model_.decision_function(as_numpy(x_nd))
-
-    def _decide(self, x_nd: Any) -> tuple[np.ndarray, np.ndarray]:
-        if is_cuda(x_nd):
-            from fieldmark.probes.ridge.gpu import decide
-
-            return decide(self.model_, x_nd)
-        return self.model_.decide(as_numpy(x_nd))
-
-
-def _path(x_nd: Any, code_n: np.ndarray, is_balanced: bool, splits: Any) -> Any:
-    """Sums over the rows, where the rows are; a few rows on a GPU are brought home."""
-    if is_cuda(x_nd) and len(x_nd) > x_nd.shape[1]:
-        from fieldmark.probes.ridge.gpu import GpuRidgePath
-
-        return GpuRidgePath(x_nd, code_n, is_balanced, splits)
-    return ridge_path(as_numpy(x_nd), code_n, is_balanced, splits)
+        return self.model_.decision_function(x_nd)
 
 
 Probe = Ridge

@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk, ssyrk
 
-from fieldmark.probes._arrays import Array, beside, namespace, top_two
+from fieldmark.probes._arrays import top_two
 
 BLOCK_ROWS = 4096
 _SAMPLE_ROWS = 2048
@@ -84,19 +84,16 @@ class LinearModel:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Moments of one training set about `offset_d`; classes without a row have count 0.
+    """Moments of one training set about `offset_d`; classes without a row have count 0."""
 
-    Counts and weights are in main memory, the rest is where the features are.
-    """
-
-    offset_d: Array
+    offset_d: np.ndarray
     count_c: np.ndarray
-    sum_cd: Array
-    square_d: Array
-    is_constant_d: Array
+    sum_cd: np.ndarray
+    square_d: np.ndarray
+    is_constant_d: np.ndarray
     weight_c: np.ndarray
     """weight of each row of a class"""
-    second_dd: Array
+    second_dd: np.ndarray
     """weighted sum of outer products"""
 
 
@@ -252,30 +249,30 @@ class NormalEquations:
     """Of the standardised features: `second_dd` and `target_dc` are centred sums of products."""
 
     present_c: np.ndarray
-    centre_d: Array
-    scale_d: Array
-    second_dd: Array
-    target_dc: Array
-    bias_c: Array
+    centre_d: np.ndarray
+    scale_d: np.ndarray
+    second_dd: np.ndarray
+    target_dc: np.ndarray
+    bias_c: np.ndarray
 
 
 def standardise(train: TrainingSet) -> NormalEquations:
-    """The sums as if every feature had mean 0 and spread 1; where the sums are."""
-    xp, offset_d = namespace(train.offset_d), train.offset_d
+    """The sums as if every feature had mean 0 and spread 1."""
+    offset_d = train.offset_d
     present_c = np.flatnonzero(train.count_c)
-    count_c = beside(train.count_c[present_c].astype(np.float64), offset_d)
-    sum_cd = train.sum_cd[beside(present_c, offset_d)]
+    count_c = train.count_c[present_c].astype(np.float64)
+    sum_cd = train.sum_cd[present_c]
     n_rows = int(train.count_c.sum())
     mean_d = sum_cd.sum(axis=0) / n_rows
     variance_d = train.square_d / n_rows - mean_d**2
     is_flat_d = train.is_constant_d | _is_flat(variance_d, mean_d, offset_d, n_rows)
-    scale_d = xp.sqrt(xp.where(is_flat_d, 1.0, variance_d))
-    mass_c = beside(train.weight_c[present_c], offset_d) * count_c
+    scale_d = np.sqrt(np.where(is_flat_d, 1.0, variance_d))
+    mass_c = train.weight_c[present_c] * count_c
     share_c, mean_cd = mass_c / mass_c.sum(), sum_cd / count_c[:, None]
     middle_d = share_c @ mean_cd
-    second_dd = train.second_dd - mass_c.sum() * xp.outer(middle_d, middle_d)
+    second_dd = train.second_dd - mass_c.sum() * np.outer(middle_d, middle_d)
     target_dc = (2 * mass_c) * (mean_cd - middle_d).T
-    usable_d = xp.where(is_flat_d, 0.0, 1 / scale_d)
+    usable_d = np.where(is_flat_d, 0.0, 1 / scale_d)
     second_dd *= usable_d[:, None]
     second_dd *= usable_d
     target_dc *= usable_d[:, None]
@@ -352,10 +349,12 @@ def _solve_shifted(matrix: np.ndarray, alpha: float, target: np.ndarray) -> np.n
     return np.asarray(cho_solve(factor, target, check_finite=False))
 
 
-def _is_flat(variance_d: Array, mean_d: Array, offset_d: Array, n_rows: int) -> Array:
+def _is_flat(
+    variance_d: np.ndarray, mean_d: np.ndarray, offset_d: np.ndarray, n_rows: int
+) -> np.ndarray:
     """Spread that is rounding only: scikit-learn's rule, and that of the moments' own rounding."""
     theirs_d = n_rows * _EPS * variance_d + (n_rows * (mean_d + offset_d) * _EPS) ** 2
-    return variance_d <= namespace(variance_d).maximum(theirs_d, _NOISE * mean_d**2)
+    return np.asarray(variance_d <= np.maximum(theirs_d, _NOISE * mean_d**2))
 
 
 def _weigh_rows(x_nd: np.ndarray, code_n: np.ndarray, is_balanced: bool) -> _WeightedRows:

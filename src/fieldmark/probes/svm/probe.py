@@ -17,15 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import RandomizedSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
 
 from fieldmark.errors import UsageError
 from fieldmark.probes._arrays import (
-    OnePass,
+    ProbeEstimator,
     check_choice,
     check_count,
     check_positive,
@@ -63,7 +58,7 @@ PAIRS = "ovo"
 _log = logging.getLogger(__name__)
 
 
-class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SupportVectors(ProbeEstimator):
     """An SVM with searched or given settings.
 
     After `fit`: `best_params_` is what the search chose, `cv_score_` the held-out accuracy of that
@@ -148,12 +143,14 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.one_class_ or not len(x_nd):
             return np.zeros(len(x_nd)), np.zeros(len(x_nd), np.intp)
         value = np.asarray(self.model_.decision_function(x_nd))
-        is_liblinear = isinstance(self.model_, LinearSVC)
+        is_liblinear = type(self.model_).__name__ == "LinearSVC"
         if value.ndim == 1:  # 0 is the first class's in liblinear and the second's in libsvm
             return value, np.asarray(value > 0 if is_liblinear else value >= 0, np.intp)
         return (value, value.argmax(axis=1)) if is_liblinear else _vote(value, len(self.classes_))
 
     def _fit_plain(self, x_nd: np.ndarray, code_n: np.ndarray) -> None:
+        from sklearn.svm import SVC, LinearSVC
+
         if self.solver == "libsvm":
             machine = SVC(kernel=self.kernel, C=self.C, decision_function_shape=PAIRS)
             self.model_: Any = machine.fit(x_nd, code_n)
@@ -171,6 +168,10 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
                 _log.info("numba is not installed: scikit-learn searches, tens of times slower")
             self._fit_slowly(x_nd, code_n, splits)
             return
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVC
+
         tried = candidates(self.search, self.seed)
         # The first maximum of the unrounded mean, as in scikit-learn: rounding changes the winner.
         mean_s = np.average(score_candidates(x_nd, code_n, splits, tried), axis=1)
@@ -180,6 +181,11 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _fit_slowly(self, x_nd: np.ndarray, code_n: np.ndarray, splits: Splits) -> None:
         """The recipe itself: for few fits, for many rows, and where numba is not installed."""
+        from sklearn.model_selection import RandomizedSearchCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVC
+
         search = RandomizedSearchCV(
             make_pipeline(StandardScaler(), SVC(decision_function_shape=PAIRS)),
             {f"svc__{name}": values for name, values in distributions().items()},

@@ -15,9 +15,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import loguniform
-from sklearn.model_selection import ParameterSampler
-from sklearn.preprocessing import StandardScaler
 
 from fieldmark.probes._select import Splits
 
@@ -37,12 +34,16 @@ def has_numba() -> bool:
 
 def distributions() -> dict[str, Any]:
     """What settings are drawn from."""
+    from scipy.stats import loguniform
+
     return {"C": loguniform(1e-3, 1e1), "gamma": loguniform(1e-4, 1e-3), "kernel": list(KERNELS)}
 
 
 @lru_cache(maxsize=16)
 def candidates(n: int, seed: int) -> tuple[Parameters, ...]:
     """The settings scikit-learn's own search would try; kept, since every task asks for them."""
+    from sklearn.model_selection import ParameterSampler
+
     return tuple(ParameterSampler(distributions(), n, random_state=seed))
 
 
@@ -71,6 +72,8 @@ class _FoldProducts:
 def _read_fold(
     x_nd: np.ndarray, code_n: np.ndarray, train: np.ndarray, held: np.ndarray
 ) -> _FoldProducts:
+    from sklearn.preprocessing import StandardScaler
+
     train = train[np.argsort(code_n[train], kind="stable")]
     present, start = np.unique(code_n[train], return_index=True)
     scaler = StandardScaler().fit(x_nd[train])

@@ -55,7 +55,7 @@ class LanguageProtocol(Protocol):
 class Ask(LanguageProtocol):
     name = "ask"
     summary = "a multimodal language model, asked in words, with n examples"
-    beside = (*LanguageProtocol.beside, "loose_rate", "clarified_rate")
+    beside = (*LanguageProtocol.beside, "loose_rate")
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.ask.block import AskBlock

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.chat import Answer, Built, Item, Parsed, Usage, parse_answer
+from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
 from fieldmark.protocols.ask.items import PartQuestion, read_trait
 from fieldmark.stats import wilson
 from fieldmark.store import ANSWERED_RATE, OK, PartRecord, Score
@@ -42,8 +42,6 @@ class ParsedAnswer:
     answer: Answer
     parsed: Parsed | None
     """None where there was no answer to read"""
-    second: Answer | None = None
-    """the reply to a second question, see `clarify`"""
 
     @classmethod
     def too_long(cls, item: Item, built: Built, repeat: int) -> ParsedAnswer:
@@ -54,14 +52,8 @@ class ParsedAnswer:
         return self.item.id, self.repeat, self.built.rotation
 
     @property
-    def sent_back(self) -> str:
-        """What became of the requests: a second one that failed is asked again, as others are."""
-        is_failed = self.second is not None and not self.second.is_answer
-        return "failed" if is_failed else self.answer.outcome
-
-    @property
     def outcome(self) -> str:
-        return outcome_of(self.sent_back, self.parsed)
+        return outcome_of(self.answer.outcome, self.parsed)
 
     @property
     def label(self) -> str | None:
@@ -128,31 +120,21 @@ def decide(labels: Sequence[str | None], target: str | None) -> int:
 def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, Any]:
     """What is kept of an answer: its words first of all, so that it can be read again."""
     answer = deciding.answer
-    cost = _spent(turns)
+    cost = spent([turn.answer for turn in turns])
     info: dict[str, Any] = {
         "text": answer.text,
         "finish_reason": answer.finish_reason,
         **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
         "latency_s": round(answer.latency_s, 3),
         "attempts": sum(turn.answer.attempts for turn in turns),
-        "error": answer.error or (deciding.second.error if deciding.second else ""),
-        "answer_outcome": "" if deciding.sent_back == "ok" else deciding.sent_back,
+        "error": answer.error,
+        "answer_outcome": "" if answer.outcome == "ok" else answer.outcome,
         **deciding.built.info,
     }
     if deciding.parsed is not None:
         info |= how_read(deciding.parsed)
-    if deciding.second is not None:
-        usage = deciding.second.usage or Usage()
-        info["clarified"] = {
-            "text": deciding.second.text,
-            "usd": deciding.second.usd,
-            "tokens": usage.tokens_in + usage.tokens_out,
-        }
     if len(turns) > 1:
-        info["turns"] = [
-            [turn.sent_back, turn.answer.text, *([turn.second.text] if turn.second else [])]
-            for turn in turns
-        ]
+        info["turns"] = [[turn.answer.outcome, turn.answer.text] for turn in turns]
     return {
         name: value
         for name, value in info.items()
@@ -166,31 +148,23 @@ def how_read(parsed: Parsed) -> dict[str, Any]:
     return {"how": how, "is_loose": True} if parsed.is_loose else {"how": how}
 
 
-def spent(answers: Sequence[Answer], second: Sequence[Answer] = ()) -> dict[str, Any]:
-    """What requests cost, and how many were answered; `usd` is None where a price is unknown. What
-    second questions cost is part of the price of the first.
-    """
-    usages = [answer.usage for answer in (*answers, *second) if answer.usage is not None]
-    prices = [answer.usd for answer in (*answers, *second) if answer.is_answer]
-    summary: dict[str, Any] = {
+def spent(answers: Sequence[Answer]) -> dict[str, Any]:
+    """What requests cost, and how many were answered; `usd` is None where a price is unknown."""
+    usages = [answer.usage for answer in answers if answer.usage is not None]
+    prices = [answer.usd for answer in answers if answer.is_answer]
+    return {
         "n_requests": len(answers),
         "n_answers": sum(answer.is_answer for answer in answers),
         "tokens_in": sum(usage.tokens_in for usage in usages),
         "tokens_out": sum(usage.tokens_out for usage in usages),
         "usd": None if None in prices else sum(price for price in prices if price is not None),
     }
-    return summary | ({"n_second_questions": len(second)} if second else {})
-
-
-def _spent(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
-    second = [answer.second for answer in answers if answer.second is not None]
-    return spent([answer.answer for answer in answers], second)
 
 
 def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     """What a part cost, and what became of its requests."""
     fewer = Counter(answer.built.why_fewer for answer in answers if answer.built.why_fewer)
-    summary = _spent(answers)
+    summary = spent([answer.answer for answer in answers])
     if fewer:
         summary["fewer_examples_because"] = dict(sorted(fewer.items()))
     if left_out := {name for answer in answers for name in answer.answer.left_out}:
@@ -204,16 +178,10 @@ def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list
 
 
 def reading_rates(predictions: pl.DataFrame) -> list[Score]:
-    """Of the answers that were read, how many in running text, and how many after a second
-    question (where any was asked).
-    """
+    """Of the answers that were read, how many in running text."""
     read = predictions.filter(pl.col("outcome") == OK)["info"]
     n_loose = int(read.str.json_path_match("$.is_loose").eq("true").sum())
-    n_clarified = int(read.str.json_path_match("$.how").eq("clarified").sum())
-    rates = [_rate("loose_rate", n_loose, len(read), is_good=False)]
-    if n_clarified:
-        rates.append(_rate("clarified_rate", n_clarified, len(read), is_good=False))
-    return rates
+    return [_rate("loose_rate", n_loose, len(read), is_good=False)]
 
 
 def outcome_rates(outcomes: Mapping[str, int], parts: Sequence[PartRecord]) -> list[Score]:

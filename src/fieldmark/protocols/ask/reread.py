@@ -17,7 +17,6 @@ import polars as pl
 from fieldmark.chat import Option, Parsed, parse_text
 from fieldmark.protocols._predictions import Reread
 from fieldmark.protocols.ask.answers import ParsedAnswer, decide, how_read, outcome_of
-from fieldmark.protocols.ask.clarify import read_second
 from fieldmark.protocols.ask.items import read_trait
 from fieldmark.store import OK, PartRecord
 
@@ -67,9 +66,7 @@ def read_again(rows: pl.DataFrame, reading: Mapping[str, Any]) -> pl.DataFrame:
 
 def _read_row(row: Mapping[str, Any], reading: Mapping[str, Any]) -> tuple[str | None, str, str]:
     info = json.loads(row["info"] or "{}")
-    second = info.get("clarified", {})
-    alone = [info.get("answer_outcome", OK), info.get("text", ""), second.get("text", "")]
-    turns = info.get("turns") or [alone]
+    turns = info.get("turns") or [[info.get("answer_outcome", OK), info.get("text", "")]]
     orders = _orders(info, len(turns))
     parsed = [_parse(turn, order, reading) for turn, order in zip(turns, orders, strict=True)]
     read = [_named(turn[0], answer, reading) for turn, answer in zip(turns, parsed, strict=True)]
@@ -93,7 +90,7 @@ def _orders(info: Mapping[str, Any], n_turns: int) -> list[list[str]]:
 
 
 def _parse(turn: Sequence[str], order: Sequence[str], reading: Mapping[str, Any]) -> Parsed | None:
-    sent_back, text, *second = turn
+    sent_back, text = turn
     if sent_back == "failed":
         return None
     letters = ascii_uppercase if reading["letters"] else [""] * len(order)
@@ -102,11 +99,7 @@ def _parse(turn: Sequence[str], order: Sequence[str], reading: Mapping[str, Any]
         Option(label, name, letter, tuple(aliases))
         for (label, name, *aliases), letter in zip(named, letters, strict=False)
     ]
-    form = reading["form"]
-    parsed = parse_text(text, options, form, is_cut=sent_back == "length")
-    if parsed.outcome == "unparsed" and sent_back != "length" and any(second):
-        return read_second(second[0], options, form) or parsed
-    return parsed
+    return parse_text(text, options, reading["form"], is_cut=sent_back == "length")
 
 
 def _named(

@@ -36,18 +36,10 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.clarify import (
-    clarifier,
-    clarify,
-    is_second,
-    needs_no_second,
-    second_outcome,
-)
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
 from fieldmark.protocols.ask.sending import AskOptions, open_sending, price_share
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
-from fieldmark.store import OK
 
 N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""
@@ -75,7 +67,6 @@ def run(
     What is asked of one part does not depend on which others are wanted.
     """
     task, draw = assignment.task, assignment.draw
-    second = clarifier(options)
     images = Images(assignment.root, options.contents, assignment.settings.detail)
     shelf = PictureCache(model.picture_limits)
     inquiry = _inquiry(assignment, model, images, shelf.size)
@@ -104,26 +95,18 @@ def run(
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
-            yield from _complete(under_way, needs_no_second)
-        clarify(list(under_way), sending, options, second)
+            yield from _complete(under_way)
         yield from _complete(under_way)
 
 
 def _outcome(request: Request, answer: Answer) -> str:
-    """What became of a question; one that could not be read is the second question's to ask again,
-    where there is one.
-    """
-    if is_second(request):
-        return second_outcome(request, answer)
-    sheet, item, built, repeat = request.info
-    outcome = read_answer(item, built, repeat, answer).outcome
-    return OK if outcome == "unparsed" and sheet.inquiry.settings.clarify else outcome
+    """What became of a question."""
+    _, item, built, repeat = request.info
+    return read_answer(item, built, repeat, answer).outcome
 
 
-def _complete(
-    under_way: dict[Sheet, None], is_ready: Callable[[Sheet], bool] = lambda _: True
-) -> Iterator[PartPredictions]:
-    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete and is_ready(sheet)]:
+def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
+    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
         del under_way[sheet]
         yield from sheet.predictions()
 

@@ -6,7 +6,7 @@ parts and rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,8 +47,6 @@ class AskOptions:
     """fail or skip"""
     contents: Contents = field(default_factory=lambda: Contents(None))
     """what the images hold: other bytes are not sent"""
-    send_key: Sequence[str] = ()
-    """keys that may go where only a file says"""
 
 
 def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
@@ -62,8 +60,7 @@ def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
 
     sending = at.once("sending", sending_options)
     budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
-    keys = at.settings.send_key
-    return AskOptions(journal, own, sending, budget, bad_images, at.contents, keys)
+    return AskOptions(journal, own, sending, budget, bad_images, at.contents)
 
 
 def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:

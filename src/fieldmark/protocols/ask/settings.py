@@ -28,8 +28,7 @@ first; of one that does
 """
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "clarify": "",
-    "judge": "",
+    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "judge": "",
 }  # fmt: skip
 RESERVED = frozenset({"model", "messages", "contents", "system", "systemInstruction", "stream"})
 """keys of a body that are the request itself"""
@@ -89,8 +88,6 @@ class AskSettings:
     """further keys of the request's body, as TOML: provider.quantizations=["fp8"], detail="low" """
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
-    clarify: OtherModel | None = None
-    """a second question about answers that cannot be read: "same", or the model that is asked"""
     judge: OtherModel | None = None
     """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
 

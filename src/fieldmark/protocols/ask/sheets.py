@@ -29,7 +29,8 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._contract import Draw
+from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import ParsedAnswer, rows_of_part, summed_up
 from fieldmark.protocols.ask.block import AskBlock

@@ -91,7 +91,8 @@ class Probe(Protocol):
         return super().why_not(task, draw, settings, abilities)
 
     def label(self, task: Any) -> str:
-        return f"probe/{short_name(self.block_of(task).classifier)}"
+        block = self.block_of(task)  # None: the job is refused, and named before that
+        return f"probe/{short_name(block.classifier)}" if block else self.name
 
     def identity(self, assignment: Assignment) -> dict[str, Any]:
         """An edited probe of the user's is another one."""

@@ -18,10 +18,9 @@ from fieldmark.embed import EmbedOptions, PatchFeatures
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._contract import Assignment, Draw
 from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._items import (
-    Draw,
     PartItems,
     draw_test,
     draw_train,

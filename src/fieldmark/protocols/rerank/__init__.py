@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from fieldmark.chat import Estimate
     from fieldmark.progress import Progress
-    from fieldmark.protocols._items import Draw, PartItems, Selection
+    from fieldmark.protocols._contract import Draw
+    from fieldmark.protocols._items import PartItems, Selection
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace

@@ -13,10 +13,10 @@ import numpy as np
 
 from fieldmark.embed import EmbedOptions, count_cut, embed_texts
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._contract import Assignment, Draw
 from fieldmark.protocols._dual import projected, unit_rows
 from fieldmark.protocols._features import embed_rows
-from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.protocols.rerank.queries import (

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
-    from fieldmark.protocols._items import Draw, PartItems, Selection
+    from fieldmark.protocols._contract import Draw
+    from fieldmark.protocols._items import PartItems, Selection
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace
@@ -49,8 +50,9 @@ class Retrieve(Protocol):
         return value_problems(task, self.name)
 
     def warnings(self, task: Any, at: Workspace) -> list[str]:
+        from fieldmark.protocols._contract import Draw
         from fieldmark.protocols._dual import long_words, too_long_for_clip
-        from fieldmark.protocols._items import Draw, Selection
+        from fieldmark.protocols._items import Selection
 
         block, rows = self.block_of(task), self.parts(task, Draw(0), Selection(), at)[0].test
         texts = {block.template.replace("{}", caption) for caption in rows[block.caption]}

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
-    from fieldmark.protocols._items import Draw, Selection
+    from fieldmark.protocols._contract import Draw
+    from fieldmark.protocols._items import Selection
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._workspace import Workspace
 

@@ -48,8 +48,8 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
     chosen = min(pairs, key=standing)
     if not places[chosen[0]] & places[chosen[1]]:
         raise DataError(
-            f"{chosen[0]!r} and {chosen[1]!r} have no finished run of the same task: "
-            "`fieldmark table --long` shows what there is."
+            f"{chosen[0]!r} and {chosen[1]!r} share no column of the table: compare two that "
+            "answered the same task, on the same data, among the same options."
         )
     notes = [note for match in (first, second) for note in match.version_note()]
     notes += [

@@ -127,11 +127,10 @@ def compare_models(
     store: Store,
     a: str,
     b: str,
-    tasks: Sequence[str] = (),
+    where: RunFilter | None = None,
     metric: str = "",
 ) -> RowComparison:
     """The two rows that `a` and `b` name, on the tasks both were asked, in the table's order."""
-    where = RunFilter(tasks=tuple(tasks))
     table = read_table(store, where, metric, compare=False)
     if not table.rows:
         raise nothing_stored(store.path)

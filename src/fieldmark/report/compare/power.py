@@ -75,7 +75,7 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
     """
     ways: dict[str, dict[str, Run]] = defaultdict(dict)
     for run in sorted(runs, key=lambda run: run.id):
-        if _subject(run.spec) == _subject(spec):
+        if _subject(run.spec) == _subject(spec) and not run.marks.stand_in:
             way = replace(run.spec, model="", model_version="").key
             ways[way].pop(model_name(run.spec), None)
             ways[way][model_name(run.spec)] = run

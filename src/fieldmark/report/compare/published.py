@@ -155,6 +155,8 @@ def _images(n: int, n_theirs: int | None) -> str:
 def _why_not(row: Row, number: Published) -> str:
     """The first reason against a comparison; "" = there is none."""
     spec, score = row.run.spec, row.score
+    if row.is_synthetic:
+        return "ours are drawings, not these photos"
     if spec.task_name != number.task:
         return f"theirs is {number.task}"
     if score.metric != number.metric:

@@ -51,7 +51,7 @@ def verdict(compared: RowComparison) -> str:
     """The decision in a sentence, and what it is not over."""
     overall, tasks = compared.overall, compared.tasks
     if overall is None:
-        return _task_by_task(compared)
+        return f"{_task_by_task(compared)}{_stand_ins(compared)}"
     sentences = [overall_sentence(compared, overall)]
     if overall.verdict == "tie":
         sentences += _smallest(overall)
@@ -61,7 +61,17 @@ def verdict(compared: RowComparison) -> str:
         sentences.append(f"Not in it: {', '.join(overall.left_out)}.")
     if len(tasks) > 1:
         sentences.append(_task_by_task(compared))
-    return " ".join(sentences)
+    return f"{' '.join(sentences)}{_stand_ins(compared)}"
+
+
+def _stand_ins(compared: RowComparison) -> str:
+    """That one of the two, or both, are no models."""
+    first = compared.tasks[0]
+    marked = [row.label for row in (first.a, first.b) if row.stand_in]
+    if not marked:
+        return ""
+    are = "are stand-ins, not models" if len(marked) > 1 else "is a stand-in, not a model"
+    return f" {' and '.join(marked)} {are}."
 
 
 def overall_sentence(compared: RowComparison, overall: OverallDifference) -> str:
@@ -238,6 +248,8 @@ def plain_comparison(compared: RowComparison) -> dict[str, Any]:
     return {
         "a": compared.a,
         "b": compared.b,
+        "stand_in_a": compared.tasks[0].a.stand_in,
+        "stand_in_b": compared.tasks[0].b.stand_in,
         "verdict": verdict(compared),
         "overall": None if overall is None else _plain_overall(overall),
         "tasks": [_plain_task(task) for task in compared.tasks],

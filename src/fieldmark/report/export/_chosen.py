@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fieldmark import draws
 from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
+from fieldmark.report.labels import marked_task
 from fieldmark.report.rows import Table, current_runs, plain_rows, read_table, superseded_note
 from fieldmark.store import Run, RunFilter, Store, decode_noted, nothing_stored
 
@@ -50,10 +51,8 @@ class Chosen:
         return list({row.run.id: row.run for row in self.rows}.values())
 
     def tasks(self) -> dict[str, TaskFacts]:
-        """What is known of each task, by its name with its variant; one record is read for each."""
-        first: dict[str, Run] = {}
-        for run in self.runs():
-            first.setdefault(run.spec.task_name, run)
+        """What is known of each task, by its column; one record is read for each."""
+        first = {row.column: row.run for row in reversed(self.rows)}
         return {name: self._facts(name, run) for name, run in first.items()}
 
     def _facts(self, name: str, run: Run) -> TaskFacts:
@@ -75,6 +74,14 @@ class Chosen:
         start = kept.encode()[: LONGEST - 9].decode(errors="ignore")
         return f"{start}-{draws.digest(text).hex()[:8]}"
 
+    def real_models(self) -> dict[str, list[Row]]:
+        """Those for pages that are about models: stand-ins are left out, and named."""
+        every = self.models()
+        marked = [model for model, rows in every.items() if rows[0].stand_in]
+        if marked:
+            self.left_out.append(f"stand-ins, which are no models: {', '.join(marked)}")
+        return {model: rows for model, rows in every.items() if model not in marked}
+
     def models(self) -> dict[str, list[Row]]:
         """The rows of each model, by name; two versions are two models."""
         models: dict[str, list[Row]] = {}
@@ -95,10 +102,13 @@ def choose(
     scores = store.scores(where or RunFilter())
     names = {row.run.id: row for row in shown}
     rows = [
-        Row(row.run, score, row.model, row.run.spec.task_name, row.data, row.is_counted)
+        Row(
+            row.run, score, row.model, marked_task(row.run.spec.task_name, row.is_synthetic),
+            row.data, row.is_counted,
+        )
         for row in names.values()
         for score in scores[row.run.id]
-    ]
+    ]  # fmt: skip
     if not rows:
         raise nothing_stored(store.path)
     n_superseded = current_runs(store, where)[1]

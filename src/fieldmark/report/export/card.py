@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.facts import UNKNOWN, TaskFacts, checkpoint, developer_and_name
 from fieldmark.report.labels import signatures
@@ -51,6 +51,7 @@ def _pieces(
     sections = [
         f"# {known.title or model}: results on {len(mine)} task{'s' * (len(mine) != 1)}",
         f"`{model}`" + (f", {known.params:,} parameters" if known.params else ""),
+        "\n".join(f"**{note}**" for note in mark_notes(main)),
         f"## Intended use\n\n{_USE}",
         f"## Results\n\n{_table(rows, main)}",
         _worst(chosen, main) if can_read else "",
@@ -110,9 +111,11 @@ def _licences(model: str, facts: dict[str, TaskFacts]) -> str:
     known = checkpoint(model)
     page = f", {known.source}" if known.source.startswith("http") else ""
     lines = [f"- weights: {known.licence or UNKNOWN}{page}"]
-    by_data = {task.data_name: task for task in facts.values()}
+    by_data = {task.data_title: task for task in facts.values()}
     lines += [
-        f"- data of {task.data_title}: {task.licence}"
+        f"- {task.data_title}"
+        if task.is_synthetic
+        else f"- data of {task.data_title}: {task.licence}"
         + (f", {task.homepage}" if task.homepage else "")
         for task in by_data.values()
     ]
@@ -179,8 +182,8 @@ _SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$"}
 
 
 def bibtex(model: str, facts: Sequence[TaskFacts], rows: Sequence[Row]) -> str:
-    """One entry per dataset, then the model, then fieldmark."""
-    data = {task.data_name: task for task in facts}
+    """One entry per real dataset, then the model, then fieldmark."""
+    data = {task.data_name: task for task in facts if not task.is_synthetic}
     entries = [_data(task) for task in data.values()]
     apps = sorted({row.run.app for row in rows})
     tool = {"title": "fieldmark", "note": f"version {', '.join(apps)}"}

@@ -23,7 +23,7 @@ def export(chosen: Chosen) -> Iterator[ExportFile]:
     elsewhere = sorted(name for name, task in facts.items() if not task.hub_id)
     if elsewhere:
         chosen.left_out.append(f"data that are not on the Hub: {', '.join(elsewhere)}")
-    for model, rows in chosen.models().items():
+    for model, rows in chosen.real_models().items():
         by_task: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
             is_wanted = row.score.is_primary and not row.score.part and facts[row.column].hub_id

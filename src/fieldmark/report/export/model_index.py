@@ -20,7 +20,7 @@ from fieldmark.report.labels import signature
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = chosen.tasks()
-    for model, rows in chosen.models().items():
+    for model, rows in chosen.real_models().items():
         results = _results(rows, facts, chosen)
         index = {"model-index": [{"name": developer_and_name(model)[1], "results": results}]}
         yield ExportFile(f"{chosen.file_name(model)}.yaml", [yaml_text(index).encode()])

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.charts import SUFFIXES, render, themed
 from fieldmark.lazy import exports
 from fieldmark.registry import Registry
 
 if TYPE_CHECKING:
     import altair
 
-    from fieldmark.report.plots._render import SUFFIXES, render
     from fieldmark.report.plots._results import Results, read_results
 
 __all__ = [
@@ -36,9 +36,7 @@ __all__ = [
 
 PLOTS = Registry("plot", "fieldmark.report.plots", "fieldmark plot")
 
-__getattr__ = exports(
-    __name__, {"_render": ("SUFFIXES", "render"), "_results": ("Results", "read_results")}
-)
+__getattr__ = exports(__name__, {"_results": ("Results", "read_results")})
 
 
 def draw(kind: str, results: Results) -> dict[str, Any]:
@@ -46,8 +44,6 @@ def draw(kind: str, results: Results) -> dict[str, Any]:
 
     DataError where the results hold nothing of what the plot shows.
     """
-    from fieldmark.report.plots._render import themed
-
     return themed(PLOTS.get(kind).plot(results))
 
 

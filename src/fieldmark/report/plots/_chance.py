@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fieldmark.report.cells import Row, choose_unlike
+from fieldmark.charts import QUIET
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import Spec, rounded
-from fieldmark.report.plots._render import QUIET
 from fieldmark.report.plots._results import Results
+from fieldmark.report.questions import LIKE
 
 EASIER = (
     "Models that choose among few options have an easier question than those that choose among all "
@@ -39,7 +40,7 @@ def chance_lines(results: Results, rows: Sequence[Row]) -> ChanceLines:
     scale = rows[0].score.scale
     unit = " %" if rows[0].score.is_fraction else ""
     known = {row.chance.among: scale * row.chance.value for row in rows if row.chance}
-    is_mixed = choose_unlike(rows)
+    is_mixed = max(known.values(), default=0.0) > LIKE * min(known.values(), default=0.0)
     if known and not is_mixed:
         known = dict([min(known.items(), key=lambda level: level[1])])
     levels = {f"{among}: chance {value:.1f}{unit}": value for among, value in known.items()}
@@ -74,27 +75,6 @@ def chance_words(panels: Sequence[ChanceLines]) -> list[str]:
         if any(lines.drawn for lines in panels)
         else "",
         f"Below the axis: {'; '.join(far)}." if far else "",
-    ]
-
-
-def mixed_words(results: Results, columns: Sequence[Sequence[Row]]) -> str:
-    """For a figure without such lines: that rows of a column had unlike questions, and how much
-    guessing scores in each.
-    """
-    unlike = [chance_lines(results, rows) for rows in columns if choose_unlike(rows)]
-    labels = dict.fromkeys(label for lines in unlike for _, label in lines.drawn)
-    return f"{EASIER} ({'; '.join(labels)})." if labels else ""
-
-
-def beside(lines: ChanceLines, y: Spec) -> list[Spec]:
-    """Layers for a panel whose scores go upwards; names stand at its right."""
-    values = [{"score": rounded(value), "text": label} for value, label in lines.drawn]
-    if not values:
-        return []
-    name = {"x": {"value": "width"}, "y": y, "text": {"field": "text"}}
-    return [
-        {"data": {"values": values}, "mark": DASHED, "encoding": {"y": y}},
-        {"data": {"values": values}, "mark": {**_NAME, "dx": 4}, "encoding": name},
     ]
 
 

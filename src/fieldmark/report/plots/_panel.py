@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fieldmark.report.cells import Row
-from fieldmark.report.plots._render import BAND, BLUE, QUIET, SHADE, WIDTH
+from fieldmark.charts import BAND, BLUE, QUIET, SHADE, WIDTH
+from fieldmark.report.cells import Row, without_stand_ins
 from fieldmark.report.plots._results import MOST_PANELS
 from fieldmark.store import Score
 from fieldmark.words import first_few
@@ -85,13 +85,15 @@ def columns_in_words(firsts: Sequence[Row]) -> str:
     """What several columns are, given a row of each: `3 tasks`, `2 tasks in 4 columns`."""
     if len(firsts) == 1:
         return heading(firsts[0])
-    n_tasks = len({row.run.spec.task_name for row in firsts})
-    tasks = f"{n_tasks} task{'s' * (n_tasks > 1)}"
+    n_tasks = len({(row.run.spec.task_name, row.is_synthetic) for row in firsts})
+    drawn = "synthetic " * all(row.is_synthetic for row in firsts)
+    tasks = f"{n_tasks} {drawn}task{'s' * (n_tasks > 1)}"
     return tasks if n_tasks == len(firsts) else f"{tasks} in {len(firsts)} columns"
 
 
 def models_in_words(rows: Sequence[Row]) -> str:
     """`1 model`, `3 models`, `3 models asked in 7 ways`."""
+    rows = without_stand_ins(rows) or rows
     n_models, n_rows = len({row.model for row in rows}), len({row.name for row in rows})
     models = f"{n_models} model{'s' * (n_models > 1)}"
     return models if n_models == n_rows else f"{models} asked in {n_rows} ways"

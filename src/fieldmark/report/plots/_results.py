@@ -61,8 +61,16 @@ def defined_columns(results: Results) -> dict[str, list[Row]]:
     return defined
 
 
-def _from_best(row: Row) -> tuple[float, str]:
-    value = row.score.value
-    if math.isnan(value):
-        return math.inf, row.name
-    return (-value if row.score.higher_is_better else value), row.name
+def rival_columns(results: Results) -> dict[str, list[Row]]:
+    """The defined columns, of rows that compete."""
+    columns = {
+        name: [row for row in rows if row.competes]
+        for name, rows in defined_columns(results).items()
+    }
+    return {name: rows for name, rows in columns.items() if rows}
+
+
+def _from_best(row: Row) -> tuple[bool, float, str]:
+    """Stand-ins come last, whatever they score."""
+    value = row.score.value if row.score.higher_is_better else -row.score.value
+    return bool(row.stand_in), math.inf if math.isnan(value) else -value, row.name

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fieldmark.charts import FAINT, QUIET, SERIES
 from fieldmark.report.cells import Row
+from fieldmark.report.labels import marked_task
 from fieldmark.report.plots._chance import DASHED, ChanceLines
 from fieldmark.report.plots._panel import (
     Spec,
@@ -21,7 +23,6 @@ from fieldmark.report.plots._panel import (
     short_names,
     without_family,
 )
-from fieldmark.report.plots._render import FAINT, QUIET, SERIES
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.store import Score
 
@@ -267,5 +268,6 @@ def by_task(results: Results) -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for rows in defined_columns(results).values():
         for row in rows:
-            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+            task = marked_task(row.run.spec.task_name, row.is_synthetic)
+            groups.setdefault(f"{task}\n{row.score.metric}", []).append(row)
     return groups

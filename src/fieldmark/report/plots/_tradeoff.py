@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.charts import BLUE, INK, QUIET
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, choose_unlike
-from fieldmark.report.plots._chance import ChanceLines, beside, chance_lines, chance_words
+from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -31,8 +31,7 @@ from fieldmark.report.plots._panel import (
     without_family,
     without_interval,
 )
-from fieldmark.report.plots._render import BLUE, INK, QUIET
-from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.words import first_few
 
 SIZE = (350, 250)
@@ -57,33 +56,28 @@ class TradeoffAxis:
 
 def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
     """Score against cost, a panel per task."""
-    columns = defined_columns(results)
+    columns = rival_columns(results)
     known = {
         name: [row for row in rows if cost.values.get(row.model)] for name, rows in columns.items()
     }
     shown, more = first_panels([name for name, rows in known.items() if rows])
     have = {row.model for rows in known.values() for row in rows}
-    lacking = sorted({row.model for row in results.rows} - have)
+    lacking = sorted({row.label for row in results.rows if row.model not in have})
     if not shown:
         raise DataError(f"{cost.lacking} of all these models: there is nothing to draw.")
-    unlike = [name for name in shown if choose_unlike(known[name])]
-    chance = {name: chance_lines(results, known[name]) for name in unlike}
-    drawn = [
-        _panel(known[name], cost, heading(known[name][0]), chance.get(name, ChanceLines()))
-        for name in shown
-    ]
+    drawn = [_panel(known[name], cost, heading(known[name][0])) for name in shown]
     rows = [row for name in shown for row in known[name]]
     unnamed = sorted({model for _, names in drawn for model in names})
     notes = [
         f"Point: score; line: {level_of(rows)}. Blue, joined: no other model is better and "
         f"{'smaller' if cost.is_better_small else 'faster'} at once; intervals may still overlap.",
-        *chance_words(list(chance.values())),
         few_answers(rows),
         f"{cost.lacking}: {first_few(lacking)}." if lacking else "",
         f"Without room for a name: {first_few(unnamed)}." if unnamed else "",
         more,
         without_interval(rows),
         undefined(results.rows),
+        *mark_notes(rows),
     ]
     where = columns_in_words([known[name][0] for name in shown])
     parts = [spec for spec, _ in drawn]
@@ -107,36 +101,31 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return front
 
 
-def _panel(
-    rows: Sequence[Row], cost: TradeoffAxis, title: str, chance: ChanceLines
-) -> tuple[Spec, list[str]]:
+def _panel(rows: Sequence[Row], cost: TradeoffAxis, title: str) -> tuple[Spec, list[str]]:
     """The panel, and the front's models that got no name."""
     sign_cost = 1 if cost.is_better_small else -1
     sign_score = -1 if rows[0].score.higher_is_better else 1
     costs = [cost.values[row.model] for row in rows]
-    front = pareto(
-        [(sign_cost * c, sign_score * row.score.value) for c, row in zip(costs, rows, strict=True)]
-    )
+    real = [index for index, row in enumerate(rows) if not row.stand_in]
+    points = [(sign_cost * costs[index], sign_score * rows[index].score.value) for index in real]
+    front = [real[at] for at in pareto(points)]
     order = [*front, *(index for index in range(len(rows)) if index not in front)]
     names = short_names(row.name for row in rows)
     values = [
         datum(rows[index], names) | {"cost": costs[index], "front": index in front}
         for index in order
     ]
-    domains = _domains(values, [level for level, _ in chance.drawn])
+    domains = _domains(values)
     n_named = len(values) if len(values) <= 12 else len(front)
     unnamed = _name(values, n_named, domains, sign_cost)
-    spec = _drawn(values, domains, cost, score_title(rows[0].score), title)
-    y = spec["layer"][0]["encoding"]["y"]
-    return spec | {"layer": [*beside(chance, y), *spec["layer"]]}, unnamed
+    return _drawn(values, domains, cost, score_title(rows[0].score), title), unnamed
 
 
-def _domains(values: Sequence[Spec], levels: Sequence[float]) -> Domains:
+def _domains(values: Sequence[Spec]) -> Domains:
     """Of cost (log) and score, with some air."""
     costs = [math.log10(value["cost"]) for value in values]
     scores = [value[key] for value in values for key in ("score", "low", "high")
               if value[key] is not None]  # fmt: skip
-    scores += levels
     air_cost = max(0.15 * (max(costs) - min(costs)), 0.2)
     air_score = max(0.05 * (max(scores) - min(scores)), 1e-6 + abs(max(scores)) * 0.01)
     return (

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fieldmark.charts import INK, ORANGE, WIDTH
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, mark_notes, without_stand_ins
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -22,7 +23,6 @@ from fieldmark.report.plots._panel import (
     rounded,
     short_names,
 )
-from fieldmark.report.plots._render import INK, ORANGE, WIDTH
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.words import first_few
@@ -43,14 +43,15 @@ def plot(results: Results) -> Spec:
         raise DataError("no wrong answers in these runs: there is nothing to draw.")
     right = [heading(row) for row, mixed in zip(best, pairs, strict=True) if not mixed]
     texts = [heading(rows[0]) for name, rows in every.items() if name not in columns]
-    others = max(len(columns[name]) for name in shown) - 1
+    others = max(len(without_stand_ins(columns[name])) for name in shown) - 1
     is_alone = len(drawn) == 1
     notes = [
         "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",
-        f"The best of {others + 1} models; --model chooses another." if others else "",
+        f"The best of {others + 1} models; --model chooses another." if others > 0 else "",
         f"No wrong answers: {first_few(right)}." if right else "",
         f"Texts, not labels, were answered: {first_few(texts)}." if texts else "",
         more,
+        *mark_notes([row for row, _ in drawn]),
     ]
     title = f"What {drawn[0][0].name} mixes up on {heading(drawn[0][0])}"
     if not is_alone:

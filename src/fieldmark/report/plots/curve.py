@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
     Spec,
@@ -69,6 +69,7 @@ def plot(results: Results) -> Spec:
         f"One number of training images only, so no curve: {first_few(flat)}." if flat else "",
         more,
         undefined(results.rows),
+        *mark_notes(rows),
     ]
     where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
     return figure(f"Score over training images on {where}", notes, panels(parts), len(parts))
@@ -105,7 +106,7 @@ def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]
             facts = spec_facts(row.run.spec)
             rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
             rest["data"] = row.data
-            key = (row.model, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
+            key = (row.label, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
             ways.setdefault(key, {})[place] = row.score
     names = _line_names(list(ways))
     return [
@@ -124,7 +125,7 @@ def _line_names(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, st
     for key in keys:
         model, protocol, _ = key
         same = [other for other in keys if other[0] == model]
-        alike = [other for other in same if other[1] == protocol]
+        alike = sorted(other for other in same if other[1] == protocol)
         name = model if len(same) == 1 else f"{model}, {protocol}"
         names[key] = name if len(alike) == 1 else f"{name} ({alike.index(key) + 1})"
     return names

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import BEST, Row
+from fieldmark.report.cells import BEST, Row, mark_notes
 from fieldmark.report.compare.pairs import AllPairs
-from fieldmark.report.plots._chance import mixed_words
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -25,7 +24,7 @@ from fieldmark.report.plots._panel import (
     short_names,
     undefined,
 )
-from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.words import first_few
 
@@ -34,7 +33,8 @@ MOST_MODELS, MOST_OF_MANY = 40, 20
 
 
 def plot(results: Results) -> Spec:
-    columns = {name: rows for name, rows in defined_columns(results).items() if len(rows) > 1}
+    rivals = rival_columns(results)
+    columns = {name: rows for name, rows in rivals.items() if len(rows) > 1}
     if not columns:
         raise DataError(
             "a difference needs two models on one task: `fieldmark run` with another --model."
@@ -55,11 +55,11 @@ def plot(results: Results) -> Spec:
     notes = [
         "Point: difference to the highest score on the items both were asked; line: its 95 % "
         "interval. Blue: tier A, may be the best when all models are looked at together.",
-        mixed_words(results, [columns[name] for name in parts]),
         few_answers([row for name in parts for row in columns[name]]),
         f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
         f"Not compared here: {first_few(unread)}; --task chooses." if unread else "",
         undefined(results.rows),
+        *mark_notes([row for name in parts for row in columns[name]]),
     ]
     first = columns[next(iter(parts))]
     where = columns_in_words([columns[name][0] for name in parts])

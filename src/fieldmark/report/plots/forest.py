@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmark.report.cells import BEST, Row
+from fieldmark.report.cells import BEST, Row, mark_notes
 from fieldmark.report.plots._chance import ChanceLines, chance_lines, chance_words, upright
 from fieldmark.report.plots._panel import (
     Spec,
@@ -55,6 +55,7 @@ def plot(results: Results) -> Spec:
         more,
         without_interval(rows),
         undefined(results.rows),
+        *mark_notes(rows),
     ]
     what = columns_in_words([columns[name][0] for name in shown])
     return figure(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from fieldmark.charts import FAINT
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
-from fieldmark.report.plots._chance import mixed_words
+from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -20,7 +20,6 @@ from fieldmark.report.plots._panel import (
     short_names,
     undefined,
 )
-from fieldmark.report.plots._render import FAINT
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.study import RowStanding
 from fieldmark.report.table.ranking import agreement, grid_of, rank_rows, rank_text
@@ -56,15 +55,15 @@ def plot(results: Results) -> Spec:
         f"{letters}: tier on the task. A may be its best, B the best of the rest, and so on: a "
         "letter compares with the best, not two models of one letter."
         f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
-        mixed_words(results, list(columns.values())),
         few_answers([row for mine in columns.values() for row in mine]),
         _rank_note(standings),
         agreement(grid_of(results.table)),
         f"Not compared, so no tier: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
+        *mark_notes([row for mine in columns.values() for row in mine if row.tier]),
     ]
     where = columns_in_words([mine[0] for mine in columns.values()])
-    who = models_in_words([row for mine in columns.values() for row in mine])
+    who = models_in_words([row for mine in columns.values() for row in mine if row.tier])
     title = f"Ranks and tiers of {who} on {where}"
     body = _drawn(values, [names[name] for name in rows], tasks)
     return figure(title, notes, body, 1 if len(tasks) <= _ROOMY else 2)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
     Spec,
@@ -64,6 +64,7 @@ def plot(results: Results) -> Spec:
         f"Other settings that differ (--by draws them): {first_few(others)}." if others else "",
         more,
         undefined(results.rows),
+        *mark_notes(rows),
     ]
     where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
     return figure(f"Score over {setting} on {where}", notes, panels(parts), len(parts))
@@ -116,7 +117,7 @@ def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
         facts = _facts(row)
         value = facts.pop(setting, None)
         rest = repr((row.data, sorted(facts.items(), key=str)))
-        ways.setdefault((row.model, rest), {})[_plain(value)] = row.score
+        ways.setdefault((row.label, rest), {})[_plain(value)] = row.score
     several = {key: scores for key, scores in ways.items() if len(scores) > 1}
     models = [model for model, _ in several]
     counts: dict[str, int] = {}

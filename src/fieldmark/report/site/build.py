@@ -42,6 +42,7 @@ from fieldmark.report.site.summary import (
     columns_of,
     public_table,
     summarise,
+    task_of,
     vega_script,
 )
 from fieldmark.settings import Settings
@@ -114,9 +115,9 @@ class _SiteBuild:
 def _write(job: _SiteBuild, table: Table) -> None:
     summary = summarise(job.store, table)
     scores = job.store.scores(job.options.where)
-    by_task: dict[str, dict[str, list[Row]]] = {}
+    by_task: dict[tuple[str, bool], dict[str, list[Row]]] = {}
     for name, rows in columns_of(table).items():
-        by_task.setdefault(rows[0].run.spec.task, {})[name] = rows
+        by_task.setdefault(task_of(rows[0]), {})[name] = rows
     for task, columns in zip(summary["tasks"], by_task.values(), strict=True):
         task |= _write_task(job, columns, scores)
     _write_comparisons(job, table)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.charts import VERSION
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
 from fieldmark.registry import app_version
@@ -22,7 +23,6 @@ from fieldmark.report.chance import by_position, position_words
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
 from fieldmark.report.labels import model_name, signatures
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
-from fieldmark.report.plots._render import VERSION
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Table, read_table
@@ -51,11 +51,11 @@ def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any
 def summarise(store: Store, table: Table) -> dict[str, Any]:
     """The same of a table with public names."""
     columns = columns_of(table)
-    tasks = list(dict.fromkeys(rows[0].run.spec.task for rows in columns.values()))
+    tasks = list(dict.fromkeys(task_of(rows[0]) for rows in columns.values()))
     ranking = rank_rows(table)
     facts = [
-        task_facts(store, next(row.run for row in table.rows if row.run.spec.task == name))
-        for name in tasks
+        task_facts(store, next(row.run for row in table.rows if task_of(row) == task))
+        for task in tasks
     ]
     return {
         "app": app_version(),
@@ -70,7 +70,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         },
         "tasks": [describe_task(task) for task in facts],
         "columns": [
-            _column(table, name, rows, tasks.index(rows[0].run.spec.task))
+            _column(table, name, rows, tasks.index(task_of(rows[0])))
             for name, rows in columns.items()
         ],
         "cell": CELL,
@@ -107,6 +107,11 @@ def columns_of(table: Table) -> dict[str, list[Row]]:
     for row in table.rows:
         columns.setdefault(column_name(row), []).append(row)
     return columns
+
+
+def task_of(row: Row) -> tuple[str, bool]:
+    """What has a page of its own: a task, and apart from it the task on synthetic photos."""
+    return row.run.spec.task, row.is_synthetic
 
 
 LONGEST = 80
@@ -183,35 +188,19 @@ _SIZES = ("n_train=", "shots=")
 
 def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
     """Models asked with several numbers of training images in one way: the rows, by size."""
-    lines: dict[tuple[str, str], dict[str, Row]] = {}
+    lines: dict[tuple[str, str], dict[tuple[float, str], Row]] = {}
     for row in rows:
         words = [word for word in row.way.split(", ") if not word.startswith(_SIZES)]
-        lines.setdefault((row.model, ", ".join(words)), {})[_size(row)] = row
+        lines.setdefault((row.model, ", ".join(words)), {})[row.size] = row
     return [
         {
             "column": column,
             "name": f"{model} ({way})" if way else model,
-            "points": [
-                [size, names.index(row.name)]
-                for size, row in sorted(mine.items(), key=lambda point: _order(point[0]))
-            ],
+            "points": [[size[1], names.index(mine[size].name)] for size in sorted(mine)],
         }
         for (model, way), mine in lines.items()
         if len(mine) > 1
     ]
-
-
-def _size(row: Row) -> str:
-    """How many training images, in words."""
-    shots, n_train = row.run.spec.settings.get("shots"), row.run.spec.n_train
-    if n_train is not None:
-        return f"{n_train:,}"
-    return f"{shots} per class" if shots else "all"
-
-
-def _order(size: str) -> tuple[bool, int]:
-    digits = size.partition(" ")[0].replace(",", "")
-    return not digits.isdigit(), int(digits) if digits.isdigit() else 0
 
 
 def _known(value: float | None) -> float | None:
@@ -225,8 +214,8 @@ def _known(value: float | None) -> float | None:
 def describe_task(facts: TaskFacts) -> dict[str, Any]:
     """What the page shows of a task and its dataset."""
     about = {"name": facts.name, "title": facts.title, "about": facts.about}
-    about["dataset"] = facts.data_name
-    if not facts.is_known_dataset:
+    about["dataset"] = facts.data_title if facts.is_synthetic else facts.data_name
+    if not facts.is_known_dataset or facts.is_synthetic:
         return about
     return about | {
         "dataset_title": facts.data_title,
@@ -249,6 +238,8 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
         rows.append(
             {
                 "name": name,
+                "model": row.model,
+                "stand_in": row.stand_in,
                 "key": row_key(name),
                 "way": row.way,
                 "family": family if family in known else "own",

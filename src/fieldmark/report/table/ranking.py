@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, without_stand_ins
 from fieldmark.report.rows import Table
 from fieldmark.report.study import Place, averaged
 from fieldmark.report.table.layout import MISSING, arrow, number
@@ -36,12 +36,16 @@ class Ranking:
 
 def rank_rows(table: Table) -> Ranking:
     """All rows of the table; {} where there is nothing to sum up."""
-    places = averaged(table.rows)
+    rows = without_stand_ins(table.rows)
+    places, stand_ins = averaged(rows), {row.name for row in table.rows if row.stand_in}
     values = _values(table.rows, places)
     means = {name: _mean(values[name], places) for name in values} | _studied_means(table)
+    means |= dict.fromkeys(stand_ins, math.nan)
     sign = -1 if _is_up(table.rows, places) else 1
 
     def standing(name: str) -> tuple[int, float, str]:
+        if name in stand_ins:
+            return 3, 0.0, name
         n_missing = len(places) - len(values[name])
         gap = 0 if not n_missing else 2 if not values[name] else 1
         mine = list(values[name].values())
@@ -107,8 +111,9 @@ def above_chance(table: Table) -> tuple[dict[str, float], list[Place]]:
     gaps; and the tasks it is over, those whose chance level is known.
     """
     columns = table.study.columns if table.study else {}
-    known = [p for p in averaged(table.rows) if p in columns and columns[p].blind is not None]
-    values = _values(table.rows, known)
+    rows = without_stand_ins(table.rows)
+    known = [p for p in averaged(rows) if p in columns and columns[p].blind is not None]
+    values = _values(rows, known)
     above = {
         name: {place: columns[place].above_chance(value) for place, value in mine.items()}
         for name, mine in values.items()
@@ -120,7 +125,8 @@ def _above(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
     above, known = above_chance(table)
     if not known or not _is_up(table.rows, known):
         return {}
-    return {ABOVE: [MISSING if math.isnan(above[n]) else f"{100 * above[n]:.1f}" for n in names]}
+    values = [above.get(name, math.nan) for name in names]
+    return {ABOVE: [MISSING if math.isnan(value) else f"{100 * value:.1f}" for value in values]}
 
 
 def _ranks(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
@@ -144,7 +150,7 @@ def rank_text(limits: tuple[int, int]) -> str:
 
 def mean_notes(table: Table) -> Iterator[str]:
     """What the mean, and the one above chance, are not over."""
-    places = averaged(table.rows)
+    places = averaged(without_stand_ins(table.rows))
     if len(places) < 2:
         return
     rows = {row.place: row for row in table.rows if row.is_counted and row.is_stored}
@@ -202,10 +208,12 @@ FEWEST_TASKS, FEWEST_ROWS = 3, 8
 
 
 def grid_of(table: Table) -> dict[tuple[str, str], Row]:
-    """The scores of whole tasks by row and column; a group would count its members again."""
+    """The scores of models on whole tasks, by row and column; a group would count its members
+    again.
+    """
     return {
         (row.name, f"{row.column}\n{row.score.metric}"): row
-        for row in table.rows
+        for row in without_stand_ins(table.rows)
         if row.is_counted and not row.score.part and row.is_stored
     }
 

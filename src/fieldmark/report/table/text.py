@@ -64,7 +64,7 @@ def wide_table(table: Table, width: int = 80) -> str:
 def _labels(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
     """The first columns: the model and, where any is named, the way it was asked."""
     first = {row.name: row for row in table.rows}
-    labels = {"model": [first[name].model for name in names]}
+    labels = {"model": [first[name].label for name in names]}
     ways = [first[name].way for name in names]
     return labels | ({"way": ways} if any(ways) else {})
 
@@ -109,7 +109,7 @@ def _facts(row: Row) -> dict[str, str]:
     spec, score = row.run.spec, row.score
     share = row.answered if row.run.n_items else math.nan
     return {
-        "model": row.model,
+        "model": row.label,
         "way": row.way,
         "task": spec.task_name,
         "data": row.data,

@@ -1,4 +1,4 @@
--- Runs, their predictions and their scores: store version 5 (`VERSION` in schema.py).
+-- Runs, their predictions and their scores: store version 6 (`VERSION` in schema.py).
 --
 -- Sized for 100 models x 30 tasks x 10,000 predictions = 3 x 10^7 answers: every name is kept once, and
 -- the predictions of a part are whole numbers packed side by side in one row of `answer`: 10^6 rows take
@@ -24,6 +24,8 @@ CREATE TABLE run (
     task_version TEXT NOT NULL,
     data TEXT NOT NULL,                    -- signature of the items and labels, and of their images' content
     root TEXT NOT NULL DEFAULT '',         -- folder the data lay in when it ran; '': not known
+    is_synthetic INTEGER NOT NULL DEFAULT 0 CHECK (is_synthetic IN (0, 1)),  -- the data were drawn
+    stand_in TEXT NOT NULL DEFAULT '',     -- the model is none: 'mock', 'control'; '': it is one
     protocol TEXT NOT NULL,                -- 'probe/neighbours'
     settings TEXT NOT NULL,                -- canonical JSON
     n_train INTEGER,                       -- asked for; null: all there are (part.n_train has the real one)

@@ -1,8 +1,9 @@
 """Training log (JSONL, one row a step) and the page that draws it.
 
 `page.html` is one file without scripts or network: it opens from a USB stick, and while the run
-goes on it loads itself anew. Trackers of other packages (entry points of `fieldmark.trackers`,
-callables `(rows, run_folder)`) get the same rows; one that raises is reported once and dropped.
+goes on it loads itself anew. Its charts are those of `fieldmark plot`: Vega-Lite, drawn as SVG.
+Trackers of other packages (entry points of `fieldmark.trackers`, callables `(rows, run_folder)`)
+get the same rows; one that raises is reported once and dropped.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import os
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +21,15 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from fieldmark.charts import SERIES, render, themed
 from fieldmark.errors import DataError, first_line
 from fieldmark.files import write_file
 from fieldmark.progress import duration
 from fieldmark.registry import entry_points_of
 
 TRACKERS = "fieldmark.trackers"
-PAGE_EVERY_S = 5.0
+PAGE_EVERY_S, PAGE_SHARE = 5.0, 0.01
+"""a page at most so often, and at most this share of the run's time for all of them"""
 MOST_POINTS = 400
 """of a curve on the page: from there on, each is the mean of neighbouring steps"""
 MOST_LOSSES = 1000
@@ -59,7 +63,7 @@ class RunLog:
         self.folder, self.path, self._say = folder, folder / "log.jsonl", say
         self.curves = RunCurves(cut_rows(self.path, step))
         self._trackers = _load_trackers(say)
-        self._drawn_at = -math.inf
+        self._next_page = -math.inf
 
     def write(self, rows: Sequence[Row]) -> None:
         lines = "".join(json.dumps(_plain(row)) + "\n" for row in rows)
@@ -83,13 +87,15 @@ class RunLog:
                 os.fsync(file.fileno())
 
     def draw(self, state: RunState, is_due: bool = False) -> None:
-        """Writes the page and how the run stands, at most every few seconds unless it is due."""
+        """Writes the page and how the run stands, now and then unless it is due."""
+        began = time.monotonic()
+        if not is_due and began < self._next_page:
+            return
+        write_file(self.folder / "page.html", page(self.curves, state).encode())
+        facts = {"state": state.state, "n_steps": state.n_steps}
+        write_file(self.folder / STATE, json.dumps(facts).encode())
         now = time.monotonic()
-        if is_due or now - self._drawn_at >= PAGE_EVERY_S:
-            self._drawn_at = now
-            write_file(self.folder / "page.html", page(self.curves, state).encode())
-            facts = {"state": state.state, "n_steps": state.n_steps}
-            write_file(self.folder / STATE, json.dumps(facts).encode())
+        self._next_page = now + max(PAGE_EVERY_S, (now - began) / PAGE_SHARE)
 
 
 class Curve:
@@ -192,8 +198,6 @@ def _load_trackers(say: Callable[[str], None]) -> dict[str, Callable[[list[Row],
 
 # --- the page ---
 
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7a5fb5")
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 220, 56, 24
 _DRAWN = {
     "loss": "loss",
     "loss_by_type": "loss by text type",
@@ -251,66 +255,51 @@ def _facts(curves: RunCurves, state: RunState) -> dict[str, str]:
 
 
 def _charts(curves: RunCurves) -> list[str]:
-    charts = [
-        chart(title, curves.named(key), key not in ("loss", "loss_by_type", "scales"))
+    return [
+        _figure(title, chart(points, has_zero=key not in ("loss", "loss_by_type", "scales")))
         for key, title in _DRAWN.items()
+        if (points := curves.named(key))
     ]
-    return [text for text in charts if text]
 
 
-def chart(
-    title: str, curves: Mapping[str, Sequence[tuple[float, float]]], from_zero: bool = False
-) -> str:
-    """Curves over steps, as SVG; "" where there is nothing to draw."""
-    if not any(curves.values()):
-        return ""
-    xs = [x for points in curves.values() for x, _ in points]
-    ys = [y for points in curves.values() for _, y in points]
-    x_range, y_range = (min(xs), max(xs)), (0.0 if from_zero else min(ys), max(ys))
-    if y_range[1] - y_range[0] <= 1e-3 * abs(y_range[1]):
-        around = abs(y_range[1]) / 2 or 1.0
-        y_range = (0.0 if from_zero else y_range[0] - around, y_range[1] + around)
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - x_range[0]) / ((x_range[1] - x_range[0]) or 1)
-        up = (y - y_range[0]) / ((y_range[1] - y_range[0]) or 1)
-        return _LEFT + across * (_WIDTH - _LEFT - 8), 8 + (1 - up) * (_HEIGHT - _BOTTOM - 8)
-
-    parts = [_grid_line(place(x_range[0], tick)[1], tick) for tick in _ticks(*y_range)]
-    for step, anchor in dict(zip(x_range, ("start", "end"), strict=True)).items():
-        x = place(step, y_range[0])[0]
-        parts.append(
-            f'<text x="{x:.0f}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{step:,.0f}</text>'
-        )
-    legend = []
-    for number, (name, points) in enumerate(curves.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
-        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
-        places += f" {places}" if len(points) == 1 else ""  # a line of no length is a dot
-        parts.append(f'<polyline points="{places}" stroke="{colour}"/>')
-        legend.append(f'<span style="--c:{colour}">{escape(name)}</span>')
-    shown = f"<p class=legend>{''.join(legend)}</p>" if len(curves) > 1 else ""
-    label = escape(title)
-    return (
-        f"<figure><figcaption>{label}</figcaption>"
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label} by step">'
-        f"{''.join(parts)}</svg>{shown}</figure>"
+def chart(curves: Mapping[str, Sequence[tuple[float, float]]], has_zero: bool) -> dict[str, Any]:
+    """Curves over steps, as a Vega-Lite specification; `has_zero`: the axis begins there."""
+    values = [
+        {"step": step, "value": value, "curve": name}
+        for name, points in curves.items()
+        for step, value in points
+    ]
+    colour = {
+        "field": "curve",
+        "type": "nominal",
+        "sort": list(curves),
+        "scale": {"range": list(SERIES)},
+        "legend": {"title": None, "orient": "bottom", "offset": 2} if len(curves) > 1 else None,
+    }
+    scale = {"zero": has_zero, "nice": True}
+    across = {"title": None, "tickCount": 5, "grid": False}
+    up = {"title": None, "tickCount": 5, "format": ".6~g"}
+    return themed(
+        {
+            "width": 420,
+            "height": 160,
+            "data": {"values": values},
+            # A line of one point has no length: a dot shows it.
+            "mark": {"type": "line", "strokeWidth": 1.6, "point": len(values) == len(curves)},
+            "encoding": {
+                "x": {"field": "step", "type": "quantitative", "axis": across},
+                "y": {"field": "value", "type": "quantitative", "scale": scale, "axis": up},
+                "color": colour,
+            },
+        }
     )
 
 
-def _grid_line(y: float, tick: float) -> str:
-    return (
-        f'<line x1="{_LEFT}" x2="{_WIDTH - 8}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:.4g}</text>'
-    )
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """About four round numbers between the two."""
-    span = high - low
-    size = 10 ** math.floor(math.log10(span / 4))
-    step = next(size * factor for factor in (1, 2, 5, 10) if span / (size * factor) <= 5)
-    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+def _figure(title: str, spec: Mapping[str, Any]) -> str:
+    """A picture of its own, so that no name inside one meets that of another."""
+    data, label = b64encode(render(spec, "svg")).decode(), escape(title)
+    picture = f'<img alt="{label} by step" src="data:image/svg+xml;base64,{data}">'
+    return f"<figure><figcaption>{label}</figcaption>{picture}</figure>"
 
 
 def _scores(state: RunState) -> str:

@@ -33,9 +33,12 @@ function boardFacts() {
   const left = Object.entries(summary.left_out || {}).map(
     ([state, n]) => ` · ${counted(n, "run")} ${state === "running" ? "not finished" : state}`
   );
-  const n = new Set(models.map((each) => each.name.replace(each.way && ` (${each.way})`, ""))).size;
-  const ways = n < models.length ? ` asked in ${models.length} ways` : "";
-  return `${counted(n, "model")}${ways} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
+  const real = models.filter((each) => !each.stand_in);
+  const n = new Set(real.map((each) => each.model)).size;
+  const nOthers = new Set(models.filter((each) => each.stand_in).map((each) => each.model)).size;
+  const ways = n < real.length ? ` asked in ${real.length} ways` : "";
+  const beside = nOthers ? ` and ${counted(nOthers, "stand-in")}` : "";
+  return `${counted(n, "model")}${ways}${beside} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
 }
 
 /** What a reader must know besides, as sentences; many are folded. */

@@ -17,6 +17,7 @@ function modelPage(place) {
   return [
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Leaderboard"), " / model"),
     h("h1", {}, model.name),
+    model.stand_in && h("p", { class: "lead" }, "A stand-in, not a model: it is in no verdict, tier, mean or rank."),
     modelFacts(number),
     h(
       "dl", { class: "facts-list" },

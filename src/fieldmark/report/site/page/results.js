@@ -2,7 +2,7 @@
 
 /**
  * A row of the table: a model asked in one way.
- * @typedef {{ name: string, key: string, way: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
+ * @typedef {{ name: string, model: string, stand_in: string, key: string, way: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
  *   released: string, source: string }} Model
  * @typedef {{ name: string, title: string, about: string, dataset: string, dataset_title?: string,
  *   licence?: string, citation?: string, homepage?: string, samples: [string, string][],
@@ -49,15 +49,21 @@ function cellOf(model, column) {
   return cellAt.get(model * columns.length + column);
 }
 
-/** Cells of a column, best first. @param {Column} column */
+/** Cells of a column, best first; stand-ins come last. @param {Column} column */
 function ranked(column) {
   const sign = column.is_up ? -1 : 1;
   const worst = Infinity;
   return cells
     .filter((cell) => cell.column === column.number)
     .sort(
-      (a, b) => (a.value === null ? worst : sign * a.value) - (b.value === null ? worst : sign * b.value)
+      (a, b) => standInLast(a.model, b.model) ||
+        (a.value === null ? worst : sign * a.value) - (b.value === null ? worst : sign * b.value)
     );
+}
+
+/** @param {number} a @param {number} b */
+function standInLast(a, b) {
+  return Number(Boolean(models[a].stand_in)) - Number(Boolean(models[b].stand_in));
 }
 
 /** @param {Column} column */
@@ -73,7 +79,7 @@ function columnNamed(name) {
 /** The row of that name, or the first of a model's. @param {string | null} name */
 function modelNamed(name) {
   const exact = models.findIndex((each) => each.name === name);
-  const found = exact < 0 && name ? models.findIndex((each) => each.name === `${name} (${each.way})`) : exact;
+  const found = exact < 0 && name ? models.findIndex((each) => each.model === name) : exact;
   return found < 0 ? null : found;
 }
 

@@ -141,7 +141,7 @@ function tierClass(tier) {
   return tier === "A" ? "tied" : tier === "B" ? "second" : null;
 }
 
-/** Models without a value come last either way. @param {number[]} rows @param {string} key @param {boolean} down
+/** Models without a value come last either way, and after them stand-ins. @param {number[]} rows @param {string} key @param {boolean} down
  * @param {Column[]} shown */
 function sorted(rows, key, down, shown) {
   const sign = down ? -1 : 1;
@@ -150,7 +150,8 @@ function sorted(rows, key, down, shown) {
   const column = shown.find((each) => each.name === key);
   const value = (/** @type {number} */ row) => column ? cellOf(row, column.number)?.value ?? null : placeOf(row);
   return [...rows].sort((a, b) => {
-    const [x, y] = [value(a), value(b)];
+    const [x, y] = [value(a), value(b)], apart = standInLast(a, b);
+    if (apart) return apart;
     if (x === null || y === null) return Number(x === null) - Number(y === null) || a - b;
     return sign * (x - y) || a - b;
   });

@@ -88,7 +88,7 @@ function taskColumn(column) {
 function columnFacts(column) {
   const chance = column.chance.length ? ` · guessing scores ${column.chance.join(" or ")}` : "";
   const guess = column.blind === null ? "" : ` · always giving the commonest answer scores ${scoreText(column.blind, column)}`;
-  const weak = column.is_told === false ? ": these items cannot tell the best from that" : "";
+  const weak = column.is_told === false ? "; even the best model is not clearly better than that" : "";
   return `${column.metric}, ${column.is_up ? "higher" : "lower"} is better${chance}${guess}${weak}`;
 }
 

@@ -1,0 +1,105 @@
+"""Captions beside a shard (sidecar files): where do they lie, and are they those of its bytes?
+
+`fieldmark caption --out FOLDER` writes `FOLDER/captions/SHARD.parquet`, with columns `key`,
+`caption`, `status` and `shard`, and `SHARD.json`, which says from which bytes they were made.
+Captions from elsewhere need only the first two columns, and no such file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from fieldmark.errors import DataError, UsageError
+
+EXTENSION = "caption.txt"
+"""of captions that lie in the shard itself"""
+
+
+def shard_name(path: Path) -> str:
+    """What its captions are called.
+
+    >>> shard_name(Path("train/a.000.tar.gz"))
+    'a.000'
+    """
+    return re.sub(r"\.(tar|tar\.gz|tgz)$", "", path.name, flags=re.IGNORECASE)
+
+
+def shards_by_name(shards: Sequence[Path]) -> dict[str, Path]:
+    """Names of outputs are those of the shards, which must therefore differ."""
+    names: dict[str, Path] = {}
+    for path in shards:
+        name = shard_name(path)
+        if name in names and names[name] != path:
+            raise UsageError(
+                f"{path}  has the name of {names[name]}, and so would its captions: "
+                "give each a command and an --out of its own."
+            )
+        if not path.is_file():
+            raise DataError(f"{path}  does not exist: expected a webdataset shard (.tar).")
+        names[name] = path
+    return names
+
+
+def captions_file(folder: Path, name: str) -> Path:
+    return folder / "captions" / f"{name}.parquet"
+
+
+def captions_files(shards: Sequence[Path], folder: Path) -> dict[Path, Path]:
+    """Where the captions of the shards are, or would be."""
+    if not captions_file(folder, "").parent.is_dir():
+        raise DataError(
+            f"{folder}  holds no captions: expected the folder that "
+            "`fieldmark caption --out FOLDER` wrote, with captions/SHARD.parquet in it."
+        )
+    return {path: captions_file(folder, name) for name, path in shards_by_name(shards).items()}
+
+
+def read_captions(path: Path, shard: str) -> dict[str, str]:
+    """Key → caption of the samples of a shard that have one."""
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise DataError(f"{path}  is not a Parquet file that can be read: {line}") from error
+    missing = [name for name in ("key", "caption") if name not in frame.columns]
+    if missing:
+        raise DataError(f"{path}  lacks the columns {', '.join(missing)}.")
+    if "shard" in frame.columns:
+        frame = frame.filter(pl.col("shard").str.split("/").list.last() == shard)
+    if "status" in frame.columns:
+        frame = frame.filter(pl.col("status") == "ok")
+    frame = frame.filter(pl.col("caption").is_not_null())
+    texts = dict(frame.select("key", "caption").iter_rows())
+    if len(texts) < len(frame):
+        raise DataError(f"{path}  has two captions for one key of {shard}.")
+    return texts
+
+
+def captioned_sha256(captions: Path, shard: Path) -> str:
+    """SHA-256 of the shard that the captions were made from; "" where nobody says.
+
+    DataError where the shard's size shows that it is another one.
+    """
+    note = captions.with_suffix(".json")
+    if not note.is_file():
+        return ""
+    try:
+        source = json.loads(note.read_bytes())["made_from"]["input"]
+        n_bytes, sha256 = int(source["n_bytes"]), str(source["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{note}  is no manifest of captions: caption again.") from error
+    if n_bytes != shard.stat().st_size:
+        raise of_other_bytes(captions, shard)
+    return sha256
+
+
+def of_other_bytes(captions: Path, shard: Path) -> DataError:
+    return DataError(
+        f"{captions}  was made from other bytes than {shard} has now: caption it again (a "
+        f"shard that has {EXTENSION} itself needs no --captions)."
+    )
