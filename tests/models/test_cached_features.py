@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fieldmark.cli import main
 from fieldmark.store import Store
 from kit.made import make_dataset
