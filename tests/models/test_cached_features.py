@@ -8,8 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.data._content import RACY_NS
