@@ -100,6 +100,15 @@ def test_every_command_has_examples_and_documented_flags(
             "--n-train is given twice. Put all its values after one --n-train.",
         ),
         (["embed", "photos", "--out", "a", "--out=b"], "--out is given twice. Give it once."),
+        (
+            ["plan", "--model", "classical/colour", "--task", "newt", "--probe", "ridge", "svm"],
+            "--probe gives classifier twice. Give it once, or list the values in an experiment "
+            "file.",
+        ),
+        (
+            ["train", "tiny", "--set", "train.batch=8", "train.batch=9"],
+            "train.batch is given twice. Give it once.",
+        ),
         (["doctor", "--threads", "-1"], "--threads -1: expected a whole number, 0 or more."),
         (
             ["doctor", "--bad-images", "ignore"],

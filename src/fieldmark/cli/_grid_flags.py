@@ -20,7 +20,7 @@ from fieldmark.cli._flags import Common, CommonFlags, check_send_key
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import OtherModel, Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import load_settings
-from fieldmark.source_lines import set_dotted, toml_value
+from fieldmark.source_lines import refuse_twice, set_dotted, toml_value
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
@@ -285,16 +285,21 @@ def _changes(protocol: Protocol, words: Sequence[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
-        if not equals or not key.isidentifier():  # a file's name may hold `=`
-            changes |= named_changes(protocol, word)
-        else:
-            changes[key] = toml_value(text)
+        is_pair = equals and key.isidentifier()  # a file's name may hold `=`
+        own = {key: toml_value(text)} if is_pair else named_changes(protocol, word)
+        if twice := sorted(own.keys() & changes):
+            raise UsageError(
+                f"--{protocol.name} gives {twice[0]} twice. Give it once, or list the values in an "
+                "experiment file."
+            )
+        changes |= own
     return changes
 
 
 def _pairs(words: Sequence[str]) -> dict[str, Any]:
     """`provider.order=["x"]` as in a TOML file; what is no such value is text."""
     pairs: dict[str, Any] = {}
+    refuse_twice(words)
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
