@@ -234,3 +234,14 @@ def test_whether_code_reads_files_shows_in_its_calls(
     (tmp_path / "m.py").write_text("import helper\n")
     (tmp_path / "helper.py").write_text(f"def f(x):\n    return {call}\n")
     assert closure_of(tmp_path / "m.py").reads_files is reads
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['open("log.npy", "a")', 'Path("log.npy").open("w")', 'Path("log.npy").write_text("x")'],
+)
+def test_a_file_that_the_code_writes_is_no_part_of_it(tmp_path: Path, line: str) -> None:
+    (tmp_path / "m.py").write_text(f'from pathlib import Path\n{line}\nopen("names.npy")\n')
+    (tmp_path / "log.npy").touch()
+    (tmp_path / "names.npy").touch()
+    assert set(closure_of(tmp_path / "m.py").data) == {"names.npy"}

@@ -19,6 +19,7 @@ import importlib.machinery as machinery
 import importlib.util
 import itertools
 import os
+import re
 import sys
 import sysconfig
 import threading
@@ -176,8 +177,13 @@ def _facts_of(source: bytes) -> _Facts:
             imports |= {(0, text, ()): None for text in texts_in(node)[:1] if text[:1] != "."}
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
             data |= dict.fromkeys(_data_texts(node))
-    reads_files = any(_reads_file(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return _Facts(tuple(imports), None if paths is None else tuple(paths), tuple(data), reads_files)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    writers = [call for call in calls if _writes_file(call)]
+    written = {_last_part(text) for call in writers for text in texts_in(call)}
+    texts = tuple(text for text in data if _last_part(text) not in written)  # no log of its own
+    readers = [call for call in calls if _reads_file(call)]
+    reads_files = any(written.isdisjoint(map(_last_part, texts_in(call))) for call in readers)
+    return _Facts(tuple(imports), None if paths is None else tuple(paths), texts, reads_files)
 
 
 def names_in(path: Path) -> set[str] | None:
@@ -218,12 +224,23 @@ def called_name(node: ast.Call) -> str:
     return ".".join([what.id if isinstance(what, ast.Name) else "", *reversed(parts)])
 
 
+def _last_part(text: str) -> str:
+    return text.rpartition("/")[2]
+
+
 def _reads_file(call: ast.Call) -> bool:
     """Does it look like reading a file? `open(path, "a")` does not."""
-    given = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    return called_name(call).rpartition(".")[2] in FILE_READERS and not _writes_file(call)
+
+
+def _writes_file(call: ast.Call) -> bool:
+    """`open(path, "a")`, `path.open("w")`, `path.write_text(…)`."""
+    name = called_name(call).rpartition(".")[2]
+    first = 0 if isinstance(call.func, ast.Attribute) else 1  # `path.open(mode)`
+    given = [*call.args[first:2], *(word.value for word in call.keywords if word.arg == "mode")]
     modes = [mode.value for mode in given if isinstance(mode, ast.Constant)]
-    is_write = any(isinstance(mode, str) and mode[:1] in tuple("awx") for mode in modes)
-    return called_name(call).rpartition(".")[2] in FILE_READERS and not is_write
+    is_write = any(re.fullmatch("[awx][bt+]*", mode) for mode in modes if isinstance(mode, str))
+    return name in ("write_bytes", "write_text") or (name == "open" and is_write)
 
 
 def texts_in(node: ast.AST) -> list[str]:

@@ -35,7 +35,7 @@ BROKEN = {
 @pytest.fixture(scope="module")
 def told() -> Any:
     """In a process of its own: importing the code of hundreds of tasks leaves traces."""
-    words = [sys.executable, "-m", "fieldmark", "check", str(TASKS), "--json"]
+    words = [sys.executable, "-m", "fieldmark", "check", str(TASKS), "--run-code", "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -149,13 +149,18 @@ def place(tmp_path: Path, old_photos: Path) -> Path:
 
 
 def command(
-    place: Path, photos: Path, *words: str, task: str = "t.yaml", **environment: str
+    place: Path,
+    photos: Path,
+    *words: str,
+    task: str = "t.yaml",
+    cache: str = "cache",
+    **environment: str,
 ) -> tuple[int, str, Counter[str]]:
     """Exit code, what it said, and how often it opened each picture."""
     (place / "opened.json").unlink(missing_ok=True)
     done = forked.run(
         [sys.executable, "-c", COUNTING, "run", "--model", "m.py:Tiles", "--task", task,
-         "--data", f"folder={photos}", "--cache", "cache", *words],
+         "--data", f"folder={photos}", "--cache", cache, *words],
         cwd=place, env={**os.environ, **environment},
     )  # fmt: skip
     return done.returncode, done.stderr, Counter(json.loads((place / "opened.json").read_text()))
@@ -256,7 +261,7 @@ def test_killed_while_it_reads_it_goes_on(place: Path, old_photos: Path) -> None
     code, said, _ = command(place, old_photos)
     assert code == 0, said
     assert n_embedded(place) <= 24 - n_kept
-    assert command(place, old_photos, "--results", "fresh", "--cache", "fresh")[0] == 0
+    assert command(place, old_photos, "--results", "fresh", cache="fresh")[0] == 0
     one, two = (sorted_answers(place / name) for name in ("results", "fresh"))
     assert one == two and len(one) == 12
 

@@ -54,8 +54,7 @@ class Popen:
         self.returncode: int | None = None
         self.stdout, out = _stream(stdout, 1)
         self.stderr, err = (None, out) if stderr == subprocess.STDOUT else _stream(stderr, 2)
-        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._line.connect(_server())
+        self._line = _line()
         python = self.args[0] == sys.executable
         program = {
             "words": self.args[python:],
@@ -160,6 +159,17 @@ def _read(line: socket.socket, n: int) -> bytes:
     return data
 
 
+def _line() -> socket.socket:
+    """A connection to the server; to another one where a test has ended it."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        line.connect(_server())
+    except OSError:
+        _server.cache_clear()
+        line.connect(_server())
+    return line
+
+
 @cache
 def _server() -> str:
     """Started by the first test of a worker that needs it; ends with the worker."""
@@ -169,6 +179,7 @@ def _server() -> str:
         [sys.executable, "-m", "kit.forked", address, str(os.getpid())],
         env={**os.environ, "PYTHONPATH": paths.strip(os.pathsep)},
         stdin=subprocess.DEVNULL,
+        start_new_session=True,
     )
     while not Path(address).exists():
         time.sleep(0.01)
@@ -200,7 +211,8 @@ def serve(address: str, parent: int) -> None:
                 bell.recv(4096)
             else:
                 line, _ = door.accept()
-                _fork(line, lines, [door, bell, ring])
+                with contextlib.suppress(OSError, EOFError):  # the test has ended
+                    _fork(line, lines, [door, bell, ring])
         _tell(lines)
 
 
@@ -209,8 +221,9 @@ def _tell(lines: dict[int, socket.socket]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with lines.pop(pid) as line, contextlib.suppress(OSError):
-            line.sendall(status.to_bytes(4, "little"))
+        if line := lines.pop(pid, None):
+            with line, contextlib.suppress(OSError):
+                line.sendall(status.to_bytes(4, "little"))
 
 
 def _fork(line: socket.socket, lines: dict[int, socket.socket], own: list[socket.socket]) -> None:
