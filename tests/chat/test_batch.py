@@ -471,6 +471,7 @@ def test_results_at_another_address_are_not_fetched(tmp_path: Path) -> None:
     assert str(record.path(tmp_path)) in str(end), "says how to give it up"
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("call", ["create", "look", "results", "content", "list"])
 @pytest.mark.parametrize("junk", ["[]", "<html>", "{}", '{"custom_id": 7}', '{"data": [7]}'])

@@ -122,6 +122,7 @@ def test_a_world_too_small_is_refused(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 def test_the_exact_layout(made_copy: Callable[[str], Path]):
     root = made_copy("newt")
     with (root / newt.LABELS_FILE).open(encoding="utf-8", newline="") as file:

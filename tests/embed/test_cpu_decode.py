@@ -94,6 +94,7 @@ def is_close(got: np.ndarray, wanted: np.ndarray) -> bool:
     return bool(off.max() <= 2 and (off > 1).sum() <= 3 and off.mean() < 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_every_size_fit_and_turn(size: tuple[int, int]) -> None:
     image = picture(*size)

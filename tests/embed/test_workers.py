@@ -304,6 +304,7 @@ def test_bad_images_are_those_of_one_process(photos: Path, tmp_path: Path, polic
     assert n_bad == N // 4 + 2
 
 
+@pytest.mark.slow
 def test_worker_that_is_killed_costs_no_result(
     slow: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

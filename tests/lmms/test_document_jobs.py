@@ -109,6 +109,7 @@ def test_what_only_a_local_model_can_tell_is_refused_by_the_plan(tmp_path, setti
     assert "two.yaml:11  acc_mutual_info needs a model" in two.why
 
 
+@pytest.mark.slow
 def test_files_of_an_aggregation_lie_where_it_is_told_to_put_them(tmp_path, monkeypatch):
     """Also when the results folder is named from where one stands."""
     monkeypatch.chdir(tmp_path)

@@ -93,6 +93,7 @@ def test_broken_images_are_refused_before_anything_is_paid(
     assert "--bad-images skip" in str(refused.value) and not parrot.bodies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [b"no image", b"", None])
 @pytest.mark.parametrize("n_train", [0, 2])
 def test_a_broken_test_image_is_left_out_and_counted(

@@ -30,6 +30,7 @@ def run(world: Path, url: str, *more: str) -> int:
     return main(command(world, "--model", model, "--n-test", "6", *more))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "is_rerun"),
     [

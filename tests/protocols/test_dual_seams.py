@@ -91,6 +91,7 @@ def test_changed_data_make_another_run(
     assert after.run.id != before.run.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "key", "value"),
     [

@@ -105,6 +105,7 @@ def test_one_at_a_time_is_answered_to_the_end(settings: Settings, url: str, worl
     assert sum(fact["attempts"] for fact in facts) <= 1.2 * len(facts), "hardly any is sent twice"
 
 
+@pytest.mark.slow
 def test_another_model_than_the_one_served_is_told(
     settings: Settings, url: str, world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

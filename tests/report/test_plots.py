@@ -96,6 +96,7 @@ def test_every_plot_is_valid_and_says_what_it_shows(kind, store):
         assert any(each.get("field") == "low" for each in specs(spec)), "no intervals"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(PLOTS))
 def test_every_plot_renders_the_same_twice(kind, store):
     task = "kabr" if kind == "sweep" else "beluga"

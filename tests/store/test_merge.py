@@ -146,6 +146,7 @@ def main(tmp_path: Path):
 # --- the oracle ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_merged_shards_equal_direct_work(tmp_path, main, order):
     direct = tmp_path / "direct.db"

@@ -166,6 +166,7 @@ def test_a_worker_that_slept_too_long_writes_nothing(
     check_rows(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_bytes", [600, 9_000])
 def test_a_disk_that_takes_no_more_is_told_in_one_line(
     server: tuple[MockServer, str], shards: Path, tmp_path: Path, n_bytes: int

@@ -196,6 +196,7 @@ def start_writer(path: Path, who: str, n_batches: int) -> forked.Popen:
     return forked.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_wait_for_each_other(tmp_path: Path) -> None:
     path = tmp_path / "pages.db"
     writers = [start_writer(path, who, 30) for who in "AB"]

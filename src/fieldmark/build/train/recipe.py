@@ -18,7 +18,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, m
 from fieldmark.draws import digest
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.slurm.options import JobOptions, SignalDelay
-from fieldmark.source_lines import Located, read_toml, refuse_twice, set_dotted, validate
+from fieldmark.source_lines import Located, read_toml, set_dotted, validate
 from fieldmark.tasks import Strict
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -357,7 +357,6 @@ def _with_network_file(recipe: TrainRecipe, folder: Path) -> TrainRecipe:
 
 def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     changed: dict[str, Any] = json.loads(json.dumps(data))
-    refuse_twice(overrides)
     for word in overrides:
         key, equals, text = word.partition("=")
         *outer, last = key.split(".")
