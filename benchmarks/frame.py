@@ -60,14 +60,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         os.environ["FIELDMARK_CACHE"] = str(place / "cache")
-        load_dataset("world").make(place / "world", World(), 120)
-        (place / "birds.yaml").write_text(TASK)
+        drawn = place / "world"  # mocks answer about what lies in a folder that was drawn
+        load_dataset("world").make(drawn, World(), 120)
+        (drawn / "birds.yaml").write_text(TASK)
         rows = ({"name": name} for name in ("wren", "robin", "kite"))
-        (place / "birds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        (drawn / "birds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         runs: dict[str, tuple[str, str]] = {
             "probe": ("classical/colour", "world-species"),
             "ask": ("chat/mock/wren", "world-stage"),
-            "lmms-eval": ("chat/mock/wren", str(place / "birds.yaml")),
+            "lmms-eval": ("chat/mock/wren", str(drawn / "birds.yaml")),
         }
         for name, (model, task) in runs.items():
             with _traced() as calls:
