@@ -105,10 +105,6 @@ def test_every_command_has_examples_and_documented_flags(
             "--probe gives classifier twice. Give it once, or list the values in an experiment "
             "file.",
         ),
-        (
-            ["train", "tiny", "--set", "train.batch=8", "train.batch=9"],
-            "train.batch is given twice. Give it once.",
-        ),
         (["doctor", "--threads", "-1"], "--threads -1: expected a whole number, 0 or more."),
         (
             ["doctor", "--bad-images", "ignore"],

@@ -28,7 +28,6 @@ from tyro.conf import Positional, arg
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import MissingExtra, UsageError
-from fieldmark.source_lines import refuse_twice
 
 if TYPE_CHECKING:
     from fieldmark.build.train.job.launch import TrainStanding
@@ -100,7 +99,6 @@ def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
     """With what the flags say, and the folder of the run."""
     from fieldmark.build.train.recipe import load_recipe
 
-    refuse_twice(args.set)
     recipe = _with_flags(load_recipe(args.recipe, args.set), args)
     recipe.evaluate.check_best()
     if args.out is None:
