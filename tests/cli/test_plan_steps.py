@@ -98,6 +98,16 @@ def test_arrays_are_counted_as_they_are_made(tmp_path: Path) -> None:
     assert len(group_steps(folders)) == 3
 
 
+def test_steps_of_one_second_sort_as_they_were_made(tmp_path: Path) -> None:
+    """A lost step is dropped when a later one has done its runs."""
+    request, work = StepRequest(60, 1 << 30, 1, 0), StepWork("runs", (), Settings(), {})
+    board = Board(tmp_path)
+    tags = [f"{number:04x}" for number in range(20, 0, -1)]
+    for tag in tags:
+        board.new_steps([PlannedStep("runs", work, (), request, "")], "debug", tag)
+    assert [step.tag for step in board.steps()] == tags
+
+
 @pytest.mark.slow
 def test_runs_whose_results_wait_on_the_board_are_left_out(
     place: Path, capsys: pytest.CaptureFixture[str]

@@ -204,10 +204,11 @@ class Board:
         self, planned: Sequence[PlannedStep], place: str, tag: str = ""
     ) -> list[StepFolder]:
         """Writes the folders of planned steps; those they come after stand before them. A step
-        appears whole. `tag` is what all of them have in common in their names.
+        appears whole. `tag` is what all of them have in common in their names, which sort by
+        time: what was made later in the same second has the greater name.
         """
         tag, now = tag or new_tag(), datetime.now(UTC)
-        ids = [f"{now:%Y%m%dT%H%M%S}-{tag}-{number:04d}" for number in range(len(planned))]
+        ids = [f"{now:%Y%m%dT%H%M%S%f}-{tag}-{number:04d}" for number in range(len(planned))]
         self.steps_folder.mkdir(parents=True, exist_ok=True)
         steps = []
         for own, step in zip(ids, planned, strict=True):
@@ -264,7 +265,7 @@ class Board:
 def short_id(step: str) -> str:
     """What people are shown of a step's id, without the time: it tells steps of one board apart.
 
-    >>> short_id("20261116T201500-ab12-0003")
+    >>> short_id("20261116T201500123456-ab12-0003")
     'ab12-0003'
     """
     return step.partition("-")[2] or step
