@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.data._dataset import (
         COLUMNS,
+        SPLITS,
         Dataset,
         Finding,
         Info,
@@ -94,6 +95,7 @@ __all__ = [
     "ListedImage",
     "PackedFile",
     "ScientificName",
+    "SPLITS",
     "Source",
     "absorb_contents",
     "annotation_digests",
@@ -215,7 +217,7 @@ __getattr__ = exports(
             "stamp",
         ),
         "_dataset": (
-            "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
+            "COLUMNS", "SPLITS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
         "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),

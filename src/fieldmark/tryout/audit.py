@@ -1,0 +1,344 @@
+"""Data audit (duplicates, bursts, leaks, label slips): what is wrong with these photos, before any
+model is trained?
+
+Counts are of photos, never of pairs. A match of hashes is verified on the pixels. Two visits to one
+fixed camera share their background: they are one scene, which matters for splitting, and not
+duplicates. Labels that differ in case, Unicode form or underscores are the same label; labels that
+differ in a letter or two are only asked about.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+import polars as pl
+
+from fieldmark.tryout.look import Looks
+from fieldmark.tryout.split import LEAST_PHOTOS
+from fieldmark.words import counted, first_few
+
+HASH_BITS = 20
+"""of 256 that may differ between near-identical photos"""
+ALIKE = 0.95
+"""correlation of the grey pixels of near-identical photos"""
+SAME_PHOTO = 3.0
+"""mean difference of grey levels between copies of one photo: JPEG noise"""
+BURST_S = 60.0
+SERIES = 3
+"""file numbers of a series are at most so far apart"""
+SERIES_ALIKE = 0.85
+"""correlation of neighbours in a series"""
+_BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class DataFinding:
+    """One thing to know about the photos."""
+
+    kind: str
+    """unreadable, duplicate, conflict, leak, burst, slip, small"""
+    text: str
+    groups: tuple[tuple[int, ...], ...] = ()
+    """the photos it is about, by row; those of a group belong together"""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was found, and what follows for splitting."""
+
+    findings: tuple[DataFinding, ...]
+    label_n: np.ndarray
+    """the label used: spellings of one label made one"""
+    burst_n: np.ndarray
+    """photos with the same number are near-identical or of one burst"""
+    copy_n: np.ndarray
+    """photos with the same number are the same photo"""
+
+    def of_kind(self, kind: str) -> list[DataFinding]:
+        return [finding for finding in self.findings if finding.kind == kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known about the photos of a table, in its order."""
+
+    looks: Looks
+    is_ok_n: np.ndarray
+    bad: Mapping[str, str]
+    """image → why it cannot be read"""
+    content_n: Sequence[bytes | None]
+    """equal for equal bytes and crops"""
+    time_n: Sequence[datetime.datetime | None]
+    """when it was taken"""
+    device_n: Sequence[str]
+    """what took it"""
+
+
+def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
+    """Looks for everything that makes a test of these photos wrong or unfair."""
+    labels = table.get_column("label").to_list()
+    merged = _merge_spellings(labels)
+    label_n = np.array([merged[label] for label in labels])
+    copies = _copies(evidence)
+    alike = _alike_pairs(evidence)
+    same = alike[_grey_difference(evidence.looks, alike) < SAME_PHOTO]
+    copy_n = _number_groups(len(labels), np.concatenate([copies, same]))
+    bursts = np.concatenate([copies, alike, _series(table, evidence), _close_in_time(evidence)])
+    burst_n = _number_groups(len(labels), bursts)
+    findings = [
+        *_unreadable(evidence.bad),
+        *_spellings(labels, merged),
+        *_slips(label_n[evidence.is_ok_n]),
+        *_duplicates(copy_n, label_n, table),
+        *_bursts(burst_n, copy_n),
+        *_small(label_n[evidence.is_ok_n]),
+    ]
+    return Audit(tuple(findings), label_n, burst_n, copy_n)
+
+
+# --- photos that belong together
+
+
+def _copies(evidence: Evidence) -> np.ndarray:
+    rows = defaultdict(list)
+    for row, content in enumerate(evidence.content_n):
+        if content is not None:
+            rows[content].append(row)
+    return _pairs(pair for group in rows.values() for pair in pairwise(group))
+
+
+def _pairs(pairs: Iterator[tuple[int, int]]) -> np.ndarray:
+    return np.array(list(pairs), np.intp).reshape(-1, 2)
+
+
+def _alike_pairs(evidence: Evidence) -> np.ndarray:
+    """Pairs of photos whose hashes and pixels agree."""
+    looks = evidence.looks
+    rows = np.flatnonzero(evidence.is_ok_n & ~looks.is_plain_n)
+    hash_kw = looks.hash_nw[rows]
+    found = [np.empty((0, 2), np.intp)]
+    for start in range(0, len(rows), _BLOCK):
+        block = hash_kw[start : start + _BLOCK]
+        n_bits = np.zeros((len(block), len(rows) - start), np.uint16)
+        for word in range(hash_kw.shape[1]):
+            n_bits += np.bitwise_count(block[:, None, word] ^ hash_kw[None, start:, word])
+        first, second = np.nonzero(np.triu(n_bits <= HASH_BITS, 1))
+        pair = rows[np.stack([first, second], axis=1) + start]
+        if len(pair):
+            found.append(pair[looks.correlation(pair[:, 0], pair[:, 1]) >= ALIKE])
+    return np.concatenate(found)
+
+
+def _grey_difference(looks: Looks, pairs: np.ndarray) -> np.ndarray:
+    return np.asarray(
+        np.abs(looks.grey_np[pairs[:, 0]] - looks.grey_np[pairs[:, 1]]).mean(axis=1)
+    )
+
+
+def _series(table: pl.DataFrame, evidence: Evidence) -> np.ndarray:
+    """Neighbours by file number that look alike: a series of shots of one thing."""
+    names = table.get_column("image").to_list()
+    by_prefix: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row, name in enumerate(names):
+        number = re.search(r"(\d+)\D*\.\w+$", name)
+        if number and evidence.is_ok_n[row]:
+            by_prefix[name[: number.start(1)]].append((int(number[1]), row))
+    pairs = _pairs(
+        (first, second)
+        for numbered in by_prefix.values()
+        for (low, first), (high, second) in pairwise(sorted(numbered))
+        if high - low <= SERIES and not _is_apart(evidence, first, second)
+    )
+    return pairs[evidence.looks.correlation(pairs[:, 0], pairs[:, 1]) >= SERIES_ALIKE]
+
+
+def _is_apart(evidence: Evidence, first: int, second: int) -> bool:
+    before, after = evidence.time_n[first], evidence.time_n[second]
+    return before is not None and after is not None and _gap_s(before, after) > BURST_S
+
+
+def _gap_s(before: datetime.datetime, after: datetime.datetime) -> float:
+    return abs((after - before).total_seconds())
+
+
+def _close_in_time(evidence: Evidence) -> np.ndarray:
+    """Neighbours in time of one device."""
+    by_device: dict[str, list[tuple[datetime.datetime, int]]] = defaultdict(list)
+    for row, (time, device) in enumerate(zip(evidence.time_n, evidence.device_n, strict=True)):
+        if time is not None:
+            by_device[device].append((time, row))
+    return _pairs(
+        (first, second)
+        for shots in by_device.values()
+        for (before, first), (after, second) in pairwise(sorted(shots))
+        if _gap_s(before, after) <= BURST_S
+    )
+
+
+def _number_groups(n: int, pairs: np.ndarray) -> np.ndarray:
+    """Numbers of the connected groups that pairs make of n photos."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    edges = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    return np.asarray(connected_components(edges, directed=False)[1])
+
+
+def groups_of(number_n: np.ndarray) -> list[tuple[int, ...]]:
+    """The rows of each number that several photos have."""
+    order = np.argsort(number_n, kind="stable")
+    starts = np.flatnonzero(np.diff(number_n[order], prepend=-1))
+    parts = np.split(order, starts[1:])
+    return [tuple(map(int, part)) for part in parts if len(part) > 1]
+
+
+# --- findings
+
+
+def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
+    if bad:
+        what = first_few([f"{name} ({why})" for name, why in bad.items()], 3)
+        verb = "cannot be read and was" if len(bad) == 1 else "cannot be read and were"
+        yield DataFinding(
+            "unreadable", f"{counted(len(bad), 'file')} {verb} left out: {what}."
+        )
+
+
+def _duplicates(
+    copy_n: np.ndarray, label_n: np.ndarray, table: pl.DataFrame
+) -> Iterator[DataFinding]:
+    """Copies within a label, under two labels, and on both sides of a given split."""
+    groups = groups_of(copy_n)
+    conflicts = tuple(group for group in groups if len({label_n[row] for row in group}) > 1)
+    plain = tuple(group for group in groups if group not in set(conflicts))
+    if plain:
+        n = sum(map(len, plain)) - len(plain)
+        yield DataFinding(
+            "duplicate",
+            f"{counted(n, 'photo is a copy', 'photos are copies')} of another: copies are kept "
+            "together, so that no test photo has its copy in training.",
+            plain,
+        )
+    image = table.get_column("image")
+    for group in conflicts:
+        labels = sorted({str(label_n[row]) for row in group})
+        yield DataFinding(
+            "conflict",
+            f"The same photo has {len(labels)} labels ({', '.join(labels)}): "
+            f"{first_few([image[row] for row in group], 3)}.",
+            (group,),
+        )
+    split = table.get_column("split").to_list()
+    leaks = tuple(g for g in groups if len({split[row] for row in g} - {None}) > 1)
+    if leaks:
+        n = sum(split[row] == "test" for group in leaks for row in group)
+        yield DataFinding(
+            "leak",
+            f"{counted(n, 'test photo has', 'test photos have')} a copy among the training photos: "
+            "scores on your test folder are too good.",
+            leaks,
+        )
+
+
+def _bursts(burst_n: np.ndarray, copy_n: np.ndarray) -> Iterator[DataFinding]:
+    groups = tuple(g for g in groups_of(burst_n) if len({int(copy_n[row]) for row in g}) > 1)
+    if groups:
+        n = sum(map(len, groups))
+        yield DataFinding(
+            "burst",
+            f"{n:,} photos belong to {counted(len(groups), 'burst or series', 'bursts or series')} "
+            f"of near-identical frames (the longest has {max(map(len, groups))}).",
+            groups,
+        )
+
+
+def _small(label_n: np.ndarray) -> Iterator[DataFinding]:
+    counts = Counter(label_n.tolist())
+    small = sorted(name for name, n in counts.items() if n < LEAST_PHOTOS)
+    if small:
+        shown = first_few([f"{name} ({counts[name]})" for name in small])
+        verb = "has" if len(small) == 1 else "have"
+        yield DataFinding(
+            "small",
+            f"{counted(len(small), 'label')} {verb} too few photos to be tested: {shown}.",
+        )
+
+
+# --- labels
+
+
+def _merge_spellings(labels: Sequence[str]) -> dict[str, str]:
+    """Each spelling → the commonest spelling of that label."""
+    counts = Counter(labels)
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(counts):
+        by_key[_fold(name)].append(name)
+    best = {key: max(names, key=lambda name: counts[name]) for key, names in by_key.items()}
+    return {name: best[_fold(name)] for name in counts}
+
+
+def _fold(label: str) -> str:
+    """The same for all spellings of one label.
+
+    >>> _fold("Acer_rubrum ") == _fold("acer  Rubrum")
+    True
+    """
+    text = re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
+    return text
+
+
+def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[DataFinding]:
+    counts = Counter(labels)
+    for name, best in sorted(merged.items()):
+        if name != best:
+            rows = tuple(row for row, label in enumerate(labels) if label == name)
+            yield DataFinding(
+                "slip", f"{name!r} ({counts[name]}) and {best!r} are the same label: merged.", (rows,)
+            )
+
+
+def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
+    """Labels one or two letters apart, of which one is rare: true names are as close as that (Parus
+    major and Parus minor), so they are asked about and never merged.
+    """
+    counts = Counter(label_n.tolist())
+    for first, second in combinations(sorted(counts), 2):
+        rare, common = sorted((first, second), key=lambda name: counts[name])
+        if counts[rare] < 0.1 * counts[common] and _may_be_slip(rare, common):
+            rows = tuple(np.flatnonzero(label_n == rare).tolist())
+            yield DataFinding(
+                "slip",
+                f"Is {rare!r} ({counts[rare]}) a slip for {common!r} ({counts[common]})? Rename it "
+                "if so; it counts as a label of its own.",
+                (rows,),
+            )
+
+
+def _may_be_slip(first: str, second: str) -> bool:
+    a, b = _fold(first), _fold(second)
+    if min(len(a), len(b)) < 6 or abs(len(a) - len(b)) > 2 or a[0] != b[0]:
+        return False
+    if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):
+        return False
+    return _edits(a, b) <= 2
+
+
+def _edits(a: str, b: str) -> int:
+    """Levenshtein distance; letters swapped count as one (optimal string alignment)."""
+    before: list[int] = []
+    last = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        row = [i]
+        for j, other in enumerate(b, 1):
+            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]

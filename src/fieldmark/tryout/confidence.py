@@ -1,0 +1,124 @@
+"""Temperature scaling, conformal risk control, k-NN novelty: when may a label be trusted?
+
+Three numbers are fitted on scores of photos by heads that never saw their unit: a temperature that
+turns scores into probabilities (Guo et al. 2017, arXiv 1706.04599); a threshold under which a label
+is called unsure, such that at most 5 of 100 photos of a new unit are named wrongly (Angelopoulos et
+al. 2022, arXiv 2208.02814, with units in place of items); and distances to the nearest photos of
+other units, from which a new photo's distance gets a p-value (Sun et al. 2022, arXiv 2204.06507).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+WRONG_PER_PHOTO = 0.05
+"""accepted and wrong: what is promised at most"""
+NOVEL_P = 0.02
+"""photos of known labels at new units that are called unlike anything seen, by mistake"""
+_BLOCK = 1024
+
+
+def softmax(score_nc: np.ndarray, temperature: float) -> np.ndarray:
+    """Probabilities of labels; a label that was not trained has none."""
+    z_nc = score_nc / temperature
+    z_nc = z_nc - z_nc.max(axis=1, keepdims=True)
+    prob_nc = np.exp(z_nc)
+    return np.asarray(prob_nc / prob_nc.sum(axis=1, keepdims=True))
+
+
+def fit_temperature(score_nc: np.ndarray, code_n: np.ndarray, weight_n: np.ndarray) -> float:
+    """The temperature that makes the labels most likely; a photo counts by its weight."""
+    from scipy.optimize import minimize_scalar
+
+    rows = np.arange(len(code_n))
+    known = np.isfinite(score_nc[rows, code_n])  # a label that its fold did not train says nothing
+    if not known.any():
+        return 1.0
+    score_nc, code_n, weight_n = score_nc[known], code_n[known], weight_n[known]
+    spread = float(np.std(score_nc[np.isfinite(score_nc)])) or 1.0
+
+    def loss(log_t: float) -> float:
+        prob_n = softmax(score_nc, spread * math.exp(log_t))[rows[: len(code_n)], code_n]
+        return float(-(weight_n * np.log(np.maximum(prob_n, 1e-12))).sum())
+
+    found = minimize_scalar(loss, bounds=(-8.0, 4.0), method="bounded")
+    return float(spread * math.exp(found.x))
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """From which probability on a label is given without a warning."""
+
+    at_least: float
+    """of the label's probability; inf = every photo is unsure"""
+    is_promise: bool
+    """False: too few units to promise anything"""
+    share_named: float
+    """of the photos, at new units"""
+    share_wrong: float
+    """named and wrong, of all photos"""
+
+
+def fit_threshold(
+    prob_n: np.ndarray,
+    is_right_n: np.ndarray,
+    unit_n: np.ndarray,
+    wrong: float = WRONG_PER_PHOTO,
+) -> Threshold:
+    """The lowest threshold with (Σ wrong shares of units + 1) / (K + 1) <= `wrong`.
+
+    With K units of which each counts the same, the expected share of photos of a new unit that are
+    named and wrong is then at most `wrong`. It takes 19 units to promise 5 %.
+    """
+    n_units = int(unit_n.max()) + 1
+    share_n = 1 / np.bincount(unit_n, minlength=n_units)[unit_n] / n_units
+    order = np.argsort(-prob_n, kind="stable")
+    wrong_n = np.cumsum((share_n * ~is_right_n)[order]) * n_units
+    is_promise = n_units + 1 >= 1 / wrong
+    allowed = wrong * (n_units + 1) - 1 if is_promise else wrong * n_units
+    # Photos of equal probability are named together or not at all.
+    is_last = np.append(np.diff(prob_n[order]) != 0, True)
+    ends = np.flatnonzero(is_last & (wrong_n <= allowed + 1e-9))
+    if not len(ends):
+        return Threshold(math.inf, is_promise, 0.0, 0.0)
+    is_named = prob_n >= prob_n[order][ends[-1]]
+    named, mistaken = share_n @ is_named, share_n @ (is_named & ~is_right_n)
+    return Threshold(float(prob_n[order][ends[-1]]), is_promise, float(named), float(mistaken))
+
+
+def nearest_distance(
+    x_nd: np.ndarray,
+    known_kd: np.ndarray,
+    k: int,
+    unit_n: np.ndarray | None = None,
+    known_unit_k: np.ndarray | None = None,
+) -> np.ndarray:
+    """Cosine distance to the k-th nearest known photo, of another unit where units are given."""
+    known = _unit_length(known_kd)
+    distance_n = np.empty(len(x_nd))
+    for start in range(0, len(x_nd), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        near_bk = _unit_length(x_nd[rows]) @ known.T
+        if unit_n is not None and known_unit_k is not None:
+            near_bk[unit_n[rows, None] == known_unit_k[None]] = -np.inf
+        place = min(k, near_bk.shape[1]) - 1
+        distance_n[rows] = 1 - -np.partition(-near_bk, place, axis=1)[:, place]
+    return distance_n
+
+
+def p_value(distance_n: np.ndarray, seen_k: np.ndarray, weight_k: np.ndarray) -> np.ndarray:
+    """Weighted share of the seen distances that are at least as large, the new one among them."""
+    order = np.argsort(seen_k)
+    weight = weight_k[order] / weight_k.sum()
+    above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
+    share_n = above[np.searchsorted(seen_k[order], distance_n, side="left")]
+    n = len(seen_k)
+    return np.asarray((share_n * n + 1) / (n + 1))
+
+
+def _unit_length(x_nd: np.ndarray) -> np.ndarray:
+    x_nd = np.asarray(x_nd, np.float64)
+    return np.asarray(x_nd / np.maximum(np.linalg.norm(x_nd, axis=1, keepdims=True), 1e-12))

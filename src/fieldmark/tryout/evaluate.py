@@ -1,0 +1,435 @@
+"""Model comparison on one's own photos: how often is each model right on units it never saw?
+
+Three steps: `prepare` looks at the photos and decides what is tested and how it is split; `score`
+gives every photo the answers of one model with each head; `conclude` chooses, and works out what
+can be said about the choice. Features come from the cache, so that a step done again costs little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fieldmark import draws
+from fieldmark.data import ImageRef
+from fieldmark.embed import Embedded, EmbedOptions, embed, throughput_of
+from fieldmark.errors import DataError
+from fieldmark.metrics import load_metric
+from fieldmark.models import load_model
+from fieldmark.progress import Progress
+from fieldmark.settings import Settings
+from fieldmark.stats import Items, errors, tiers
+from fieldmark.tryout.audit import Audit, Evidence, audit
+from fieldmark.tryout.choice import Choice, choose
+from fieldmark.tryout.confidence import Threshold, fit_temperature, fit_threshold, softmax
+from fieldmark.tryout.exif import read_exif
+from fieldmark.tryout.findings import (
+    MixUp,
+    Search,
+    Suspects,
+    Tested,
+    Weakness,
+    coarser,
+    conditions,
+    find_mix_ups,
+    find_suspects,
+    find_weaknesses,
+    genus_of,
+    plan_search,
+)
+from fieldmark.tryout.heads import kinds_for, out_of_unit
+from fieldmark.tryout.look import Looker, Looks, read_looks
+from fieldmark.tryout.photos import Photos
+from fieldmark.tryout.split import make_folds, testable_labels, unit_numbers
+from fieldmark.words import first_few
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Photos that were looked at, and how they are tested."""
+
+    photos: Photos
+    audit: Audit
+    is_ok_n: np.ndarray
+    """of all photos of the table: can it be read?"""
+    rows: np.ndarray
+    """the photos that are tested, by row of the table; what follows has one entry for each"""
+    labels: tuple[str, ...]
+    code_n: np.ndarray
+    unit_n: np.ndarray
+    fold_n: np.ndarray
+    looks: Looks
+    unit_word: str
+    """what units are, in words: cameras, bursts, photos"""
+    untested: tuple[str, ...]
+    """labels whose photos all come from one unit"""
+
+    @property
+    def table(self) -> pl.DataFrame:
+        return self.photos.table[self.rows]
+
+    @property
+    def n_units(self) -> int:
+        return int(self.unit_n.max()) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model with one head, and its answers."""
+
+    model: str
+    head: str
+    score_nc: np.ndarray
+    images_per_s: float
+
+    @property
+    def answer_n(self) -> np.ndarray:
+        return np.asarray(self.score_nc.argmax(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A difference in points per 100 photos, with its 95 % limits."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The best entry of another model, compared with the chosen one."""
+
+    model: str
+    head: str
+    accuracy: float
+    is_as_good: bool
+    """could be as good as the chosen one"""
+    units_to_decide: int
+    """more units that would tell them apart; 0 = not worth it"""
+    images_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What there is to say about the photos and the models."""
+
+    sample: Sample
+    entries: tuple[Entry, ...]
+    choice: Choice
+    tested: Tested
+    temperature: float
+    threshold: Threshold
+    rivals: tuple[Rival, ...]
+    majority: float
+    """how often the most common label is right"""
+    leak: Gain
+    """what a random split would have added"""
+    doubling: Gain
+    """what the last doubling of the training units has added"""
+    mix_ups: tuple[MixUp, ...]
+    weaknesses: tuple[Weakness, ...]
+    suspects: Suspects
+    searches: tuple[Search, ...]
+    genus: Choice | None
+    """at the rank of genus; None where labels are no scientific names"""
+    notes: tuple[str, ...] = field(default=())
+    """models that could not be run, and why"""
+
+    @property
+    def best(self) -> Entry:
+        return self.entries[self.choice.best]
+
+    @property
+    def is_useful(self) -> bool:
+        """Is it better than always giving the most common label?"""
+        return self.choice.has_interval and self.choice.low > self.majority
+
+    def __str__(self) -> str:
+        from fieldmark.tryout.words import tell
+
+        return "\n".join(tell(self))
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        from fieldmark.tryout.words import tell
+
+        return "\n".join(f"- {line}" for line in tell(self))
+
+
+# --- look and split
+
+
+def prepare(photos: Photos, settings: Settings, progress: Progress) -> Sample:
+    """Looks at every photo and decides which are tested, and on which side of which fold."""
+    embedded = _embed(Looker(), photos, settings, progress)
+    looks = read_looks(np.nan_to_num(embedded.features))
+    seen = audit(photos.table, _evidence(photos, embedded, looks))
+    unit_all = _units(photos, seen)
+    rows = np.flatnonzero(embedded.is_ok)
+    if not len(rows):
+        why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
+        raise DataError(f"{photos.root}: no photo can be read: {why}.")
+    labels, code_all = np.unique(seen.label_n[rows], return_inverse=True)
+    unit_k = np.unique(unit_all[rows], return_inverse=True)[1]
+    can_test = testable_labels(code_all, unit_k, len(labels))
+    if can_test.sum() < 2:
+        raise DataError(_too_little(photos, labels, can_test))
+    kept = can_test[code_all]
+    rows = rows[kept]
+    code_n = np.unique(code_all[kept], return_inverse=True)[1]
+    unit_n = np.unique(unit_all[rows], return_inverse=True)[1]
+    return Sample(
+        photos,
+        seen,
+        embedded.is_ok,
+        rows,
+        tuple(map(str, labels[can_test])),
+        code_n,
+        unit_n,
+        make_folds(code_n, unit_n),
+        _take(looks, rows),
+        _unit_word(photos, unit_n),
+        tuple(map(str, labels[~can_test])),
+    )
+
+
+def _embed(model: Any, photos: Photos, settings: Settings, progress: Progress) -> Embedded:
+    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
+    refs = [
+        ImageRef(image, tuple(crop) if crop else None)
+        for image, crop in zip(images, crops, strict=True)
+    ]
+    options = EmbedOptions(
+        settings.cache, settings.n_threads, settings.batch_size, bad_images="skip"
+    )
+    return embed(model, photos.root, refs, options, progress)
+
+
+def _evidence(photos: Photos, embedded: Embedded, looks: Looks) -> Evidence:
+    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
+    key_of = {ref.image: key for ref, key in embedded.keys.items()}
+    content = [
+        draws.digest(key_of[image], crop) if image in key_of and is_ok else None
+        for image, crop, is_ok in zip(images, crops, embedded.is_ok, strict=True)
+    ]
+    times, devices = read_exif(photos.root, images)
+    return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices)
+
+
+def _units(photos: Photos, seen: Audit) -> np.ndarray:
+    """The unit of each photo: the one that is named, else its burst; copies are in one unit."""
+    if not photos.unit_from:
+        return seen.burst_n
+    from fieldmark.tryout.audit import _number_groups
+
+    named = unit_numbers(photos.table.get_column("unit").to_numpy())
+    by_copy = np.argsort(seen.copy_n, kind="stable")
+    is_same = np.flatnonzero(np.diff(seen.copy_n[by_copy]) == 0)
+    pairs = np.stack([named[by_copy[is_same]], named[by_copy[is_same + 1]]], axis=1)
+    return np.asarray(_number_groups(int(named.max()) + 1, pairs)[named])
+
+
+def _unit_word(photos: Photos, unit_n: np.ndarray) -> str:
+    if photos.unit_from:
+        word = photos.unit_from.removeprefix("column ")
+        return f"{word}s" if photos.unit_from.startswith("column ") else "places"
+    return "photos" if len(np.unique(unit_n)) == len(unit_n) else "bursts and single photos"
+
+
+def _too_little(photos: Photos, labels: np.ndarray, can_test: np.ndarray) -> str:
+    if len(labels) < 2:
+        return (
+            f"{photos.root} has photos of one label only ({labels[0]}): a model is tested on two "
+            f"labels or more. Labels were read from {photos.label_from}; --label-part or --label "
+            "says what else to read."
+        )
+    return (
+        f"{photos.root} has {len(labels)} labels, but only {int(can_test.sum())} with photos of two "
+        "independent units and 4 photos in all: add photos before comparing models."
+    )
+
+
+def _take(looks: Looks, rows: np.ndarray) -> Looks:
+    return Looks(*(getattr(looks, name)[rows] for name in Looks.__slots__))
+
+
+# --- models
+
+
+def score(sample: Sample, name: str, settings: Settings, progress: Progress) -> list[Entry]:
+    """The answers of one model, with each head that suits the photos."""
+    x_nd = features_of(sample, name, settings, progress)
+    model = load_model(name, offline=True) if name.startswith("classical/") else None
+    speed = throughput_of(settings.cache, model.fingerprint).images_per_s if model else 0.0
+    n_labels = len(sample.labels)
+    return [
+        Entry(
+            name,
+            kind,
+            out_of_unit(kind, x_nd, sample.code_n, sample.fold_n, n_labels).astype(np.float32),
+            speed,
+        )
+        for kind in kinds_for(len(x_nd), n_labels)
+    ]
+
+
+def features_of(
+    sample: Sample, name: str, settings: Settings, progress: Progress
+) -> np.ndarray:
+    """Features of the tested photos."""
+    model = load_model(
+        name,
+        device=settings.device,
+        precision=settings.precision,
+        decode=settings.decode,
+        offline=settings.offline,
+    )
+    embedded = _embed(model, sample.photos, settings, progress)
+    return np.asarray(embedded.features[sample.rows])
+
+
+# --- what follows
+
+
+def conclude(
+    sample: Sample,
+    entries: Sequence[Entry],
+    settings: Settings,
+    progress: Progress,
+    wanted: float = 0.95,
+) -> Verdict:
+    """Chooses a model and works out all that can be said about it."""
+    hit_nm = np.stack([entry.answer_n == sample.code_n for entry in entries], axis=1).astype(float)
+    cost_m = np.array([-entry.images_per_s for entry in entries])
+    choice = choose(hit_nm, sample.unit_n, cost_m)
+    best = entries[choice.best]
+    n_u = np.bincount(sample.unit_n)
+    temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])
+    prob_nc = softmax(best.score_nc.astype(np.float64), temperature)
+    tested = Tested(sample.code_n, prob_nc, sample.unit_n, sample.labels)
+    others = [entry.answer_n for entry in _per_model(entries, hit_nm) if entry.model != best.model]
+    x_nd = features_of(sample, best.model, settings, progress)
+    return Verdict(
+        sample,
+        tuple(entries),
+        choice,
+        tested,
+        temperature,
+        fit_threshold(prob_nc.max(axis=1), tested.is_right_n, sample.unit_n),
+        _rivals(sample, entries, hit_nm, choice),
+        float(np.bincount(sample.code_n).max() / len(sample.code_n)),
+        _leak(sample, best, x_nd),
+        _doubling(sample, best, x_nd),
+        tuple(find_mix_ups(tested)),
+        tuple(find_weaknesses(tested, conditions(sample.looks))),
+        find_suspects(tested, others),
+        tuple(plan_search(tested, code, wanted) for code in range(len(sample.labels))),
+        _genus(sample, tested),
+    )
+
+
+def _per_model(entries: Sequence[Entry], hit_nm: np.ndarray) -> list[Entry]:
+    """The better head of each model, in the order of models."""
+    best: dict[str, int] = {}
+    for place, entry in enumerate(entries):
+        other = best.setdefault(entry.model, place)
+        if hit_nm[:, place].sum() > hit_nm[:, other].sum():
+            best[entry.model] = place
+    return [entries[place] for place in best.values()]
+
+
+def _rivals(
+    sample: Sample, entries: Sequence[Entry], hit_nm: np.ndarray, choice: Choice
+) -> tuple[Rival, ...]:
+    """Other models, best first, by the joint test that the tiers of `table` rest on."""
+    chosen = entries[choice.best]
+    others = [entry for entry in _per_model(entries, hit_nm) if entry.model != chosen.model]
+    if not others:
+        return ()
+    answers_mn = np.stack([entry.answer_n for entry in (chosen, *others)])
+    scores = errors(Items(sample.code_n, sample.unit_n), answers_mn, load_metric("accuracy"))
+    letters = tiers(scores).letters
+    best_n = chosen.answer_n == sample.code_n
+    rivals = []
+    for entry, letter in zip(others, letters[1:], strict=True):
+        own_n = entry.answer_n == sample.code_n
+        is_as_good = letter == letters[0]
+        n_more = _units_to_decide(best_n, own_n, sample.unit_n) if is_as_good else 0
+        rivals.append(
+            Rival(
+                entry.model, entry.head, float(own_n.mean()), is_as_good, n_more, entry.images_per_s
+            )
+        )
+    return tuple(sorted(rivals, key=lambda rival: -rival.accuracy))
+
+
+def _units_to_decide(first_n: np.ndarray, second_n: np.ndarray, unit_n: np.ndarray) -> int:
+    """More units until a paired test would see this difference in 80 % of cases; 0 where it is
+    below a point and does not matter.
+    """
+    n_u = np.bincount(unit_n)
+    difference_u = np.bincount(unit_n, first_n.astype(float) - second_n) / n_u
+    difference = float(first_n.mean() - second_n.mean())
+    if abs(difference) < 0.01 or len(n_u) < 3:
+        return 0
+    wanted = ((1.96 + 0.84) * float(difference_u.std(ddof=1)) / difference) ** 2
+    return max(0, math.ceil(wanted - len(n_u)))
+
+
+def _leak(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
+    """What the same model shows when photos are split at random, units or not."""
+    if sample.n_units == len(sample.unit_n):
+        return Gain(0.0, 0.0, 0.0)
+    fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
+    score_nc = out_of_unit(best.head, x_nd, sample.code_n, fold_n, len(sample.labels))
+    return _gain(score_nc.argmax(axis=1), best.answer_n, sample)
+
+
+def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
+    """What half of the training units would have cost."""
+    if sample.n_units < 20:
+        return Gain(0.0, -1.0, 1.0)
+    order = draws.generator("half", sample.n_units).permutation(sample.n_units)
+    is_half_n = order[sample.unit_n] < sample.n_units / 2
+    answer_n = np.empty(len(x_nd), np.intp)
+    n_labels = len(sample.labels)
+    from fieldmark.tryout.heads import fit_head
+
+    for fold in np.unique(sample.fold_n):
+        is_held = sample.fold_n == fold
+        rows = ~is_held & is_half_n
+        head = fit_head(best.head, x_nd[rows], sample.code_n[rows], n_labels)
+        answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
+    return _gain(best.answer_n, answer_n, sample)
+
+
+def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: Sample) -> Gain:
+    """Paired difference in points, with Student's limits over units."""
+    from scipy.stats import t
+
+    difference_n = 100.0 * (
+        (more_n == sample.code_n).astype(float) - (less_n == sample.code_n).astype(float)
+    )
+    value, n_units = float(difference_n.mean()), sample.n_units
+    residual_u = np.bincount(sample.unit_n, difference_n - value)
+    error = math.sqrt(n_units / max(n_units - 1, 1) * float((residual_u**2).sum()))
+    half = float(t.ppf(0.975, max(n_units - 1, 1))) * error / len(difference_n)
+    return Gain(value, value - half, value + half)
+
+
+def _genus(sample: Sample, tested: Tested) -> Choice | None:
+    genus_c = coarser(sample.labels, genus_of(sample.labels))
+    if genus_c is None:
+        return None
+    hit_n = genus_c[tested.answer_n] == genus_c[sample.code_n]
+    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1))

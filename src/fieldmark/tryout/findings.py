@@ -1,0 +1,300 @@
+"""Error analysis: what does the chosen model get wrong, where, and which labels look wrong?
+
+Everything here is about photos that the model was tested on by heads that never saw their unit.
+A claim (two labels are mixed up, a label fails at night, a label looks wrong) is made only where
+chance would produce it in fewer than 1 of 20 sets of photos, all claims of its kind together
+(Bonferroni); what chance may produce is not told. Counts are of units, whose photos are alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmark.tryout.look import Looks
+
+LEVEL = 0.05
+LEAST_CELL = 5
+"""units on each side of a comparison"""
+FOUND = 0.95
+"""of a label's photos that a person wants to find"""
+_NIGHT_BRIGHTNESS, _NIGHT_COLOUR = 60.0, 8.0
+_BLUR = 0.4
+"""of the median sharpness"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """The chosen model's answers to n photos that it was tested on."""
+
+    code_n: np.ndarray
+    """numbers of the labels"""
+    prob_nc: np.ndarray
+    unit_n: np.ndarray
+    labels: tuple[str, ...]
+
+    @property
+    def answer_n(self) -> np.ndarray:
+        return np.asarray(self.prob_nc.argmax(axis=1))
+
+    @property
+    def is_right_n(self) -> np.ndarray:
+        return np.asarray(self.answer_n == self.code_n)
+
+
+def count_units(unit_n: np.ndarray, is_in_n: np.ndarray) -> int:
+    """Units with such a photo."""
+    return len(np.unique(unit_n[is_in_n]))
+
+
+# --- mix-ups
+
+
+@dataclass(frozen=True, slots=True)
+class MixUp:
+    """Two labels that are taken for each other."""
+
+    first: str
+    second: str
+    n_first: int
+    """photos of the first label"""
+    n_first_as_second: int
+    n_second: int
+    n_second_as_first: int
+
+
+def find_mix_ups(tested: Tested) -> list[MixUp]:
+    """Pairs of labels that take more of each other's mistakes than mistakes spread evenly would."""
+    from scipy.stats import binom
+
+    n_labels = len(tested.labels)
+    if n_labels < 3:
+        return []
+    wrong = ~tested.is_right_n
+    pairs = []
+    n_pairs = math.comb(n_labels, 2)
+    missed = {
+        code: count_units(tested.unit_n, wrong & (tested.code_n == code)) for code in range(n_labels)
+    }
+    for first in range(n_labels):
+        for second in range(first + 1, n_labels):
+            there = wrong & (tested.code_n == first) & (tested.answer_n == second)
+            back = wrong & (tested.code_n == second) & (tested.answer_n == first)
+            n = count_units(tested.unit_n, there) + count_units(tested.unit_n, back)
+            # A wrong answer that means nothing falls on each of the other labels alike.
+            chance = binom.sf(n - 1, missed[first] + missed[second], 1 / (n_labels - 1))
+            if n >= 3 and chance * n_pairs < LEVEL:
+                pairs.append((n, _mix_up(tested, first, second, there, back)))
+    return [pair for _, pair in sorted(pairs, key=lambda item: -item[0])]
+
+
+def _mix_up(
+    tested: Tested, first: int, second: int, there_n: np.ndarray, back_n: np.ndarray
+) -> MixUp:
+    return MixUp(
+        tested.labels[first],
+        tested.labels[second],
+        int((tested.code_n == first).sum()),
+        int(there_n.sum()),
+        int((tested.code_n == second).sum()),
+        int(back_n.sum()),
+    )
+
+
+# --- conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Weakness:
+    """A condition under which a label (or everything) is recognised less often."""
+
+    condition: str
+    """night, blur, or a unit's name"""
+    label: str
+    """"" = all labels together"""
+    n_inside: int
+    n_right_inside: int
+    n_outside: int
+    n_right_outside: int
+
+
+def conditions(looks: Looks) -> dict[str, np.ndarray]:
+    """Which photos were taken at night (dark, or infrared), and which are blurred."""
+    is_grey = looks.colourfulness_n < _NIGHT_COLOUR
+    # Where every photo is grey (herbarium scans, microscopes), grey does not mean night.
+    is_infrared = is_grey if is_grey.mean() < 0.8 else np.zeros_like(is_grey)
+    is_night = (looks.brightness_n < _NIGHT_BRIGHTNESS) | is_infrared
+    is_blurred = looks.sharpness_n < _BLUR * np.median(looks.sharpness_n)
+    return {"night": is_night, "blur": is_blurred & ~is_night}
+
+
+def find_weaknesses(tested: Tested, condition: dict[str, np.ndarray]) -> list[Weakness]:
+    """Conditions that make a difference: Fisher's exact test over units."""
+    groups = [("", np.ones(len(tested.code_n), bool))]
+    groups += [(name, tested.code_n == code) for code, name in enumerate(tested.labels)]
+    cells = []
+    for word, is_inside_n in condition.items():
+        for label, is_label_n in groups:
+            inside = _unit_scores(tested, is_label_n & is_inside_n)
+            outside = _unit_scores(tested, is_label_n & ~is_inside_n)
+            if len(inside) >= LEAST_CELL and len(outside) >= LEAST_CELL:
+                cells.append((word, label, is_label_n, is_inside_n, inside, outside))
+    found = []
+    for word, label, is_label_n, is_inside_n, inside, outside in cells:
+        chance = _fisher(inside, outside)
+        if chance * len(cells) < LEVEL and outside.mean() - inside.mean() > 0.1:
+            found.append((chance, _weakness(tested, word, label, is_label_n, is_inside_n)))
+    return [weakness for _, weakness in sorted(found, key=lambda item: item[0])]
+
+
+def _unit_scores(tested: Tested, is_in_n: np.ndarray) -> np.ndarray:
+    """Share of right answers in each unit."""
+    unit_k = np.unique(tested.unit_n[is_in_n], return_inverse=True)[1]
+    n_u = np.bincount(unit_k)
+    return np.asarray(np.bincount(unit_k, tested.is_right_n[is_in_n]) / np.maximum(n_u, 1))
+
+
+def _fisher(inside: np.ndarray, outside: np.ndarray) -> float:
+    from scipy.stats import fisher_exact
+
+    right = round(float(inside.sum())), round(float(outside.sum()))
+    table = [[right[0], len(inside) - right[0]], [right[1], len(outside) - right[1]]]
+    return float(fisher_exact(table, alternative="less").pvalue)
+
+
+def _weakness(
+    tested: Tested, word: str, label: str, is_label_n: np.ndarray, is_inside_n: np.ndarray
+) -> Weakness:
+    inside, outside = is_label_n & is_inside_n, is_label_n & ~is_inside_n
+    right = tested.is_right_n
+    return Weakness(
+        word,
+        label,
+        int(inside.sum()),
+        int((inside & right).sum()),
+        int(outside.sum()),
+        int((outside & right).sum()),
+    )
+
+
+# --- labels that look wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Photos whose label all good models doubt."""
+
+    rows: tuple[int, ...]
+    """most doubtful first; one per unit and pair of labels"""
+    suggested: tuple[int, ...]
+    """the label that the models give"""
+    expected: float
+    """how many of them are wrong, if the probabilities are right"""
+
+
+def find_suspects(tested: Tested, others: list[np.ndarray]) -> Suspects:
+    """Photos that every model (`others`: answers of models of other kinds) gives one other label.
+
+    A list is given only where, by calibrated probabilities, half of it or more and at least two
+    labels are expected to be wrong: a clean set gives none.
+    """
+    answer_n = tested.answer_n
+    doubted = ~tested.is_right_n
+    for other_n in others:
+        doubted &= other_n == answer_n
+    rows = np.flatnonzero(doubted)
+    given_k = tested.prob_nc[rows, tested.code_n[rows]]
+    answer_k = tested.prob_nc[rows, answer_n[rows]]
+    rows = rows[np.argsort(given_k - answer_k, kind="stable")]
+    seen: set[tuple[int, int, int]] = set()
+    kept = []
+    for row in rows:
+        key = int(tested.unit_n[row]), int(tested.code_n[row]), int(answer_n[row])
+        if key not in seen:
+            seen.add(key)
+            kept.append(int(row))
+    doubt = [1 - float(tested.prob_nc[row, tested.code_n[row]]) for row in kept]
+    sure = [float(tested.prob_nc[row, answer_n[row]]) for row in kept]
+    n = sum(p >= 0.5 for p in sure)  # the others are hard photos, whatever their label
+    kept, doubt = kept[:n], doubt[:n]
+    if sum(doubt) < 2 or sum(doubt) < 0.5 * len(kept):
+        return Suspects((), (), 0.0)
+    return Suspects(tuple(kept), tuple(int(answer_n[row]) for row in kept), sum(doubt))
+
+
+# --- finding all photos of a label
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How many photos a person must look at to find most of a label's."""
+
+    label: str
+    share: float
+    """of all photos"""
+    found: float
+    """of the label's photos that are then found, here"""
+    at_least: float
+    """found among new photos, with 95 % confidence"""
+    n_units: int
+    """units with that label"""
+
+
+def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
+    """Ranks photos by the label's probability and stops where enough are found.
+
+    With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >= r)
+    >= 0.95 promises the wanted share; it takes 59 units to promise 95 %. With fewer, all are to be
+    found, and `at_least` is what that promises: 0.05^(1 / P).
+    """
+    from scipy.stats import beta, binom
+
+    prob_n = tested.prob_nc[:, code]
+    is_label = tested.code_n == code
+    units = np.unique(tested.unit_n[is_label])
+    # A unit is found when any of its photos is: one frame shows the animal.
+    best_u = np.array([prob_n[is_label & (tested.unit_n == unit)].max() for unit in units])
+    n_units = len(units)
+    # the most units that may be missed such that the promise still holds
+    allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - wanted) >= 0.95]
+    n_missed = max(allowed, default=0) if allowed else 0
+    threshold = np.sort(best_u)[n_missed]
+    n_found = int((best_u >= threshold).sum())
+    at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
+    is_seen = prob_n >= threshold
+    return Search(
+        tested.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units
+    )
+
+
+# --- ranks above the label
+
+
+def coarser(labels: tuple[str, ...], level: dict[str, str]) -> np.ndarray | None:
+    """Numbers of the genus or family of each label; None where it says nothing new."""
+    names = [level.get(label) for label in labels]
+    if None in names or not 2 <= len(set(names)) < len(names):
+        return None
+    return np.unique(np.array(names, str), return_inverse=True)[1]
+
+
+def genus_of(labels: tuple[str, ...]) -> dict[str, str]:
+    """Label → genus, where most labels are scientific names of species."""
+    import re
+
+    form = re.compile(r"([A-Z][a-z]+)[ _]([a-z][a-z-]+)( [a-z-]+)?")
+    genera = {label: match[1] for label in labels if (match := form.fullmatch(label))}
+    return genera if len(genera) == len(labels) else {}
+
+
+def iterate_labels(tested: Tested) -> Iterator[tuple[int, str, int, int]]:
+    """Number, name, photos and right answers of each label, the worst first."""
+    n_c = np.bincount(tested.code_n, minlength=len(tested.labels))
+    right_c = np.bincount(tested.code_n[tested.is_right_n], minlength=len(tested.labels))
+    order = np.argsort(right_c / np.maximum(n_c, 1), kind="stable")
+    for code in order:
+        if n_c[code]:
+            yield int(code), tested.labels[code], int(n_c[code]), int(right_c[code])

@@ -1,0 +1,100 @@
+"""Linear heads (nearest class mean, ridge): how do features become scores of labels, and how well
+does that work on units that were never seen?
+
+A head is a linear map of features, whatever was fitted: it is saved as arrays, and needs no code to
+be loaded. `out_of_unit` gives each photo the scores of a head that saw no photo of its unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldmark.probes import load_probe
+
+KINDS = ("class means", "ridge")
+_MIN_RIDGE = 6
+"""photos a label, on average, below which a ridge is not tried: it cannot choose its strength"""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """score of a label = normalised features · weight + bias."""
+
+    mean_d: np.ndarray
+    is_unit_length: bool
+    """are centred features scaled to length 1?"""
+    weight_dc: np.ndarray
+    bias_c: np.ndarray
+    """-inf for a label that was not trained"""
+
+    def scores(self, x_nd: np.ndarray) -> np.ndarray:
+        """n × C, float64."""
+        z_nd = _normalise(np.asarray(x_nd, np.float64), self.mean_d, self.is_unit_length)
+        return np.asarray(z_nd @ self.weight_dc + self.bias_c)
+
+
+def kinds_for(n_photos: int, n_labels: int) -> tuple[str, ...]:
+    """The heads that suit so many photos of so many labels."""
+    return KINDS if n_photos >= _MIN_RIDGE * n_labels else KINDS[:1]
+
+
+def fit_head(kind: str, x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
+    """A head of that kind, fitted to photos with label numbers below `n_labels`."""
+    fit = _fit_means if kind == "class means" else _fit_ridge
+    return fit(np.asarray(x_nd, np.float64), code_n, n_labels)
+
+
+def out_of_unit(
+    kind: str, x_nd: np.ndarray, code_n: np.ndarray, fold_n: np.ndarray, n_labels: int
+) -> np.ndarray:
+    """Scores (n × C) of each photo by a head fitted to the other folds."""
+    score_nc = np.empty((len(x_nd), n_labels))
+    for fold in np.unique(fold_n):
+        is_held = fold_n == fold
+        head = fit_head(kind, x_nd[~is_held], code_n[~is_held], n_labels)
+        score_nc[is_held] = head.scores(x_nd[is_held])
+    return score_nc
+
+
+def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
+    """SimpleShot with centring and scaling (Wang et al. 2019, arXiv 1911.04623): the nearest class
+    mean. -|z - m|²/2 and z·m - |m|²/2 differ by what all labels share.
+    """
+    mean_d = x_nd.mean(axis=0)
+    z_nd = _normalise(x_nd, mean_d, is_unit_length=True)
+    probe = load_probe("simpleshot").fit(z_nd, code_n)
+    return _spread(mean_d, True, probe.means_.T, -(probe.means_**2).sum(axis=1) / 2, probe, n_labels)
+
+
+def _fit_ridge(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
+    probe = load_probe("ridge", {"class_weight": None}).fit(x_nd, code_n)
+    zero_d = np.zeros(x_nd.shape[1])
+    if probe.one_class_:
+        return _spread(zero_d, False, np.zeros((len(zero_d), 1)), np.zeros(1), probe, n_labels)
+    model = probe.model_
+    return _spread(zero_d, False, model.coef_dc, model.intercept_c, probe, n_labels)
+
+
+def _spread(
+    mean_d: np.ndarray,
+    is_unit_length: bool,
+    weight_dk: np.ndarray,
+    bias_k: np.ndarray,
+    probe: Any,
+    n_labels: int,
+) -> Head:
+    """With a column for every label, those the probe did not see included."""
+    weight_dc = np.zeros((len(mean_d), n_labels))
+    bias_c = np.full(n_labels, -np.inf)
+    weight_dc[:, probe.classes_], bias_c[probe.classes_] = weight_dk, bias_k
+    return Head(mean_d, is_unit_length, weight_dc, bias_c)
+
+
+def _normalise(x_nd: np.ndarray, mean_d: np.ndarray, is_unit_length: bool) -> np.ndarray:
+    z_nd = x_nd - mean_d
+    if is_unit_length:
+        z_nd = z_nd / np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
+    return z_nd

@@ -1,0 +1,172 @@
+"""Labelled photos as people have them (class folders, tables): which photo has which label?
+
+Class folders may lie at any depth, with or without train and test folders; a table names a photo
+and its label in each row. What says the label and what says the unit (camera, site, individual) is
+guessed from names and can be said; either way it is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unicodedata import normalize
+
+import polars as pl
+
+from fieldmark.data import SPLITS
+from fieldmark.data.csv import table as read_csv
+from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.errors import DataError, UsageError
+
+JUNK = ("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN")
+_NEITHER = re.compile(r"conf_[\d.-]+|verified|DCIM|\d{3}[A-Z_]{5}|\d[\d ._:T-]*", re.IGNORECASE)
+"""folders that name neither a label nor a place: confidences, camera folders, dates, counters"""
+_PLACE = re.compile(
+    r"(cam|camera|site|station|plot|trap|deployment|location|loc|transect|card|session|visit|"
+    r"burst|seq|sequence|observer|individual|animal|day|week|month)[ _-]?[\w-]*",
+    re.IGNORECASE,
+)
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the user says about the input; "" and 0 mean that it is guessed."""
+
+    image: str = ""
+    label: str = ""
+    unit: str = ""
+    label_part: int = 0
+    """which folder names the label: 1 is the outermost"""
+
+
+@dataclass(frozen=True, slots=True)
+class Photos:
+    """Labelled photos."""
+
+    root: Path
+    table: pl.DataFrame
+    """the columns of a dataset; `unit` is null where nothing names it"""
+    label_from: str
+    """what names the label, in words: "folder 1", "column species" """
+    unit_from: str
+    """what names the unit; "" = nothing does"""
+    n_ignored: int = 0
+    """files that are not photos, and photos in no folder"""
+
+
+def read_photos(path: Path, columns: Columns) -> Photos:
+    """The labelled photos of a folder or a table."""
+    if path.is_dir():
+        return _read_folder(path, columns)
+    if path.suffix.lower() in TABLES:
+        return _read_table(path, columns)
+    if not path.exists():
+        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+    raise DataError(f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet).")
+
+
+# --- folders
+
+
+def _read_folder(root: Path, columns: Columns) -> Photos:
+    if columns.image or columns.label or columns.unit:
+        raise UsageError(
+            f"{root} is a folder, and --image, --label and --unit name columns of a table: leave "
+            "them out, or give the table."
+        )
+    paths, n_other = [], 0
+    for path in walk_files(root):
+        if is_image(path) and not any(part in JUNK for part in path.split("/")):
+            paths.append(path)
+        else:
+            n_other += 1
+    folders = [tuple(path.split("/")[:-1]) for path in paths]
+    rest = [_without_split(parts) for parts in folders]
+    depth = max((len(parts) for parts in rest), default=0)
+    if not depth:
+        found = f"{len(paths):,} photos outside any folder" if paths else "no photos"
+        raise DataError(
+            f"{root} holds {found}: sort them into one folder per label, or give a table "
+            "(.csv) with a column for the photo and one for the label."
+        )
+    label_at, unit_at = _choose_parts(rest, columns.label_part)
+    rows = [
+        (path, path, _split_of(parts), normalize("NFC", inner[label_at]), _unit(inner, unit_at))
+        for path, parts, inner in zip(paths, folders, rest, strict=True)
+        if len(inner) > label_at
+    ]
+    table = pl.DataFrame(rows, orient="row", schema=_SCHEMA)
+    return Photos(
+        root,
+        table.with_columns(crop=pl.lit(None, pl.List(pl.Float64))),
+        f"folder {label_at + 1}",
+        f"folder {unit_at + 1}" if unit_at is not None else "",
+        n_other + len(paths) - len(rows),
+    )
+
+
+_SCHEMA = {name: pl.String for name in ("id", "image", "split", "label", "unit")}
+
+
+def _without_split(parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(parts[1:]) if parts and parts[0].lower() in SPLITS else tuple(parts)
+
+
+def _split_of(parts: Sequence[str]) -> str | None:
+    return SPLITS.get(parts[0].lower()) if parts else None
+
+
+def _unit(parts: Sequence[str], at: int | None) -> str | None:
+    return parts[at] if at is not None and len(parts) > at else None
+
+
+def _choose_parts(folders: Sequence[Sequence[str]], wanted: int) -> tuple[int, int | None]:
+    """Which folder is the label, and which the unit: the first that reads like a label, and the
+    first that reads like a place (camera 3, site_B).
+    """
+    depth = max(len(parts) for parts in folders)
+    if wanted > depth or wanted < 0:
+        raise UsageError(f"--label-part {wanted}: expected 1 to {depth}, the folders there are.")
+    values = [Counter(p[at] for p in folders if len(p) > at) for at in range(depth)]
+    is_neither = [_reads_as(_NEITHER, names) for names in values]
+    is_place = [_reads_as(_PLACE, names) for names in values]
+    named = [at for at in range(depth) if not is_neither[at] and not is_place[at]]
+    label = wanted - 1 if wanted else (named or [0])[0]
+    places = [at for at in range(depth) if is_place[at] and at != label]
+    return label, places[0] if places else None
+
+
+def _reads_as(pattern: re.Pattern[str], names: Counter[str]) -> bool:
+    """Do most of several names have this form? A single folder decides nothing."""
+    return len(names) > 1 and sum(bool(pattern.fullmatch(name)) for name in names) > 0.8 * len(
+        names
+    )
+
+
+# --- tables
+
+
+def _read_table(path: Path, columns: Columns) -> Photos:
+    if columns.label_part:
+        raise UsageError("--label-part is about folders: name the column with --label.")
+    given = {
+        role: name
+        for role, name in (("image", columns.image), ("label", columns.label), ("unit", columns.unit))
+        if name
+    }
+    table = read_csv(path, **given)
+    table = table.filter(pl.col("label").is_not_null())
+    if table.is_empty():
+        raise DataError(f"{path} has no row with a label.")
+    table = table.with_columns(pl.col("label").map_elements(_nfc, return_dtype=pl.String))
+    unit_from = "" if table.get_column("unit").is_null().all() else columns.unit or "its unit column"
+    label_from = f"column {columns.label}" if columns.label else "its label column"
+    return Photos(path.parent, table, label_from, unit_from)
+
+
+def _nfc(text: str) -> str:
+    return normalize("NFC", text.strip())

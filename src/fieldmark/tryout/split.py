@@ -1,0 +1,56 @@
+"""Grouped cross-validation folds: which photos may not be on both sides of a test?
+
+Photos of one unit (camera, site, individual, burst) are alike for reasons that have nothing to do
+with their label. A model is tested on units that it was not trained on; what a random split would
+have shown is computed beside it, to be told, never to be believed.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from fieldmark import draws
+
+FOLDS = 5
+MORE_FOLDS = 10
+"""for few photos: each fold's training set is then nearer to all of them"""
+FEW_PHOTOS = 300
+EVERY_UNIT = 9
+"""up to so many units, each is its own fold"""
+LEAST_PHOTOS = 4
+"""of a label: fewer cannot be tested"""
+
+
+def unit_numbers(names: np.ndarray) -> np.ndarray:
+    """Units numbered from 0; a photo without a name is its own unit."""
+    own = np.array([f"\0{row}" if name is None else name for row, name in enumerate(names)])
+    return np.asarray(np.unique(own, return_inverse=True)[1])
+
+
+def testable_labels(code_n: np.ndarray, unit_n: np.ndarray, n_labels: int) -> np.ndarray:
+    """Of each label whether it can be tested on units never seen: photos of two units at least."""
+    pairs = np.unique(np.stack([code_n, unit_n], axis=1), axis=0)
+    n_units = np.bincount(pairs[:, 0], minlength=n_labels)
+    n_photos = np.bincount(code_n, minlength=n_labels)
+    return np.asarray((n_units >= 2) & (n_photos >= LEAST_PHOTOS))
+
+
+def make_folds(code_n: np.ndarray, unit_n: np.ndarray, seed: str = "") -> np.ndarray:
+    """The fold of each photo: units whole, labels as even as units allow."""
+    n_units = int(unit_n.max()) + 1
+    if n_units <= EVERY_UNIT:
+        return np.asarray(unit_n)
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    n_folds = min(n_units, MORE_FOLDS if len(code_n) <= FEW_PHOTOS else FOLDS)
+    state = draws.number("folds", seed, n_units) % 2**32
+    folds = StratifiedGroupKFold(n_folds, shuffle=True, random_state=state)
+    fold_n = np.empty(len(code_n), np.intp)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # labels with fewer photos than folds
+        parts = folds.split(np.zeros(len(code_n)), code_n, unit_n)
+        for fold, (_, held) in enumerate(parts):
+            fold_n[held] = fold
+    return fold_n
