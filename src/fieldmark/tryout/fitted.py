@@ -1,0 +1,243 @@
+"""Saved model (JSON + safetensors, no pickle): what does `predict` need, and is it still the same?
+
+The folder holds arrays and text: nothing in it can run. It names its backbone and the fingerprint of
+its weights and transform; another fingerprint is refused. It also holds the features of four drawn
+pictures: what a hash cannot see (another version of a resize) shows there, and is warned of.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fieldmark import draws
+from fieldmark.errors import DataError, ModelError
+from fieldmark.files import write_file
+from fieldmark.registry import app_version
+from fieldmark.tryout.confidence import NOVEL_P, nearest_distance, p_value, softmax
+from fieldmark.tryout.heads import Head, fit_head
+
+if TYPE_CHECKING:
+    from fieldmark.models import Backbone
+    from fieldmark.tryout.evaluate import Verdict
+
+FORMAT, VERSION = "fieldmark-model", 1
+ABOUT, ARRAYS = "model.json", "model.safetensors"
+MOST_KNOWN = 2000
+"""photos of a label whose features are kept, for telling what is unlike anything seen"""
+_ALIKE = 0.999
+_N_DRAWN, _DRAWN_PX = 4, 96
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The text of a saved model."""
+
+    model: str
+    fingerprint: str
+    precision: str
+    head: str
+    labels: tuple[str, ...]
+    temperature: float
+    threshold: float | None
+    """probability from which a label is given; None = never"""
+    is_promise: bool
+    """at most 5 of 100 photos are named wrongly; False: there were too few units to promise it"""
+    neighbour: int
+    """the distance to which nearest photo says how unusual a photo is"""
+    accuracy: tuple[float, float | None, float | None]
+    """on new units, with its 95 % limits"""
+    n_photos: int
+    n_units: int
+    unit_word: str
+    is_unit_length: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A model that labels photos."""
+
+    about: About
+    head: Head
+    known_kd: np.ndarray
+    """features of photos it was fitted to"""
+    distance_k: np.ndarray
+    """how far photos of known labels are from those of other units"""
+    weight_k: np.ndarray
+    drawn_nd: np.ndarray
+    """features of the drawn pictures"""
+
+    def probabilities(self, x_nd: np.ndarray) -> np.ndarray:
+        return softmax(self.head.scores(x_nd), self.about.temperature)
+
+    def novelty(self, x_nd: np.ndarray) -> np.ndarray:
+        """p-values: how often a photo of a known label lies so far from all others."""
+        distance_n = nearest_distance(x_nd, self.known_kd, self.about.neighbour)
+        return p_value(distance_n, self.distance_k, self.weight_k)
+
+    def is_novel(self, x_nd: np.ndarray) -> np.ndarray:
+        return np.asarray(self.novelty(x_nd) < NOVEL_P)
+
+
+def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> Fitted:
+    """The chosen model, fitted to all photos that were tested."""
+    sample, choice = verdict.sample, verdict.choice
+    n_labels = len(sample.labels)
+    head = fit_head(verdict.best.head, x_nd, sample.code_n, n_labels)
+    k = 1 if len(x_nd) < 10 * n_labels else 5
+    weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
+    kept = _some_of_each(sample.code_n)
+    known = x_nd[kept].astype(np.float16)
+    distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
+    is_known = np.isfinite(distance_n)
+    at_least = verdict.threshold.at_least
+    limits = [None if math.isnan(value) else value for value in (choice.low, choice.high)]
+    about = About(
+        verdict.best.model,
+        model.fingerprint,
+        str(getattr(model, "precision", "float32")),
+        verdict.best.head,
+        sample.labels,
+        verdict.temperature,
+        None if math.isinf(at_least) else at_least,
+        verdict.threshold.is_promise,
+        k,
+        (choice.accuracy, limits[0], limits[1]),
+        len(x_nd),
+        sample.n_units,
+        sample.unit_word,
+        head.is_unit_length,
+    )
+    return Fitted(
+        about, head, known, distance_n[is_known], weight_n[is_known], _drawn_features(model)
+    )
+
+
+def _some_of_each(code_n: np.ndarray) -> np.ndarray:
+    order = draws.generator("known").permutation(len(code_n))
+    rows = [order[code_n[order] == code][:MOST_KNOWN] for code in np.unique(code_n)]
+    return np.sort(np.concatenate(rows))
+
+
+def _drawn_features(model: Backbone) -> np.ndarray:
+    """Features of pictures that are the same everywhere: smooth colours with some noise."""
+    from PIL import Image
+
+    random = draws.generator("drawn pictures", 1)
+    batch = []
+    for _ in range(_N_DRAWN):
+        coarse = random.integers(0, 256, (6, 6, 3), dtype=np.uint8)
+        smooth = Image.fromarray(coarse).resize((_DRAWN_PX, _DRAWN_PX), Image.Resampling.BICUBIC)
+        noise = random.integers(-20, 20, (_DRAWN_PX, _DRAWN_PX, 3))
+        pixels = np.clip(np.asarray(smooth, np.int16) + noise, 0, 255).astype(np.uint8)
+        batch.append(model.transform(Image.fromarray(pixels)))
+    return np.asarray(model.embed_images(np.stack(batch)).pooled, np.float32)
+
+
+# --- on disk
+
+
+def save_model(fitted: Fitted, folder: Path) -> None:
+    """Writes the folder; the JSON last, so that it never names arrays that are not there."""
+    from safetensors.numpy import save
+
+    arrays = {
+        "mean": fitted.head.mean_d,
+        "weight": fitted.head.weight_dc,
+        "bias": fitted.head.bias_c,
+        "known": fitted.known_kd,
+        "distance": fitted.distance_k,
+        "distance_weight": fitted.weight_k,
+        "drawn": fitted.drawn_nd,
+    }
+    data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    (folder / ABOUT).unlink(missing_ok=True)
+    write_file(folder / ARRAYS, data)
+    about = {"format": FORMAT, "version": VERSION, "fieldmark": app_version(), **asdict(fitted.about)}
+    text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
+    write_file(folder / ABOUT, text.encode())
+
+
+def load_fitted(folder: Path) -> Fitted:
+    """Reads a saved model. It is somebody else's file: everything in it is checked."""
+    path = folder / ABOUT
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+    if not isinstance(data, dict) or data.pop("format", "") != FORMAT:
+        raise DataError(f"{path} is not a model that `fieldmark try` has written.")
+    if data.pop("version", 0) != VERSION:
+        raise DataError(
+            f"{path} was written by fieldmark {data.get('fieldmark')}, in another format: make it "
+            "again with `fieldmark try`."
+        )
+    data.pop("fieldmark", None)
+    try:
+        about = About(**{**data, "labels": tuple(data["labels"])})
+    except (TypeError, KeyError) as error:
+        raise DataError(f"{path} is not complete: make it again with `fieldmark try`.") from error
+    return _checked(about, _read_arrays(folder / ARRAYS), folder)
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(path.read_bytes()))
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+
+
+def _checked(about: About, arrays: dict[str, np.ndarray], folder: Path) -> Fitted:
+    try:
+        head = Head(arrays["mean"], about.is_unit_length, arrays["weight"], arrays["bias"])
+        rest = [arrays[name] for name in ("known", "distance", "distance_weight", "drawn")]
+    except KeyError as error:
+        raise DataError(f"{folder / ARRAYS} lacks {error}.") from error
+    fitted = Fitted(about, head, *rest)
+    dim, n_labels = len(head.mean_d), len(about.labels)
+    is_sound = (
+        head.weight_dc.shape == (dim, n_labels)
+        and head.bias_c.shape == (n_labels,)
+        and fitted.known_kd.ndim == 2
+        and fitted.known_kd.shape[1] == dim
+        and fitted.distance_k.shape == fitted.weight_k.shape
+        and fitted.drawn_nd.shape == (_N_DRAWN, dim)
+        and all(np.isfinite(array).all() for array in (head.mean_d, head.weight_dc, *rest))
+        and n_labels >= 1
+        and about.temperature > 0
+    )
+    if not is_sound:
+        raise DataError(f"{folder} does not fit together: make it again with `fieldmark try`.")
+    return fitted
+
+
+def check_backbone(fitted: Fitted, model: Backbone, folder: Path) -> str:
+    """Refuses a backbone that is not the one it was fitted with; a warning, or ""."""
+    about = fitted.about
+    if model.fingerprint != about.fingerprint:
+        raise ModelError(
+            f"{about.model} is not the model that {folder} was fitted with: its weights, transform "
+            "or precision have changed. Run `fieldmark try` again."
+        )
+    now = _drawn_features(model)
+    norms = np.linalg.norm(now, axis=1) * np.linalg.norm(fitted.drawn_nd, axis=1)
+    cosine = (now * fitted.drawn_nd).sum(axis=1) / np.maximum(norms, 1e-12)
+    if cosine.min() < _ALIKE:
+        return (
+            f"{about.model} sees drawn pictures otherwise than when the model was fitted (cosine "
+            f"{cosine.min():.4f}): another version of a library may be at work. Check some labels."
+        )
+    return ""
+
