@@ -20,7 +20,7 @@ from fieldmark.data import ImageRef
 from fieldmark.embed import Embedded, EmbedOptions, embed, throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
-from fieldmark.models import load_model
+from fieldmark.models import Backbone, load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.stats import Items, errors, tiers
@@ -268,9 +268,9 @@ def _take(looks: Looks, rows: np.ndarray) -> Looks:
 
 def score(sample: Sample, name: str, settings: Settings, progress: Progress) -> list[Entry]:
     """The answers of one model, with each head that suits the photos."""
-    x_nd = features_of(sample, name, settings, progress)
-    model = load_model(name, offline=True) if name.startswith("classical/") else None
-    speed = throughput_of(settings.cache, model.fingerprint).images_per_s if model else 0.0
+    model = open_model(name, settings)
+    x_nd = features_of(sample, model, settings, progress)
+    speed = throughput_of(settings.cache, model.fingerprint).images_per_s
     n_labels = len(sample.labels)
     return [
         Entry(
@@ -283,19 +283,22 @@ def score(sample: Sample, name: str, settings: Settings, progress: Progress) -> 
     ]
 
 
-def features_of(
-    sample: Sample, name: str, settings: Settings, progress: Progress
-) -> np.ndarray:
-    """Features of the tested photos."""
-    model = load_model(
+def open_model(name: str, settings: Settings) -> Backbone:
+    """The backbone, as the settings want it."""
+    return load_model(
         name,
         device=settings.device,
         precision=settings.precision,
         decode=settings.decode,
         offline=settings.offline,
     )
-    embedded = _embed(model, sample.photos, settings, progress)
-    return np.asarray(embedded.features[sample.rows])
+
+
+def features_of(
+    sample: Sample, model: Backbone, settings: Settings, progress: Progress
+) -> np.ndarray:
+    """Features of the tested photos."""
+    return np.asarray(_embed(model, sample.photos, settings, progress).features[sample.rows])
 
 
 # --- what follows
@@ -318,7 +321,7 @@ def conclude(
     prob_nc = softmax(best.score_nc.astype(np.float64), temperature)
     tested = Tested(sample.code_n, prob_nc, sample.unit_n, sample.labels)
     others = [entry.answer_n for entry in _per_model(entries, hit_nm) if entry.model != best.model]
-    x_nd = features_of(sample, best.model, settings, progress)
+    x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
     return Verdict(
         sample,
         tuple(entries),

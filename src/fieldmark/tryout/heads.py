@@ -15,6 +15,8 @@ import numpy as np
 from fieldmark.probes import load_probe
 
 KINDS = ("class means", "ridge")
+STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+"""of the ridge's penalty on standardised features"""
 _MIN_RIDGE = 6
 """photos a label, on average, below which a ridge is not tried: it cannot choose its strength"""
 
@@ -70,7 +72,7 @@ def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
 
 
 def _fit_ridge(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
-    probe = load_probe("ridge", {"class_weight": None}).fit(x_nd, code_n)
+    probe = load_probe("ridge", {"alphas": STRENGTHS}).fit(x_nd, code_n)
     zero_d = np.zeros(x_nd.shape[1])
     if probe.one_class_:
         return _spread(zero_d, False, np.zeros((len(zero_d), 1)), np.zeros(1), probe, n_labels)

@@ -61,6 +61,39 @@ def tell(verdict: Verdict) -> Iterator[str]:
     yield from verdict.notes
 
 
+def tell_short(verdict: Verdict, is_first: bool) -> str:
+    """The answer so far, in a line."""
+    choice, best = verdict.choice, verdict.best
+    limits = (
+        f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
+    )
+    of = f"a first answer, from {len(verdict.sample.rows)} photos" if is_first else "so far"
+    return f"{of}: {best.model} is right on {_per_100(choice.accuracy)}{limits} of 100 photos"
+
+
+def tell_methods(verdict: Verdict) -> Iterator[str]:
+    """A paragraph for the methods section, and what to cite."""
+    sample, choice = verdict.sample, verdict.choice
+    models = list(dict.fromkeys(entry.model for entry in verdict.entries))
+    yield (
+        f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
+        f"{len(sample.rows):,} photos of {len(sample.labels)} labels with fieldmark. Features were "
+        f"classified by the nearest class mean or a ridge classifier. Models were tested by "
+        f"{int(sample.fold_n.max()) + 1}-fold cross-validation in which photos of one unit were "
+        f"never on both sides ({sample.n_units:,} {sample.unit_word})."
+    )
+    if choice.has_interval:
+        yield (
+            f"{verdict.best.model} with {verdict.best.head} was chosen for its accuracy; that "
+            f"accuracy, corrected for the choice, is {100 * choice.accuracy:.1f} % (95 % interval "
+            f"{100 * choice.low:.1f} to {100 * choice.high:.1f} %, over units)."
+        )
+    yield "Probabilities were calibrated by one temperature, fitted to held-out photos."
+    yield "Tsamardinos, Greasidou & Borboudakis 2018, Machine Learning 107: 1895–1922 (the choice)."
+    yield "Wang et al. 2019, arXiv 1911.04623 (nearest class mean). Guo et al. 2017, arXiv 1706.04599"
+    yield "(temperature). Angelopoulos et al. 2022, arXiv 2208.02814 (unsure photos)."
+
+
 def short_name(model: str, head: str) -> str:
     return f"{model} with {head}"
 

@@ -1,0 +1,56 @@
+"""Label new photos with a model that `fieldmark try` has made.
+
+examples:
+  fieldmark predict try/model new_photos/
+  fieldmark predict try/model new_photos/ --copy-into sorted
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import print_json, talk
+
+
+@dataclass(frozen=True, slots=True)
+class PredictArgs:
+    model: Annotated[Positional[Path], arg(metavar="MODEL", help_behavior_hint="")]
+    """the folder that `fieldmark try` has written, such as try/model"""
+    photos: Annotated[Positional[Path], arg(metavar="PHOTOS", help_behavior_hint="")]
+    """a folder of photos, or one photo"""
+    out: Path = Path("predictions.csv")
+    """table to write, one row per photo"""
+    copy_into: Path | None = None
+    """copy each photo into a folder named after its answer, below this one"""
+    json: bool = False
+    """print the predictions as JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: PredictArgs) -> int:
+    from fieldmark.progress import for_people
+    from fieldmark.tryout.predict import copy_photos, predict, write_csv
+    from fieldmark.words import counted
+
+    with for_people(args.common.quiet) as progress:
+        predictions = predict(args.model, args.photos, args.common.settings(), progress)
+    write_csv(predictions, args.out)
+    if args.json:
+        print_json([dataclasses.asdict(prediction) for prediction in predictions])
+    else:
+        counts = Counter(prediction.answer for prediction in predictions)
+        for answer, n in counts.most_common():
+            print(f"{n:>7,}  {answer}")
+    if args.copy_into is not None:
+        n = copy_photos(predictions, args.photos, args.copy_into)
+        talk(f"{counted(n, 'photo')} copied into {args.copy_into}")
+    if not args.common.quiet:
+        talk(f"{counted(len(predictions), 'photo')}: {args.out}")
+    return 0

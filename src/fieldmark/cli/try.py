@@ -1,0 +1,91 @@
+"""Which model for my photos? Point it at a folder of labelled photos, or a table.
+
+examples:
+  fieldmark try photos/
+  fieldmark try obs.csv --image path --label species --unit camera
+  fieldmark try photos/ --models small
+  fieldmark predict try/model new_photos/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import print_json, talk
+from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.tryout.evaluate import Sample
+    from fieldmark.tryout.trial import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class TryArgs:
+    photos: Annotated[Positional[Path], arg(metavar="PHOTOS", help_behavior_hint="")]
+    """a folder with one folder of photos per label, or a table (.csv, .tsv, .parquet)"""
+    out: Path = Path("try")
+    """folder for the page, the tables and the model"""
+    models: tuple[str, ...] = ("auto",)
+    """auto (what works here; the small list where torch is installed), classical, small (125 MB to
+    fetch), best (2.8 GB), or names"""
+    image: str = ""
+    """column of a table that names the photo"""
+    label: str = ""
+    """column of a table that names the label"""
+    unit: str = ""
+    """column that names the camera, site or individual: models are tested on others than they were
+    trained on"""
+    label_part: int = 0
+    """which folder names the label, 1 is the outermost [found by its names]"""
+    find: float = 0.95
+    """share of a label's photos that you want to find when you look for it"""
+    json: bool = False
+    """print the verdict as JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: TryArgs) -> int:
+    from fieldmark.progress import for_people
+    from fieldmark.tryout.photos import Columns
+    from fieldmark.tryout.products import as_json, write_products
+    from fieldmark.tryout.trial import TrialOptions, run_trial
+    from fieldmark.tryout.words import tell
+
+    if not 0 < args.find < 1:
+        raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
+    columns = Columns(args.image, args.label, args.unit, args.label_part)
+    settings = args.common.settings()
+    with for_people(args.common.quiet) as progress:
+        verdict = run_trial(
+            args.photos,
+            TrialOptions(columns, args.models, args.find),
+            settings,
+            progress,
+            lambda step: _show(step, args.common.quiet),
+        )
+        page = write_products(verdict, args.out, settings, progress)
+    if args.json:
+        print_json(as_json(verdict))
+    else:
+        print("\n".join(tell(verdict)))
+    if not args.common.quiet:
+        talk(f"\nopen:  {page}")
+        talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
+    return 0
+
+
+def _show(step: Sample | Answer, is_quiet: bool) -> None:
+    from fieldmark.tryout.evaluate import Sample
+    from fieldmark.tryout.words import tell_data, tell_short
+
+    if is_quiet:
+        return
+    if isinstance(step, Sample):
+        talk("\n".join(tell_data(step)) + "\n")
+    else:
+        talk(tell_short(step.verdict, step.is_first))

@@ -1,0 +1,177 @@
+"""Prediction: which label do new photos get, how sure is that, and which are unlike anything seen?
+
+An answer is the label where its calibrated probability reaches the threshold; else the genus, where
+the probabilities of its species together do; else "unsure". A photo that lies further from all known
+ones than 98 of 100 photos of known labels do is "unlike anything seen", whatever its label.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fieldmark.data import ImageRef
+from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.embed import EmbedOptions, embed
+from fieldmark.errors import DataError
+from fieldmark.files import write_file
+from fieldmark.models import load_model
+from fieldmark.progress import Progress
+from fieldmark.settings import Settings
+from fieldmark.tryout.confidence import NOVEL_P
+from fieldmark.tryout.findings import genus_of
+from fieldmark.tryout.fitted import Fitted, check_backbone, load_fitted
+from fieldmark.tryout.photos import JUNK
+
+UNSURE, UNLIKE, UNREADABLE = "unsure", "unlike anything seen", "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is said about one photo."""
+
+    image: str
+    answer: str
+    """a label, a genus ("Acer sp."), or why there is none"""
+    label: str = ""
+    """the most likely one, sure or not"""
+    probability: float | None = None
+    second: str = ""
+    second_probability: float | None = None
+    novelty_p: float | None = None
+    """small: few photos of known labels are so far from all others"""
+    problem: str = ""
+    """why the file cannot be read"""
+
+
+def predict(
+    folder: Path, photos: Path, settings: Settings, progress: Progress
+) -> list[Prediction]:
+    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved."""
+    fitted = load_fitted(folder)
+    root, images = _find(photos)
+    model = load_model(
+        fitted.about.model,
+        device=settings.device,
+        precision=fitted.about.precision,
+        decode=settings.decode,
+        offline=settings.offline,
+    )
+    if warning := check_backbone(fitted, model, folder):
+        progress.say(warning)
+    options = EmbedOptions(
+        settings.cache, settings.n_threads, settings.batch_size, bad_images="skip"
+    )
+    embedded = embed(model, root, [ImageRef(image) for image in images], options, progress)
+    rows = np.flatnonzero(embedded.is_ok)
+    answers = iter(_answer(fitted, [images[row] for row in rows], embedded.features[rows]))
+    is_ok = set(rows.tolist())
+    return [
+        next(answers)
+        if row in is_ok
+        else Prediction(image, UNREADABLE, problem=embedded.bad.get(image, ""))
+        for row, image in enumerate(images)
+    ]
+
+
+def _find(photos: Path) -> tuple[Path, list[str]]:
+    if photos.is_file():
+        return photos.parent, [photos.name]
+    if not photos.is_dir():
+        raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
+    images = [
+        path
+        for path in walk_files(photos)
+        if is_image(path) and not any(part in JUNK for part in path.split("/"))
+    ]
+    if not images:
+        raise DataError(f"{photos} holds no photos.")
+    return photos, images
+
+
+def _answer(fitted: Fitted, images: list[str], x_nd: np.ndarray) -> Iterator[Prediction]:
+    labels, threshold = fitted.about.labels, fitted.about.threshold
+    if not images:
+        return
+    prob_nc, p_n = fitted.probabilities(x_nd), fitted.novelty(x_nd)
+    order_nc = np.argsort(-prob_nc, axis=1, kind="stable")
+    genera = genus_of(labels)
+    for image, prob_c, order_c, p in zip(images, prob_nc, order_nc, p_n, strict=True):
+        label = labels[order_c[0]]
+        answer = UNSURE
+        if p < NOVEL_P:
+            answer = UNLIKE
+        elif threshold is not None and prob_c[order_c[0]] >= threshold:
+            answer = label
+        elif threshold is not None and genera:
+            share = sum(
+                prob_c[at] for at, name in enumerate(labels) if genera[name] == genera[label]
+            )
+            answer = f"{genera[label]} sp." if share >= threshold else UNSURE
+        second = order_c[1] if len(labels) > 1 else None
+        yield Prediction(
+            image,
+            answer,
+            label,
+            float(prob_c[order_c[0]]),
+            labels[second] if second is not None else "",
+            float(prob_c[second]) if second is not None else None,
+            float(p),
+        )
+
+
+# --- products
+
+
+def write_csv(predictions: list[Prediction], path: Path) -> None:
+    """One row per photo, for any spreadsheet."""
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(Prediction.__slots__)
+    for prediction in predictions:
+        values = [getattr(prediction, name) for name in Prediction.__slots__]
+        writer.writerow([_short(value) for value in values])
+    write_file(path, target.getvalue().encode("utf-8-sig"))  # spreadsheets guess wrong without it
+
+
+def _short(value: object) -> object:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else value
+
+
+def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
+    """Copies each photo into a folder named after its answer; how many were copied now.
+
+    Nothing is moved, deleted or written over: a copy of the same size is taken to be done.
+    """
+    root = photos if photos.is_dir() else photos.parent
+    n_copied = 0
+    for prediction in predictions:
+        target = out / _folder_name(prediction.answer) / prediction.image
+        source = root / prediction.image
+        if target.exists() and target.stat().st_size == source.stat().st_size:
+            continue
+        if target.exists():
+            raise DataError(f"{target} is there already and differs: choose another --copy-into.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.part")
+        shutil.copyfile(source, part)
+        part.replace(target)
+        n_copied += 1
+    return n_copied
+
+
+def _folder_name(answer: str) -> str:
+    """Safe on every system.
+
+    >>> _folder_name("Acer sp."), _folder_name("a/b: c")
+    ('Acer sp', 'a_b_ c')
+    """
+    return "".join("_" if mark in '/\\:*?"<>|' else mark for mark in answer).rstrip(". ") or "_"

@@ -1,0 +1,134 @@
+"""The whole of `fieldmark try`: photos in; a verdict, a page, a table and a model out.
+
+A first answer comes from a sample of 200 photos, and says so. Every later one replaces it. Features
+are cached photo by photo, so that the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fieldmark import draws
+from fieldmark.errors import FieldmarkError, MissingExtra
+from fieldmark.progress import Progress, Silent
+from fieldmark.settings import Settings, load_settings
+from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, prepare, score
+from fieldmark.tryout.models import CLASSICAL, chosen_models, has_torch, told_before
+from fieldmark.tryout.photos import Columns, Photos, read_photos
+
+FIRST = 200
+"""photos of the first answer"""
+MUCH = 400
+"""photos from which a first answer is worth the wait"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """What to try."""
+
+    columns: Columns = Columns()
+    models: Sequence[str] = ("auto",)
+    wanted: float = 0.95
+    """of a label's photos that a person wants to find"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer on the way to the last one."""
+
+    verdict: Verdict
+    is_first: bool
+    """from a sample of the photos"""
+
+
+def try_photos(
+    path: str | Path,
+    *,
+    models: Sequence[str] = ("auto",),
+    image: str = "",
+    label: str = "",
+    unit: str = "",
+    out: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Which model tells these photos apart? A folder with a folder per label, or a table.
+
+    `out` is a folder for the page, the tables and the model; None writes nothing.
+
+    verdict = fieldmark.try_photos("photos/")
+    print(verdict)
+    """
+    options = TrialOptions(Columns(image, label, unit), models)
+    settings, progress = settings or load_settings(), progress or Silent()
+    verdict = run_trial(Path(path), options, settings, progress)
+    if out is not None:
+        from fieldmark.tryout.products import write_products
+
+        write_products(verdict, Path(out), settings, progress)
+    return verdict
+
+
+def run_trial(
+    path: Path,
+    options: TrialOptions,
+    settings: Settings,
+    progress: Progress,
+    show: Callable[[Sample | Answer], None] = lambda _: None,
+) -> Verdict:
+    """Looks at the photos, tries the models one after the other, and shows each answer."""
+    names = chosen_models(options.models)
+    photos = read_photos(path, options.columns)
+    if len(photos.table) > MUCH and CLASSICAL[0] in names:
+        first = prepare(_some(photos), settings, progress)
+        entries = score(first, CLASSICAL[0], settings, progress)
+        show(Answer(conclude(first, entries, settings, progress, options.wanted), is_first=True))
+    sample = prepare(photos, settings, progress)
+    show(sample)
+    entries, notes = [], list[str]()
+    for name in names:
+        scored = _try_model(sample, name, settings, progress, notes)
+        if scored:
+            entries += scored
+            verdict = conclude(sample, entries, settings, progress, options.wanted)
+            show(Answer(verdict, is_first=False))
+    if not entries:
+        raise FieldmarkError("no model could be run: " + " ".join(notes))
+    if not has_torch():
+        extra = MissingExtra("Better models", "vision", "torch")
+        notes.append(f"{extra} Then give the same command again: it goes on from here.")
+    return dataclasses.replace(verdict, notes=tuple(notes))
+
+
+def _try_model(
+    sample: Sample, name: str, settings: Settings, progress: Progress, notes: list[str]
+) -> list[Entry]:
+    """The model's answers; none, and a note, where it cannot be loaded."""
+    try:
+        return score(sample, name, dataclasses.replace(settings, offline=True), progress)
+    except FieldmarkError as error:
+        if settings.offline or not told_before(name):
+            notes.append(f"{name} was not tried: {error}")
+            return []
+    progress.say(told_before(name))
+    try:
+        return score(sample, name, settings, progress)
+    except FieldmarkError as error:
+        notes.append(f"{name} was not tried: {error}")
+        return []
+
+
+def _some(photos: Photos) -> Photos:
+    """A sample with every label in it, as far as it reaches; neighbours in a folder stay together
+    only by chance, so that it is honest about bursts where the whole is.
+    """
+    order = draws.shuffled(photos.table.get_column("id").to_list(), "first answer")
+    chosen = set(order[:FIRST])
+    rows = [row for row, name in enumerate(photos.table.get_column("id")) if name in chosen]
+    return dataclasses.replace(photos, table=photos.table[np.array(rows)])
+
