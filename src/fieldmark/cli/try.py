@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class TryArgs:
     photos: Annotated[Positional[Path], arg(metavar="PHOTOS", help_behavior_hint="")]
-    """a folder with one folder of photos per label, or a table (.csv, .tsv, .parquet)"""
+    """a folder with one folder of photos per label, a table (.csv, .tsv, .parquet), a COCO file, or
+    a Camtrap DP"""
     out: Path = Path("try")
     """folder for the page, the tables and the model"""
     models: tuple[str, ...] = ("auto",)
@@ -42,6 +43,8 @@ class TryArgs:
     trained on"""
     label_part: int = 0
     """which folder names the label, 1 is the outermost [found by its names]"""
+    boxes: Path | None = None
+    """results of MegaDetector (.json): photos are cut to their animal"""
     find: float = 0.95
     """share of a label's photos that you want to find when you look for it"""
     json: bool = False
@@ -58,7 +61,7 @@ def run(args: TryArgs) -> int:
 
     if not 0 < args.find < 1:
         raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
-    columns = Columns(args.image, args.label, args.unit, args.label_part)
+    columns = Columns(args.image, args.label, args.unit, args.label_part, args.boxes)
     settings = args.common.settings()
     with for_people(args.common.quiet) as progress:
         verdict = run_trial(

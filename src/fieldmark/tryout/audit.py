@@ -32,7 +32,7 @@ SAME_PHOTO = 3.0
 BURST_S = 60.0
 SERIES = 3
 """file numbers of a series are at most so far apart"""
-SERIES_ALIKE = 0.85
+SERIES_ALIKE = 0.93
 """correlation of neighbours in a series"""
 _BLOCK = 512
 
@@ -136,9 +136,7 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
 
 
 def _grey_difference(looks: Looks, pairs: np.ndarray) -> np.ndarray:
-    return np.asarray(
-        np.abs(looks.grey_np[pairs[:, 0]] - looks.grey_np[pairs[:, 1]]).mean(axis=1)
-    )
+    return np.asarray(np.abs(looks.grey_np[pairs[:, 0]] - looks.grey_np[pairs[:, 1]]).mean(axis=1))
 
 
 def _series(table: pl.DataFrame, evidence: Evidence) -> np.ndarray:
@@ -205,9 +203,7 @@ def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
     if bad:
         what = first_few([f"{name} ({why})" for name, why in bad.items()], 3)
         verb = "cannot be read and was" if len(bad) == 1 else "cannot be read and were"
-        yield DataFinding(
-            "unreadable", f"{counted(len(bad), 'file')} {verb} left out: {what}."
-        )
+        yield DataFinding("unreadable", f"{counted(len(bad), 'file')} {verb} left out: {what}.")
 
 
 def _duplicates(
@@ -299,7 +295,9 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
         if name != best:
             rows = tuple(row for row, label in enumerate(labels) if label == name)
             yield DataFinding(
-                "slip", f"{name!r} ({counts[name]}) and {best!r} are the same label: merged.", (rows,)
+                "slip",
+                f"{name!r} ({counts[name]}) and {best!r} are the same label: merged.",
+                (rows,),
             )
 
 

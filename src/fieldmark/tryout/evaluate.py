@@ -320,6 +320,7 @@ def conclude(
     temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])
     prob_nc = softmax(best.score_nc.astype(np.float64), temperature)
     tested = Tested(sample.code_n, prob_nc, sample.unit_n, sample.labels)
+    mix_ups = tuple(find_mix_ups(tested))
     others = [entry.answer_n for entry in _per_model(entries, hit_nm) if entry.model != best.model]
     x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
     return Verdict(
@@ -333,9 +334,9 @@ def conclude(
         float(np.bincount(sample.code_n).max() / len(sample.code_n)),
         _leak(sample, best, x_nd),
         _doubling(sample, best, x_nd),
-        tuple(find_mix_ups(tested)),
+        mix_ups,
         tuple(find_weaknesses(tested, conditions(sample.looks))),
-        find_suspects(tested, others),
+        find_suspects(tested, others, mix_ups),
         tuple(plan_search(tested, code, wanted) for code in range(len(sample.labels))),
         _genus(sample, tested),
     )

@@ -32,7 +32,9 @@ def _read(path: Path) -> tuple[datetime.datetime | None, str]:
     with contextlib.suppress(Exception), Image.open(path) as image:
         exif = image.getexif()
         inner = exif.get_ifd(_EXIF)
-        device = " ".join(str(tag) for tag in (exif.get(_MAKE), exif.get(_MODEL), inner.get(_SERIAL)))
+        device = " ".join(
+            str(tag) for tag in (exif.get(_MAKE), exif.get(_MODEL), inner.get(_SERIAL))
+        )
         return _time(str(inner.get(_TAKEN, "")), str(inner.get(_FRACTION, ""))), device
     return None, ""
 

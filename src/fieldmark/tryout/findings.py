@@ -9,7 +9,7 @@ chance would produce it in fewer than 1 of 20 sets of photos, all claims of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +77,8 @@ def find_mix_ups(tested: Tested) -> list[MixUp]:
     pairs = []
     n_pairs = math.comb(n_labels, 2)
     missed = {
-        code: count_units(tested.unit_n, wrong & (tested.code_n == code)) for code in range(n_labels)
+        code: count_units(tested.unit_n, wrong & (tested.code_n == code))
+        for code in range(n_labels)
     }
     for first in range(n_labels):
         for second in range(first + 1, n_labels):
@@ -86,7 +87,9 @@ def find_mix_ups(tested: Tested) -> list[MixUp]:
             n = count_units(tested.unit_n, there) + count_units(tested.unit_n, back)
             # A wrong answer that means nothing falls on each of the other labels alike.
             chance = binom.sf(n - 1, missed[first] + missed[second], 1 / (n_labels - 1))
-            if n >= 3 and chance * n_pairs < LEVEL:
+            # One way only is not alike: it is a label that looks wrong, or one that swallows others.
+            is_mutual = there.any() and back.any()
+            if n >= 3 and is_mutual and chance * n_pairs < LEVEL:
                 pairs.append((n, _mix_up(tested, first, second, there, back)))
     return [pair for _, pair in sorted(pairs, key=lambda item: -item[0])]
 
@@ -195,8 +198,12 @@ class Suspects:
     """how many of them are wrong, if the probabilities are right"""
 
 
-def find_suspects(tested: Tested, others: list[np.ndarray]) -> Suspects:
+def find_suspects(
+    tested: Tested, others: list[np.ndarray], mix_ups: Sequence[MixUp] = ()
+) -> Suspects:
     """Photos that every model (`others`: answers of models of other kinds) gives one other label.
+
+    Between labels that are mixed up anyway, only what the model is very sure of is listed.
 
     A list is given only where, by calibrated probabilities, half of it or more and at least two
     labels are expected to be wrong: a clean set gives none.
@@ -216,10 +223,15 @@ def find_suspects(tested: Tested, others: list[np.ndarray]) -> Suspects:
         if key not in seen:
             seen.add(key)
             kept.append(int(row))
+    alike = {frozenset((pair.first, pair.second)) for pair in mix_ups}
+
+    def is_sure(row: int) -> bool:
+        """Enough to doubt the label? Other photos are hard, whatever their label."""
+        pair = frozenset((tested.labels[tested.code_n[row]], tested.labels[answer_n[row]]))
+        return bool(tested.prob_nc[row, answer_n[row]] >= (0.9 if pair in alike else 0.5))
+
+    kept = [row for row in kept if is_sure(row)]
     doubt = [1 - float(tested.prob_nc[row, tested.code_n[row]]) for row in kept]
-    sure = [float(tested.prob_nc[row, answer_n[row]]) for row in kept]
-    n = sum(p >= 0.5 for p in sure)  # the others are hard photos, whatever their label
-    kept, doubt = kept[:n], doubt[:n]
     if sum(doubt) < 2 or sum(doubt) < 0.5 * len(kept):
         return Suspects((), (), 0.0)
     return Suspects(tuple(kept), tuple(int(answer_n[row]) for row in kept), sum(doubt))
@@ -265,9 +277,7 @@ def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
     n_found = int((best_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
     is_seen = prob_n >= threshold
-    return Search(
-        tested.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units
-    )
+    return Search(tested.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units)
 
 
 # --- ranks above the label

@@ -158,7 +158,12 @@ def save_model(fitted: Fitted, folder: Path) -> None:
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     (folder / ABOUT).unlink(missing_ok=True)
     write_file(folder / ARRAYS, data)
-    about = {"format": FORMAT, "version": VERSION, "fieldmark": app_version(), **asdict(fitted.about)}
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "fieldmark": app_version(),
+        **asdict(fitted.about),
+    }
     text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
     write_file(folder / ABOUT, text.encode())
 
@@ -240,4 +245,3 @@ def check_backbone(fitted: Fitted, model: Backbone, folder: Path) -> str:
             f"{cosine.min():.4f}): another version of a library may be at work. Check some labels."
         )
     return ""
-

@@ -7,6 +7,7 @@ be loaded. `out_of_unit` gives each photo the scores of a head that saw no photo
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from fieldmark.probes import load_probe
 KINDS = ("class means", "ridge")
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 """of the ridge's penalty on standardised features"""
+SMALL_FIT = 20_000_000
+"""values, above which several BLAS threads pay"""
 _MIN_RIDGE = 6
 """photos a label, on average, below which a ridge is not tried: it cannot choose its strength"""
 
@@ -54,11 +57,21 @@ def out_of_unit(
 ) -> np.ndarray:
     """Scores (n × C) of each photo by a head fitted to the other folds."""
     score_nc = np.empty((len(x_nd), n_labels))
-    for fold in np.unique(fold_n):
-        is_held = fold_n == fold
-        head = fit_head(kind, x_nd[~is_held], code_n[~is_held], n_labels)
-        score_nc[is_held] = head.scores(x_nd[is_held])
+    with few_threads(x_nd):
+        for fold in np.unique(fold_n):
+            is_held = fold_n == fold
+            head = fit_head(kind, x_nd[~is_held], code_n[~is_held], n_labels)
+            score_nc[is_held] = head.scores(x_nd[is_held])
     return score_nc
+
+
+def few_threads(x_nd: np.ndarray) -> AbstractContextManager[object]:
+    """One BLAS thread where the products are small: several wait for each other longer than they
+    compute, on a busy machine a hundred times longer (measured, 2026).
+    """
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1) if x_nd.size < SMALL_FIT else nullcontext()
 
 
 def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
@@ -68,7 +81,9 @@ def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
     mean_d = x_nd.mean(axis=0)
     z_nd = _normalise(x_nd, mean_d, is_unit_length=True)
     probe = load_probe("simpleshot").fit(z_nd, code_n)
-    return _spread(mean_d, True, probe.means_.T, -(probe.means_**2).sum(axis=1) / 2, probe, n_labels)
+    return _spread(
+        mean_d, True, probe.means_.T, -(probe.means_**2).sum(axis=1) / 2, probe, n_labels
+    )
 
 
 def _fit_ridge(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:

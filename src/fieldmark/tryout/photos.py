@@ -41,6 +41,8 @@ class Columns:
     unit: str = ""
     label_part: int = 0
     """which folder names the label: 1 is the outermost"""
+    boxes: Path | None = None
+    """results of MegaDetector: photos are cut to their animal"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,31 @@ class Photos:
 
 def read_photos(path: Path, columns: Columns) -> Photos:
     """The labelled photos of a folder or a table."""
+    photos = _read(path, columns)
+    if columns.boxes is None:
+        return photos
+    from fieldmark.tryout.formats import add_boxes
+
+    return add_boxes(photos, columns.boxes)
+
+
+def _read(path: Path, columns: Columns) -> Photos:
+    from fieldmark.tryout.formats import PACKAGE, read_camtrap, read_coco
+
+    if path.name == PACKAGE or (path / PACKAGE).is_file():
+        return read_camtrap(path.parent if path.is_file() else path)
     if path.is_dir():
         return _read_folder(path, columns)
     if path.suffix.lower() in TABLES:
         return _read_table(path, columns)
+    if path.suffix.lower() == ".json" and path.is_file():
+        return read_coco(path)
     if not path.exists():
         raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
-    raise DataError(f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet).")
+    raise DataError(
+        f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
+        "nor a COCO file (.json)."
+    )
 
 
 # --- folders
@@ -155,7 +175,11 @@ def _read_table(path: Path, columns: Columns) -> Photos:
         raise UsageError("--label-part is about folders: name the column with --label.")
     given = {
         role: name
-        for role, name in (("image", columns.image), ("label", columns.label), ("unit", columns.unit))
+        for role, name in (
+            ("image", columns.image),
+            ("label", columns.label),
+            ("unit", columns.unit),
+        )
         if name
     }
     table = read_csv(path, **given)
@@ -163,7 +187,9 @@ def _read_table(path: Path, columns: Columns) -> Photos:
     if table.is_empty():
         raise DataError(f"{path} has no row with a label.")
     table = table.with_columns(pl.col("label").map_elements(_nfc, return_dtype=pl.String))
-    unit_from = "" if table.get_column("unit").is_null().all() else columns.unit or "its unit column"
+    unit_from = (
+        "" if table.get_column("unit").is_null().all() else columns.unit or "its unit column"
+    )
     label_from = f"column {columns.label}" if columns.label else "its label column"
     return Photos(path.parent, table, label_from, unit_from)
 

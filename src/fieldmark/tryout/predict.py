@@ -50,9 +50,7 @@ class Prediction:
     """why the file cannot be read"""
 
 
-def predict(
-    folder: Path, photos: Path, settings: Settings, progress: Progress
-) -> list[Prediction]:
+def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) -> list[Prediction]:
     """Labels of all photos below a folder (or of one photo), by a model that `try` has saved."""
     fitted = load_fitted(folder)
     root, images = _find(photos)

@@ -97,7 +97,9 @@ def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
     sample = verdict.sample
     table, seen = sample.photos.table, sample.audit
     place = {int(row): at for at, row in enumerate(sample.rows)}
-    status = np.where(sample.is_ok_n, "left out: label cannot be tested", "unreadable").astype(object)
+    status = np.where(sample.is_ok_n, "left out: label cannot be tested", "unreadable").astype(
+        object
+    )
     status[sample.rows] = "tested"
     columns = [table.get_column(name).to_list() for name in ("image", "label", "unit")]
     for row, (image, label, unit) in enumerate(zip(*columns, strict=True)):
@@ -150,7 +152,7 @@ def confusion_chart(verdict: Verdict) -> dict[str, Any]:
             "axis": {"labelAngle": -60},
         },
     }
-    scale = {"domain": [0, 100], "range": ["white", BLUE]}
+    scale = {"domain": [0, 100], "range": ["white", BLUE], "interpolate": "rgb"}
     colour = {"field": "share", "type": "quantitative", "scale": scale, "title": "of 100 photos"}
     return themed(
         {
@@ -167,7 +169,9 @@ def _page(verdict: Verdict) -> str:
     from jinja2 import Environment, FileSystemLoader
 
     loader = FileSystemLoader(Path(__file__).parent)
-    template = Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("page.html")
+    template = Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(
+        "page.html"
+    )
     answer, *rest = tell(verdict)
     return template.render(
         answer=answer,
@@ -226,7 +230,10 @@ def _photo_groups(verdict: Verdict) -> list[dict[str, Any]]:
     suspects = verdict.suspects
     if suspects.rows:
         photos = [
-            show(int(sample.rows[row]), f"{sample.labels[sample.code_n[row]]} → {sample.labels[code]}?")
+            show(
+                int(sample.rows[row]),
+                f"{sample.labels[sample.code_n[row]]} → {sample.labels[code]}?",
+            )
             for row, code in zip(suspects.rows, suspects.suggested, strict=True)
         ]
         groups.append({"title": "Check these labels", "photos": photos[:MOST_SHOWN]})
@@ -256,7 +263,9 @@ def _thumbnail(verdict: Verdict, row: int, text: str) -> dict[str, str]:
     photos = verdict.sample.photos
     image, crop = photos.table["image"][row], photos.table["crop"][row]
     try:
-        picture = load_image(photos.root, ImageRef(image, tuple(crop) if crop is not None else None))
+        picture = load_image(
+            photos.root, ImageRef(image, tuple(crop) if crop is not None else None)
+        )
     except DataError:  # gone since it was looked at
         return {"source": "", "text": text, "name": image}
     picture.thumbnail((THUMB_PX, THUMB_PX), reducing_gap=2.0)
@@ -264,4 +273,3 @@ def _thumbnail(verdict: Verdict, row: int, text: str) -> dict[str, str]:
     picture.save(small, "WEBP", quality=QUALITY)
     data = base64.b64encode(small.getvalue()).decode()
     return {"source": f"data:image/webp;base64,{data}", "text": text, "name": image}
-

@@ -131,4 +131,3 @@ def _some(photos: Photos) -> Photos:
     chosen = set(order[:FIRST])
     rows = [row for row, name in enumerate(photos.table.get_column("id")) if name in chosen]
     return dataclasses.replace(photos, table=photos.table[np.array(rows)])
-

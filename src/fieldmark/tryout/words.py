@@ -31,8 +31,10 @@ def tell_data(sample: Sample) -> Iterator[str]:
     if sample.photos.unit_from:
         yield f"Tested by {sample.photos.unit_from}: {sample.n_units:,} {sample.unit_word}."
     if sample.photos.n_ignored:
-        verb = "is not a labelled photo and was" if sample.photos.n_ignored == 1 else (
-            "are not labelled photos and were"
+        verb = (
+            "is not a labelled photo and was"
+            if sample.photos.n_ignored == 1
+            else ("are not labelled photos and were")
         )
         yield f"{counted(sample.photos.n_ignored, 'file')} {verb} ignored."
     for finding in sample.audit.findings:
@@ -64,9 +66,7 @@ def tell(verdict: Verdict) -> Iterator[str]:
 def tell_short(verdict: Verdict, is_first: bool) -> str:
     """The answer so far, in a line."""
     choice, best = verdict.choice, verdict.best
-    limits = (
-        f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    )
+    limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
     of = f"a first answer, from {len(verdict.sample.rows)} photos" if is_first else "so far"
     return f"{of}: {best.model} is right on {_per_100(choice.accuracy)}{limits} of 100 photos"
 
@@ -112,7 +112,9 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         )
         return
     limits = f"{_per_100(choice.low)} to {_per_100(choice.high)}"
-    new = "new photos" if verdict.sample.unit_word == "photos" else f"new {verdict.sample.unit_word}"
+    new = (
+        "new photos" if verdict.sample.unit_word == "photos" else f"new {verdict.sample.unit_word}"
+    )
     if verdict.is_useful:
         yield f"Use {name}."
     else:
@@ -120,7 +122,9 @@ def _answer(verdict: Verdict) -> Iterator[str]:
             f"No model is clearly better than always saying the most common label, which is right "
             f"on {_per_100(verdict.majority)} of 100 photos. {name} scored highest."
         )
-    rough = " These limits are rough: there are few of them." if choice.n_units < ROUGH_UNITS else ""
+    rough = (
+        " These limits are rough: there are few of them." if choice.n_units < ROUGH_UNITS else ""
+    )
     yield (
         f"On {new} it is right on about {_per_100(choice.accuracy)} of 100 photos "
         f"(95 % limits: {limits}).{rough}"
@@ -162,7 +166,9 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
         )
     for weak in verdict.weaknesses[:MOST_MIX_UPS]:
         what = f"{weak.label} is" if weak.label else "Photos are"
-        where = {"night": "at night", "blur": "in blurred photos"}.get(weak.condition, weak.condition)
+        where = {"night": "at night", "blur": "in blurred photos"}.get(
+            weak.condition, weak.condition
+        )
         yield (
             f"{what} recognised less often {where}: {weak.n_right_inside} of {weak.n_inside} right, "
             f"against {weak.n_right_outside} of {weak.n_outside} otherwise."
@@ -189,6 +195,10 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         )
     elif threshold.share_named == 0:
         yield "It is not sure enough of any photo: look at all of them yourself."
+    elif threshold.share_named > 0.995:
+        yield (
+            f"It is sure of every photo; about {100 * threshold.share_wrong:.1f} of 100 are wrong."
+        )
     else:
         yield (
             f"It names {_per_100(threshold.share_named)} of 100 photos, of which about "

@@ -1,0 +1,218 @@
+"""Camera-trap formats: COCO Camera Traps, MegaDetector boxes and Camtrap DP, as labelled photos.
+
+COCO names photos, labels and boxes; a box becomes a crop. MegaDetector's results hold boxes and no
+labels that a person gave: `add_boxes` cuts photos whose labels are known to their best box. Camtrap
+DP (tdwg/camtrap-dp) joins observations to media; rows that a machine wrote are never taken for truth.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fieldmark.data import Box, read_bytes, read_header
+from fieldmark.data.read.table import read_json
+from fieldmark.errors import DataError
+from fieldmark.tryout.photos import Photos
+from fieldmark.words import counted
+
+PACKAGE = "datapackage.json"
+MARGIN = 0.075
+"""of a box's longer side, added on each side before it is made square"""
+SURE_BOX = 0.2
+"""confidence from which a box counts: MegaDetector's own threshold for version 5"""
+_ANIMAL = ("1", "animal", 0)
+_SWAPPED = (5, 6, 7, 8)
+"""EXIF orientations that swap width and height"""
+
+
+# --- COCO
+
+
+def read_coco(path: Path) -> Photos:
+    """Photos of a COCO file with the label of their annotations; photos with two labels are left
+    out, and several boxes of one photo share its unit.
+    """
+    data = read_json(path)
+    if isinstance(data, list) or "annotations" not in data:
+        raise DataError(
+            f"{path} holds no labels that a person gave: give the folder of photos, or a table, and "
+            f"this file with --boxes {path.name}."
+        )
+    names = {category["id"]: str(category["name"]) for category in data.get("categories", ())}
+    images = {image["id"]: image for image in data.get("images", ())}
+    of_image: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for annotation in data["annotations"]:
+        of_image[annotation["image_id"]].append(annotation)
+    rows = []
+    for key, image in images.items():
+        found = of_image.get(key, [])
+        labels = {names.get(one.get("category_id"), "") for one in found}
+        boxes = [box for one in found if (box := one.get("bbox"))]
+        if len(labels) == 1 or boxes:
+            rows += list(_coco_rows(image, found, names, has_boxes=bool(boxes)))
+    if not rows:
+        raise DataError(f"{path} names no photo with a label.")
+    table = pl.DataFrame(rows, orient="row", schema=_SCHEMA, infer_schema_length=None)
+    has_unit = not table.get_column("unit").is_null().all()
+    word = "location" if any("location" in image for image in images.values()) else "seq_id"
+    n_left = len(images) - table.get_column("image").n_unique()
+    root = _photo_root(path.parent, table.get_column("image")[0])
+    return Photos(root, table, "category", f"column {word}" if has_unit else "", n_left)
+
+
+_SCHEMA = {
+    "id": pl.String,
+    "image": pl.String,
+    "split": pl.String,
+    "label": pl.String,
+    "unit": pl.String,
+    "crop": pl.List(pl.Float64),
+}
+
+
+def _coco_rows(
+    image: dict[str, Any], found: list[dict[str, Any]], names: dict[Any, str], has_boxes: bool
+) -> Iterator[tuple[object, ...]]:
+    unit = image.get("location", image.get("seq_id"))
+    unit = None if unit is None else str(unit)
+    name = str(image["file_name"]).replace("\\", "/")
+    if not has_boxes:
+        yield name, name, None, names.get(found[0].get("category_id"), ""), unit, None
+        return
+    for number, one in enumerate(found):
+        if box := one.get("bbox"):
+            crop = list(square(tuple(map(float, box))))
+            label = names.get(one.get("category_id"), "")
+            yield f"{name}#{number}", name, None, label, unit or name, crop
+
+
+def square(box: Box) -> Box:
+    """The box with a margin, made square around its middle."""
+    x, y, width, height = box
+    side = max(width, height) * (1 + 2 * MARGIN)
+    return x + width / 2 - side / 2, y + height / 2 - side / 2, side, side
+
+
+def _photo_root(folder: Path, first: str) -> Path:
+    """The folder from which the file names its photos: its own, or one beside it."""
+    places = [folder, *(folder / name for name in ("images", "image", "photos"))]
+    return next((place for place in places if (place / first).exists()), folder)
+
+
+# --- MegaDetector
+
+
+def add_boxes(photos: Photos, path: Path, sure: float = SURE_BOX) -> Photos:
+    """The photos cut to their best animal; photos without one stay whole."""
+    data = read_json(path)
+    boxes: dict[str, tuple[Box, bool]] = {}
+    for image in data if isinstance(data, list) else data.get("images", ()):
+        name = str(image.get("file", image.get("file_name", ""))).replace("\\", "/")
+        if best := _best_box(image.get("detections") or [], sure):
+            boxes[name] = best
+    if not boxes:
+        raise DataError(f"{path} holds no box of an animal: expected the results of MegaDetector.")
+    crops = [_crop(photos.root, image, boxes) for image in photos.table.get_column("image")]
+    n = sum(crop is not None for crop in crops)
+    if not n:
+        first = photos.table.get_column("image")[0]
+        raise DataError(
+            f"{path} names none of these photos: its first is {next(iter(boxes))!r}, yours {first!r}."
+        )
+    table = photos.table.with_columns(pl.Series("crop", crops, dtype=pl.List(pl.Float64)))
+    return replace(photos, table=table)
+
+
+def _best_box(detections: list[dict[str, Any]], sure: float) -> tuple[Box, bool] | None:
+    """The surest box of an animal, and whether it is relative to the photo's size. One dialect has
+    x, y, width and height from 0 to 1; the other x1, y1, x2 and y2 in pixels.
+    """
+    found = []
+    for one in detections:
+        confidence = float(one.get("conf", one.get("confidence", 0.0)))
+        box = one.get("bbox")
+        if box and one.get("category") in _ANIMAL and confidence >= sure:
+            found.append((confidence, tuple(map(float, box))))
+    if not found:
+        return None
+    _, (a, b, c, d) = max(found)
+    is_relative = max(a, b, c, d) <= 1
+    return ((a, b, c, d) if is_relative else (a, b, c - a, d - b)), is_relative
+
+
+def _crop(root: Path, image: str, boxes: dict[str, tuple[Box, bool]]) -> list[float] | None:
+    if image not in boxes:
+        return None
+    box, is_relative = boxes[image]
+    if is_relative:
+        try:
+            header = read_header(read_bytes(root, image))
+        except DataError:  # told when the photo is looked at
+            return None
+        width, height = header.width, header.height
+        if header.orientation in _SWAPPED:
+            width, height = height, width
+        box = box[0] * width, box[1] * height, box[2] * width, box[3] * height
+    return list(square(box))
+
+
+# --- Camtrap DP
+
+
+def read_camtrap(folder: Path) -> Photos:
+    """Photos of a Camtrap DP with one species that a person saw; the unit is the place."""
+    media = _resource(folder, "media").filter(~pl.col("filePath").str.contains(r"^https?://"))
+    seen = _resource(folder, "observations")
+    seen = seen.filter(
+        (_column(seen, "classificationMethod") != "machine")
+        & (_column(seen, "observationType") == "animal")
+        & (_column(seen, "scientificName") != "")
+        & (_column(seen, "mediaID") != "")
+    )
+    labels: dict[str, set[str]] = defaultdict(set)
+    for key, name in seen.select("mediaID", "scientificName").iter_rows():
+        labels[key].add(name)
+    places = _resource(folder, "deployments")
+    where = dict(
+        zip(
+            places.get_column("deploymentID"),
+            places.select(_column(places, "locationID")).to_series(),
+            strict=True,
+        )
+    )
+    rows = [
+        (path, path.replace("\\", "/"), None, next(iter(labels[key])), where.get(at) or at, None)
+        for key, at, path in media.select("mediaID", "deploymentID", "filePath").iter_rows()
+        if len(labels.get(key, ())) == 1
+    ]
+    if not rows:
+        raise DataError(
+            f"{folder / PACKAGE} has no photo on this disk with one animal that a person named "
+            f"({counted(len(media), 'local photo')}, {counted(len(seen), 'such observation')})."
+        )
+    table = pl.DataFrame(rows, orient="row", schema=_SCHEMA)
+    counts = Counter(len(names) for names in labels.values())
+    n_left = sum(n for size, n in counts.items() if size > 1)
+    return Photos(folder, table, "scientificName", "column location", n_left)
+
+
+def _resource(folder: Path, name: str) -> pl.DataFrame:
+    data = read_json(folder / PACKAGE)
+    for resource in data.get("resources", ()) if isinstance(data, dict) else ():
+        if resource.get("name") == name:
+            path = folder / str(resource.get("path", f"{name}.csv"))
+            if not path.is_file():
+                raise DataError(f"{path} is missing: {PACKAGE} names it.")
+            frame = pl.read_csv(path, infer_schema=False)
+            return frame.with_columns(pl.all().fill_null(""))
+    raise DataError(f"{folder / PACKAGE} names no table {name!r}: a Camtrap DP has one.")
+
+
+def _column(frame: pl.DataFrame, name: str) -> pl.Expr:
+    return pl.col(name) if name in frame.columns else pl.lit("")
