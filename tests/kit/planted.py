@@ -1,4 +1,4 @@
-"""Folders of drawn photos with known faults: what must `fieldmark try` find, and what must it not?"""
+"""Folders of drawn photos with known faults: what must `fieldmark try` find, and what not?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def make_photos(root: Path, plan: Plan) -> Path:
 
 
 def make_outsiders(root: Path, plan: Plan, n: int) -> Path:
-    """Photos of nothing that the labels are: drawings under the microscope and on herbarium sheets."""
+    """Photos of another species, under the microscope and on herbarium sheets."""
     world = World(seed=plan.seed, n_species=plan.n_labels + 2, difficulty=plan.difficulty)
     for place in range(n):
         scene = Scene(

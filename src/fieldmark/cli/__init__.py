@@ -1,8 +1,9 @@
 """Command dispatch and exit codes: which command was asked for, and how does it end?
 
-A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`): its
-docstring is the help, its `DataMakeArgs` (or what `make_args()` makes) the flags, its `run(args)`
-the work. Only the command asked for is imported, and nothing heavy before it needs it.
+A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`,
+`try_.py` is `fieldmark try`): its docstring is the help, its `DataMakeArgs` (or what `make_args()`
+makes) the flags, its `run(args)` the work. Only the command asked for is imported, and nothing
+heavy before it needs it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 ORDER = (
-    "demo", "run", "plan", "status", "logs", "cancel",
+    "try", "predict", "demo", "run", "plan", "status", "logs", "cancel",
     "table", "compare", "plot", "site", "serve", "export", "rescore",
     "tasks", "models", "datasets", "check", "data", "embed", "describe",
     "shards", "caption", "train", "cache", "runs",
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def commands() -> dict[str, Path]:
     """`data make` → its file, in the order shown."""
     names = {
-        path.stem.replace("_", " "): path
+        path.stem.replace("_", " ").strip(): path
         for path in FOLDER.glob("*.py")
         if not path.name.startswith("_")
     }

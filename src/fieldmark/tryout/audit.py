@@ -88,9 +88,9 @@ def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     copies = _copies(evidence)
     alike = _alike_pairs(evidence)
     same = alike[_grey_difference(evidence.looks, alike) < SAME_PHOTO]
-    copy_n = _number_groups(len(labels), np.concatenate([copies, same]))
+    copy_n = number_groups(len(labels), np.concatenate([copies, same]))
     bursts = np.concatenate([copies, alike, _series(table, evidence), _close_in_time(evidence)])
-    burst_n = _number_groups(len(labels), bursts)
+    burst_n = number_groups(len(labels), bursts)
     findings = [
         *_unreadable(evidence.bad),
         *_spellings(labels, merged),
@@ -179,7 +179,7 @@ def _close_in_time(evidence: Evidence) -> np.ndarray:
     )
 
 
-def _number_groups(n: int, pairs: np.ndarray) -> np.ndarray:
+def number_groups(n: int, pairs: np.ndarray) -> np.ndarray:
     """Numbers of the connected groups that pairs make of n photos."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -285,8 +285,7 @@ def _fold(label: str) -> str:
     >>> _fold("Acer_rubrum ") == _fold("acer  Rubrum")
     True
     """
-    text = re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
-    return text
+    return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
 
 
 def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[DataFinding]:

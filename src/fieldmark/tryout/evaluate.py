@@ -24,7 +24,7 @@ from fieldmark.models import Backbone, load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.stats import Items, errors, tiers
-from fieldmark.tryout.audit import Audit, Evidence, audit
+from fieldmark.tryout.audit import Audit, Evidence, audit, number_groups
 from fieldmark.tryout.choice import Choice, choose
 from fieldmark.tryout.confidence import Threshold, fit_temperature, fit_threshold, softmax
 from fieldmark.tryout.exif import read_exif
@@ -42,10 +42,10 @@ from fieldmark.tryout.findings import (
     genus_of,
     plan_search,
 )
-from fieldmark.tryout.heads import kinds_for, out_of_unit
+from fieldmark.tryout.heads import few_threads, fit_head, kinds_for, out_of_unit
 from fieldmark.tryout.look import Looker, Looks, read_looks
 from fieldmark.tryout.photos import Photos
-from fieldmark.tryout.split import make_folds, testable_labels, unit_numbers
+from fieldmark.tryout.split import LEAST_PHOTOS, make_folds, testable_labels, unit_numbers
 from fieldmark.words import first_few
 
 
@@ -66,8 +66,8 @@ class Sample:
     looks: Looks
     unit_word: str
     """what units are, in words: cameras, bursts, photos"""
-    untested: tuple[str, ...]
-    """labels whose photos all come from one unit"""
+    in_one_unit: tuple[str, ...]
+    """labels with photos enough, all of one unit: they cannot be tested"""
 
     @property
     def table(self) -> pl.DataFrame:
@@ -140,6 +140,8 @@ class Verdict:
     weaknesses: tuple[Weakness, ...]
     suspects: Suspects
     searches: tuple[Search, ...]
+    wanted: float
+    """of a label's photos that a person wants to find"""
     genus: Choice | None
     """at the rank of genus; None where labels are no scientific names"""
     notes: tuple[str, ...] = field(default=())
@@ -198,8 +200,8 @@ def prepare(photos: Photos, settings: Settings, progress: Progress) -> Sample:
         unit_n,
         make_folds(code_n, unit_n),
         _take(looks, rows),
-        _unit_word(photos, unit_n),
-        tuple(map(str, labels[~can_test])),
+        _unit_word(photos),
+        tuple(map(str, labels[~can_test & (np.bincount(code_all) >= LEAST_PHOTOS)])),
     )
 
 
@@ -230,20 +232,19 @@ def _units(photos: Photos, seen: Audit) -> np.ndarray:
     """The unit of each photo: the one that is named, else its burst; copies are in one unit."""
     if not photos.unit_from:
         return seen.burst_n
-    from fieldmark.tryout.audit import _number_groups
-
     named = unit_numbers(photos.table.get_column("unit").to_numpy())
     by_copy = np.argsort(seen.copy_n, kind="stable")
     is_same = np.flatnonzero(np.diff(seen.copy_n[by_copy]) == 0)
     pairs = np.stack([named[by_copy[is_same]], named[by_copy[is_same + 1]]], axis=1)
-    return np.asarray(_number_groups(int(named.max()) + 1, pairs)[named])
+    return np.asarray(number_groups(int(named.max()) + 1, pairs)[named])
 
 
-def _unit_word(photos: Photos, unit_n: np.ndarray) -> str:
-    if photos.unit_from:
-        word = photos.unit_from.removeprefix("column ")
-        return f"{word}s" if photos.unit_from.startswith("column ") else "places"
-    return "photos" if len(np.unique(unit_n)) == len(unit_n) else "bursts and single photos"
+def _unit_word(photos: Photos) -> str:
+    """Cameras, sites; bursts are not what a person counts, so that they are called photos."""
+    if not photos.unit_from:
+        return "photos"
+    word = photos.unit_from.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
+    return f"{word}s" if photos.unit_from.startswith("column ") and word.isalpha() else "units"
 
 
 def _too_little(photos: Photos, labels: np.ndarray, can_test: np.ndarray) -> str:
@@ -254,8 +255,8 @@ def _too_little(photos: Photos, labels: np.ndarray, can_test: np.ndarray) -> str
             "says what else to read."
         )
     return (
-        f"{photos.root} has {len(labels)} labels, but only {int(can_test.sum())} with photos of two "
-        "independent units and 4 photos in all: add photos before comparing models."
+        f"{photos.root} has {len(labels)} labels, and {int(can_test.sum())} of them can be tested: "
+        f"that takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
     )
 
 
@@ -338,6 +339,7 @@ def conclude(
         tuple(find_weaknesses(tested, conditions(sample.looks))),
         find_suspects(tested, others, mix_ups),
         tuple(plan_search(tested, code, wanted) for code in range(len(sample.labels))),
+        wanted,
         _genus(sample, tested),
     )
 
@@ -407,13 +409,12 @@ def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
     is_half_n = order[sample.unit_n] < sample.n_units / 2
     answer_n = np.empty(len(x_nd), np.intp)
     n_labels = len(sample.labels)
-    from fieldmark.tryout.heads import fit_head
-
-    for fold in np.unique(sample.fold_n):
-        is_held = sample.fold_n == fold
-        rows = ~is_held & is_half_n
-        head = fit_head(best.head, x_nd[rows], sample.code_n[rows], n_labels)
-        answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
+    with few_threads(x_nd):
+        for fold in np.unique(sample.fold_n):
+            is_held = sample.fold_n == fold
+            rows = ~is_held & is_half_n
+            head = fit_head(best.head, x_nd[rows], sample.code_n[rows], n_labels)
+            answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
     return _gain(best.answer_n, answer_n, sample)
 
 

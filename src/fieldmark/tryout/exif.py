@@ -41,7 +41,7 @@ def _read(path: Path) -> tuple[datetime.datetime | None, str]:
 
 def _time(text: str, fraction: str) -> datetime.datetime | None:
     with contextlib.suppress(ValueError):
-        time = datetime.datetime.strptime(text.strip(), "%Y:%m:%d %H:%M:%S")  # noqa: DTZ007
+        time = datetime.datetime.strptime(text.strip(), "%Y:%m:%d %H:%M:%S")
         is_reset = (time.month, time.day) == (1, 1) and time.year in (1970, 1980, 2000, 2010)
         if is_reset or not 1990 <= time.year <= datetime.date.today().year:
             return None

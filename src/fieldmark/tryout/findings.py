@@ -87,7 +87,7 @@ def find_mix_ups(tested: Tested) -> list[MixUp]:
             n = count_units(tested.unit_n, there) + count_units(tested.unit_n, back)
             # A wrong answer that means nothing falls on each of the other labels alike.
             chance = binom.sf(n - 1, missed[first] + missed[second], 1 / (n_labels - 1))
-            # One way only is not alike: it is a label that looks wrong, or one that swallows others.
+            # One way only is no likeness: labels look wrong, or one label swallows the other.
             is_mutual = there.any() and back.any()
             if n >= 3 and is_mutual and chance * n_pairs < LEVEL:
                 pairs.append((n, _mix_up(tested, first, second, there, back)))
@@ -258,9 +258,9 @@ class Search:
 def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
     """Ranks photos by the label's probability and stops where enough are found.
 
-    With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >= r)
-    >= 0.95 promises the wanted share; it takes 59 units to promise 95 %. With fewer, all are to be
-    found, and `at_least` is what that promises: 0.05^(1 / P).
+    With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
+    r) >= 0.95 promises the wanted share; it takes 59 units to promise 95 %. With fewer, all are to
+    be found, and `at_least` is what that promises: 0.05^(1 / P).
     """
     from scipy.stats import beta, binom
 
@@ -272,7 +272,7 @@ def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
     n_units = len(units)
     # the most units that may be missed such that the promise still holds
     allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - wanted) >= 0.95]
-    n_missed = max(allowed, default=0) if allowed else 0
+    n_missed = max(allowed, default=0)
     threshold = np.sort(best_u)[n_missed]
     n_found = int((best_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))

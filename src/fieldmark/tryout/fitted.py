@@ -1,8 +1,8 @@
 """Saved model (JSON + safetensors, no pickle): what does `predict` need, and is it still the same?
 
-The folder holds arrays and text: nothing in it can run. It names its backbone and the fingerprint of
-its weights and transform; another fingerprint is refused. It also holds the features of four drawn
-pictures: what a hash cannot see (another version of a resize) shows there, and is warned of.
+The folder holds arrays and text: nothing in it can run. It names its backbone and the fingerprint
+of its weights and transform; another fingerprint is refused. It also holds the features of four
+drawn pictures: what a hash cannot see (another version of a resize) shows there, with a warning.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 COCO names photos, labels and boxes; a box becomes a crop. MegaDetector's results hold boxes and no
 labels that a person gave: `add_boxes` cuts photos whose labels are known to their best box. Camtrap
-DP (tdwg/camtrap-dp) joins observations to media; rows that a machine wrote are never taken for truth.
+DP (tdwg/camtrap-dp) joins observations to media; what a machine wrote is never taken for truth.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def read_coco(path: Path) -> Photos:
     data = read_json(path)
     if isinstance(data, list) or "annotations" not in data:
         raise DataError(
-            f"{path} holds no labels that a person gave: give the folder of photos, or a table, and "
-            f"this file with --boxes {path.name}."
+            f"{path} holds no labels that a person gave: give the folder of photos, or a table, "
+            f"and this file with --boxes {path.name}."
         )
     names = {category["id"]: str(category["name"]) for category in data.get("categories", ())}
     images = {image["id"]: image for image in data.get("images", ())}
@@ -66,7 +66,7 @@ def read_coco(path: Path) -> Photos:
     return Photos(root, table, "category", f"column {word}" if has_unit else "", n_left)
 
 
-_SCHEMA = {
+_SCHEMA: dict[str, Any] = {
     "id": pl.String,
     "image": pl.String,
     "split": pl.String,
@@ -87,7 +87,7 @@ def _coco_rows(
         return
     for number, one in enumerate(found):
         if box := one.get("bbox"):
-            crop = list(square(tuple(map(float, box))))
+            crop = list(square((float(box[0]), float(box[1]), float(box[2]), float(box[3]))))
             label = names.get(one.get("category_id"), "")
             yield f"{name}#{number}", name, None, label, unit or name, crop
 
@@ -123,7 +123,8 @@ def add_boxes(photos: Photos, path: Path, sure: float = SURE_BOX) -> Photos:
     if not n:
         first = photos.table.get_column("image")[0]
         raise DataError(
-            f"{path} names none of these photos: its first is {next(iter(boxes))!r}, yours {first!r}."
+            f"{path} names none of these photos: its first is {next(iter(boxes))!r}, yours is "
+            f"{first!r}."
         )
     table = photos.table.with_columns(pl.Series("crop", crops, dtype=pl.List(pl.Float64)))
     return replace(photos, table=table)

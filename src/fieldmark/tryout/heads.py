@@ -114,4 +114,4 @@ def _normalise(x_nd: np.ndarray, mean_d: np.ndarray, is_unit_length: bool) -> np
     z_nd = x_nd - mean_d
     if is_unit_length:
         z_nd = z_nd / np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
-    return z_nd
+    return np.asarray(z_nd)

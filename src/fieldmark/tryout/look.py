@@ -100,7 +100,7 @@ class Looks:
         """Black, white or empty frames: their hashes say nothing."""
         n_bits = np.bitwise_count(self.hash_nw).sum(axis=1)
         share_n = n_bits / (HASH_PX * HASH_PX)
-        return (self.contrast_n < 5) | (share_n < 0.1) | (share_n > 0.9)
+        return np.asarray((self.contrast_n < 5) | (share_n < 0.1) | (share_n > 0.9))
 
     def correlation(self, first_k: np.ndarray, second_k: np.ndarray) -> np.ndarray:
         """Of the grey pixels of pairs of photos, their means removed."""
@@ -113,5 +113,9 @@ class Looks:
 def read_looks(features_nd: np.ndarray) -> Looks:
     """The looks that a Looker's features hold."""
     words = np.ascontiguousarray(features_nd[:, :_N_WORDS].astype(np.uint16))
-    numbers = features_nd[:, _N_WORDS : _N_WORDS + 4].T
-    return Looks(words.view(np.uint64), *numbers, features_nd[:, _N_WORDS + 4 :])
+    first, grey = _N_WORDS, _N_WORDS + 4
+    numbers = (features_nd[:, column] for column in range(first, grey))
+    brightness, contrast, colourfulness, sharpness = numbers
+    return Looks(
+        words.view(np.uint64), brightness, contrast, colourfulness, sharpness, features_nd[:, grey:]
+    )

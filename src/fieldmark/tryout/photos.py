@@ -16,7 +16,7 @@ from unicodedata import normalize
 
 import polars as pl
 
-from fieldmark.data import SPLITS
+from fieldmark.data import COLUMNS, SPLITS
 from fieldmark.data.csv import table as read_csv
 from fieldmark.data.read.folders import is_image, walk_files
 from fieldmark.errors import DataError, UsageError
@@ -129,7 +129,7 @@ def _read_folder(root: Path, columns: Columns) -> Photos:
     )
 
 
-_SCHEMA = {name: pl.String for name in ("id", "image", "split", "label", "unit")}
+_SCHEMA = dict.fromkeys(("id", "image", "split", "label", "unit"), pl.String)
 
 
 def _without_split(parts: Sequence[str]) -> tuple[str, ...]:
@@ -187,11 +187,19 @@ def _read_table(path: Path, columns: Columns) -> Photos:
     if table.is_empty():
         raise DataError(f"{path} has no row with a label.")
     table = table.with_columns(pl.col("label").map_elements(_nfc, return_dtype=pl.String))
-    unit_from = (
-        "" if table.get_column("unit").is_null().all() else columns.unit or "its unit column"
-    )
-    label_from = f"column {columns.label}" if columns.label else "its label column"
-    return Photos(path.parent, table, label_from, unit_from)
+    unit_from = "" if table.get_column("unit").is_null().all() else _same_column(table, "unit")
+    return Photos(path.parent, table, _same_column(table, "label"), unit_from)
+
+
+def _same_column(table: pl.DataFrame, role: str) -> str:
+    """Which of the table's own columns plays this role, in words."""
+    values = table.get_column(role)
+    same = [
+        name
+        for name in table.columns
+        if name not in COLUMNS and table.get_column(name).cast(pl.String).equals(values)
+    ]
+    return f"column {(same or [role])[0]}"
 
 
 def _nfc(text: str) -> str:

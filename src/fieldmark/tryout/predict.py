@@ -1,8 +1,8 @@
 """Prediction: which label do new photos get, how sure is that, and which are unlike anything seen?
 
 An answer is the label where its calibrated probability reaches the threshold; else the genus, where
-the probabilities of its species together do; else "unsure". A photo that lies further from all known
-ones than 98 of 100 photos of known labels do is "unlike anything seen", whatever its label.
+the probabilities of its species together do; else "unsure". A photo that lies further from all
+known ones than 98 of 100 photos of known labels do is "unlike anything seen", whatever its label.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What `fieldmark try` leaves: a page, two tables, a figure, a methods paragraph and a model.
 
-Everything is written from the verdict; nothing is measured here. No position (GPS) of a photo and no
-metadata of it is in any of the files: thumbnails are encoded anew.
+Everything is written from the verdict; nothing is measured here. No position (GPS) of a photo and
+no metadata of it is in any of the files: thumbnails are encoded anew.
 """
 
 from __future__ import annotations
