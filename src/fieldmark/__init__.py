@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from fieldmark.probes import load_probe, register_probe
     from fieldmark.protocols import register_protocol
     from fieldmark.tasks import load_task, register_task
+    from fieldmark.tryout import Verdict, try_photos
 
 __all__ = [
     "Evaluation",
+    "Verdict",
     "evaluate",
     "load_dataset",
     "load_metric",
@@ -38,6 +40,7 @@ __all__ = [
     "register_probe",
     "register_protocol",
     "register_task",
+    "try_photos",
 ]
 
 __getattr__ = exports(
@@ -51,6 +54,7 @@ __getattr__ = exports(
         "probes": ("load_probe", "register_probe"),
         "protocols": ("register_protocol",),
         "tasks": ("load_task", "register_task"),
+        "tryout": ("Verdict", "try_photos"),
     },
 )
 

@@ -29,10 +29,10 @@ from fieldmark.tryout.choice import Choice, choose
 from fieldmark.tryout.confidence import Threshold, fit_temperature, fit_threshold, softmax
 from fieldmark.tryout.exif import read_exif
 from fieldmark.tryout.findings import (
+    HeldOut,
     MixUp,
     Search,
     Suspects,
-    Tested,
     Weakness,
     coarser,
     conditions,
@@ -45,7 +45,7 @@ from fieldmark.tryout.findings import (
 from fieldmark.tryout.heads import few_threads, fit_head, kinds_for, out_of_unit
 from fieldmark.tryout.look import Looker, Looks, read_looks
 from fieldmark.tryout.photos import Photos
-from fieldmark.tryout.split import LEAST_PHOTOS, make_folds, testable_labels, unit_numbers
+from fieldmark.tryout.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
 from fieldmark.words import first_few
 
 
@@ -126,7 +126,7 @@ class Verdict:
     sample: Sample
     entries: tuple[Entry, ...]
     choice: Choice
-    tested: Tested
+    held_out: HeldOut
     temperature: float
     threshold: Threshold
     rivals: tuple[Rival, ...]
@@ -183,7 +183,7 @@ def prepare(photos: Photos, settings: Settings, progress: Progress) -> Sample:
         raise DataError(f"{photos.root}: no photo can be read: {why}.")
     labels, code_all = np.unique(seen.label_n[rows], return_inverse=True)
     unit_k = np.unique(unit_all[rows], return_inverse=True)[1]
-    can_test = testable_labels(code_all, unit_k, len(labels))
+    can_test = can_be_tested(code_all, unit_k, len(labels))
     if can_test.sum() < 2:
         raise DataError(_too_little(photos, labels, can_test))
     kept = can_test[code_all]
@@ -320,27 +320,27 @@ def conclude(
     n_u = np.bincount(sample.unit_n)
     temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])
     prob_nc = softmax(best.score_nc.astype(np.float64), temperature)
-    tested = Tested(sample.code_n, prob_nc, sample.unit_n, sample.labels)
-    mix_ups = tuple(find_mix_ups(tested))
+    held_out = HeldOut(sample.code_n, prob_nc, sample.unit_n, sample.labels)
+    mix_ups = tuple(find_mix_ups(held_out))
     others = [entry.answer_n for entry in _per_model(entries, hit_nm) if entry.model != best.model]
     x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
     return Verdict(
         sample,
         tuple(entries),
         choice,
-        tested,
+        held_out,
         temperature,
-        fit_threshold(prob_nc.max(axis=1), tested.is_right_n, sample.unit_n),
+        fit_threshold(prob_nc.max(axis=1), held_out.is_right_n, sample.unit_n),
         _rivals(sample, entries, hit_nm, choice),
         float(np.bincount(sample.code_n).max() / len(sample.code_n)),
         _leak(sample, best, x_nd),
         _doubling(sample, best, x_nd),
         mix_ups,
-        tuple(find_weaknesses(tested, conditions(sample.looks))),
-        find_suspects(tested, others, mix_ups),
-        tuple(plan_search(tested, code, wanted) for code in range(len(sample.labels))),
+        tuple(find_weaknesses(held_out, conditions(sample.looks))),
+        find_suspects(held_out, others, mix_ups),
+        tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
         wanted,
-        _genus(sample, tested),
+        _genus(sample, held_out),
     )
 
 
@@ -432,9 +432,9 @@ def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: Sample) -> Gain:
     return Gain(value, value - half, value + half)
 
 
-def _genus(sample: Sample, tested: Tested) -> Choice | None:
+def _genus(sample: Sample, held_out: HeldOut) -> Choice | None:
     genus_c = coarser(sample.labels, genus_of(sample.labels))
     if genus_c is None:
         return None
-    hit_n = genus_c[tested.answer_n] == genus_c[sample.code_n]
+    hit_n = genus_c[held_out.answer_n] == genus_c[sample.code_n]
     return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1))

@@ -27,7 +27,7 @@ _BLUR = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class HeldOut:
     """The chosen model's answers to n photos that it was tested on."""
 
     code_n: np.ndarray
@@ -66,43 +66,43 @@ class MixUp:
     n_second_as_first: int
 
 
-def find_mix_ups(tested: Tested) -> list[MixUp]:
+def find_mix_ups(held_out: HeldOut) -> list[MixUp]:
     """Pairs of labels that take more of each other's mistakes than mistakes spread evenly would."""
     from scipy.stats import binom
 
-    n_labels = len(tested.labels)
+    n_labels = len(held_out.labels)
     if n_labels < 3:
         return []
-    wrong = ~tested.is_right_n
+    wrong = ~held_out.is_right_n
     pairs = []
     n_pairs = math.comb(n_labels, 2)
     missed = {
-        code: count_units(tested.unit_n, wrong & (tested.code_n == code))
+        code: count_units(held_out.unit_n, wrong & (held_out.code_n == code))
         for code in range(n_labels)
     }
     for first in range(n_labels):
         for second in range(first + 1, n_labels):
-            there = wrong & (tested.code_n == first) & (tested.answer_n == second)
-            back = wrong & (tested.code_n == second) & (tested.answer_n == first)
-            n = count_units(tested.unit_n, there) + count_units(tested.unit_n, back)
+            there = wrong & (held_out.code_n == first) & (held_out.answer_n == second)
+            back = wrong & (held_out.code_n == second) & (held_out.answer_n == first)
+            n = count_units(held_out.unit_n, there) + count_units(held_out.unit_n, back)
             # A wrong answer that means nothing falls on each of the other labels alike.
             chance = binom.sf(n - 1, missed[first] + missed[second], 1 / (n_labels - 1))
             # One way only is no likeness: labels look wrong, or one label swallows the other.
             is_mutual = there.any() and back.any()
             if n >= 3 and is_mutual and chance * n_pairs < LEVEL:
-                pairs.append((n, _mix_up(tested, first, second, there, back)))
+                pairs.append((n, _mix_up(held_out, first, second, there, back)))
     return [pair for _, pair in sorted(pairs, key=lambda item: -item[0])]
 
 
 def _mix_up(
-    tested: Tested, first: int, second: int, there_n: np.ndarray, back_n: np.ndarray
+    held_out: HeldOut, first: int, second: int, there_n: np.ndarray, back_n: np.ndarray
 ) -> MixUp:
     return MixUp(
-        tested.labels[first],
-        tested.labels[second],
-        int((tested.code_n == first).sum()),
+        held_out.labels[first],
+        held_out.labels[second],
+        int((held_out.code_n == first).sum()),
         int(there_n.sum()),
-        int((tested.code_n == second).sum()),
+        int((held_out.code_n == second).sum()),
         int(back_n.sum()),
     )
 
@@ -134,30 +134,30 @@ def conditions(looks: Looks) -> dict[str, np.ndarray]:
     return {"night": is_night, "blur": is_blurred & ~is_night}
 
 
-def find_weaknesses(tested: Tested, condition: dict[str, np.ndarray]) -> list[Weakness]:
+def find_weaknesses(held_out: HeldOut, condition: dict[str, np.ndarray]) -> list[Weakness]:
     """Conditions that make a difference: Fisher's exact test over units."""
-    groups = [("", np.ones(len(tested.code_n), bool))]
-    groups += [(name, tested.code_n == code) for code, name in enumerate(tested.labels)]
+    groups = [("", np.ones(len(held_out.code_n), bool))]
+    groups += [(name, held_out.code_n == code) for code, name in enumerate(held_out.labels)]
     cells = []
     for word, is_inside_n in condition.items():
         for label, is_label_n in groups:
-            inside = _unit_scores(tested, is_label_n & is_inside_n)
-            outside = _unit_scores(tested, is_label_n & ~is_inside_n)
+            inside = _unit_scores(held_out, is_label_n & is_inside_n)
+            outside = _unit_scores(held_out, is_label_n & ~is_inside_n)
             if len(inside) >= LEAST_CELL and len(outside) >= LEAST_CELL:
                 cells.append((word, label, is_label_n, is_inside_n, inside, outside))
     found = []
     for word, label, is_label_n, is_inside_n, inside, outside in cells:
         chance = _fisher(inside, outside)
         if chance * len(cells) < LEVEL and outside.mean() - inside.mean() > 0.1:
-            found.append((chance, _weakness(tested, word, label, is_label_n, is_inside_n)))
+            found.append((chance, _weakness(held_out, word, label, is_label_n, is_inside_n)))
     return [weakness for _, weakness in sorted(found, key=lambda item: item[0])]
 
 
-def _unit_scores(tested: Tested, is_in_n: np.ndarray) -> np.ndarray:
+def _unit_scores(held_out: HeldOut, is_in_n: np.ndarray) -> np.ndarray:
     """Share of right answers in each unit."""
-    unit_k = np.unique(tested.unit_n[is_in_n], return_inverse=True)[1]
+    unit_k = np.unique(held_out.unit_n[is_in_n], return_inverse=True)[1]
     n_u = np.bincount(unit_k)
-    return np.asarray(np.bincount(unit_k, tested.is_right_n[is_in_n]) / np.maximum(n_u, 1))
+    return np.asarray(np.bincount(unit_k, held_out.is_right_n[is_in_n]) / np.maximum(n_u, 1))
 
 
 def _fisher(inside: np.ndarray, outside: np.ndarray) -> float:
@@ -169,10 +169,10 @@ def _fisher(inside: np.ndarray, outside: np.ndarray) -> float:
 
 
 def _weakness(
-    tested: Tested, word: str, label: str, is_label_n: np.ndarray, is_inside_n: np.ndarray
+    held_out: HeldOut, word: str, label: str, is_label_n: np.ndarray, is_inside_n: np.ndarray
 ) -> Weakness:
     inside, outside = is_label_n & is_inside_n, is_label_n & ~is_inside_n
-    right = tested.is_right_n
+    right = held_out.is_right_n
     return Weakness(
         word,
         label,
@@ -199,7 +199,7 @@ class Suspects:
 
 
 def find_suspects(
-    tested: Tested, others: list[np.ndarray], mix_ups: Sequence[MixUp] = ()
+    held_out: HeldOut, others: list[np.ndarray], mix_ups: Sequence[MixUp] = ()
 ) -> Suspects:
     """Photos that every model (`others`: answers of models of other kinds) gives one other label.
 
@@ -208,18 +208,18 @@ def find_suspects(
     A list is given only where, by calibrated probabilities, half of it or more and at least two
     labels are expected to be wrong: a clean set gives none.
     """
-    answer_n = tested.answer_n
-    doubted = ~tested.is_right_n
+    answer_n = held_out.answer_n
+    doubted = ~held_out.is_right_n
     for other_n in others:
         doubted &= other_n == answer_n
     rows = np.flatnonzero(doubted)
-    given_k = tested.prob_nc[rows, tested.code_n[rows]]
-    answer_k = tested.prob_nc[rows, answer_n[rows]]
+    given_k = held_out.prob_nc[rows, held_out.code_n[rows]]
+    answer_k = held_out.prob_nc[rows, answer_n[rows]]
     rows = rows[np.argsort(given_k - answer_k, kind="stable")]
     seen: set[tuple[int, int, int]] = set()
     kept = []
     for row in rows:
-        key = int(tested.unit_n[row]), int(tested.code_n[row]), int(answer_n[row])
+        key = int(held_out.unit_n[row]), int(held_out.code_n[row]), int(answer_n[row])
         if key not in seen:
             seen.add(key)
             kept.append(int(row))
@@ -227,11 +227,11 @@ def find_suspects(
 
     def is_sure(row: int) -> bool:
         """Enough to doubt the label? Other photos are hard, whatever their label."""
-        pair = frozenset((tested.labels[tested.code_n[row]], tested.labels[answer_n[row]]))
-        return bool(tested.prob_nc[row, answer_n[row]] >= (0.9 if pair in alike else 0.5))
+        pair = frozenset((held_out.labels[held_out.code_n[row]], held_out.labels[answer_n[row]]))
+        return bool(held_out.prob_nc[row, answer_n[row]] >= (0.9 if pair in alike else 0.5))
 
     kept = [row for row in kept if is_sure(row)]
-    doubt = [1 - float(tested.prob_nc[row, tested.code_n[row]]) for row in kept]
+    doubt = [1 - float(held_out.prob_nc[row, held_out.code_n[row]]) for row in kept]
     if sum(doubt) < 2 or sum(doubt) < 0.5 * len(kept):
         return Suspects((), (), 0.0)
     return Suspects(tuple(kept), tuple(int(answer_n[row]) for row in kept), sum(doubt))
@@ -255,7 +255,7 @@ class Search:
     """units with that label"""
 
 
-def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
+def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> Search:
     """Ranks photos by the label's probability and stops where enough are found.
 
     With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
@@ -264,11 +264,11 @@ def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
     """
     from scipy.stats import beta, binom
 
-    prob_n = tested.prob_nc[:, code]
-    is_label = tested.code_n == code
-    units = np.unique(tested.unit_n[is_label])
+    prob_n = held_out.prob_nc[:, code]
+    is_label = held_out.code_n == code
+    units = np.unique(held_out.unit_n[is_label])
     # A unit is found when any of its photos is: one frame shows the animal.
-    best_u = np.array([prob_n[is_label & (tested.unit_n == unit)].max() for unit in units])
+    best_u = np.array([prob_n[is_label & (held_out.unit_n == unit)].max() for unit in units])
     n_units = len(units)
     # the most units that may be missed such that the promise still holds
     allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - wanted) >= 0.95]
@@ -277,7 +277,9 @@ def plan_search(tested: Tested, code: int, wanted: float = FOUND) -> Search:
     n_found = int((best_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
     is_seen = prob_n >= threshold
-    return Search(tested.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units)
+    return Search(
+        held_out.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units
+    )
 
 
 # --- ranks above the label
@@ -300,11 +302,11 @@ def genus_of(labels: tuple[str, ...]) -> dict[str, str]:
     return genera if len(genera) == len(labels) else {}
 
 
-def iterate_labels(tested: Tested) -> Iterator[tuple[int, str, int, int]]:
+def iterate_labels(held_out: HeldOut) -> Iterator[tuple[int, str, int, int]]:
     """Number, name, photos and right answers of each label, the worst first."""
-    n_c = np.bincount(tested.code_n, minlength=len(tested.labels))
-    right_c = np.bincount(tested.code_n[tested.is_right_n], minlength=len(tested.labels))
+    n_c = np.bincount(held_out.code_n, minlength=len(held_out.labels))
+    right_c = np.bincount(held_out.code_n[held_out.is_right_n], minlength=len(held_out.labels))
     order = np.argsort(right_c / np.maximum(n_c, 1), kind="stable")
     for code in order:
         if n_c[code]:
-            yield int(code), tested.labels[code], int(n_c[code]), int(right_c[code])
+            yield int(code), held_out.labels[code], int(n_c[code]), int(right_c[code])

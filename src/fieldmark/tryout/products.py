@@ -110,15 +110,15 @@ def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
 
 
 def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
-    tested, sample = verdict.tested, verdict.sample
-    top_n = tested.prob_nc.max(axis=1)
+    held_out, sample = verdict.held_out, verdict.sample
+    top_n = held_out.prob_nc.max(axis=1)
     for at, image in enumerate(sample.table.get_column("image")):
         yield (
             image,
             sample.labels[sample.code_n[at]],
-            sample.labels[tested.answer_n[at]],
+            sample.labels[held_out.answer_n[at]],
             f"{top_n[at]:.4f}",
-            int(tested.is_right_n[at]),
+            int(held_out.is_right_n[at]),
             int(sample.fold_n[at]),
             int(top_n[at] >= verdict.threshold.at_least),
         )
@@ -129,10 +129,10 @@ def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
 
 def confusion_chart(verdict: Verdict) -> dict[str, Any]:
     """Which label is taken for which; of each label's photos, in per cent."""
-    tested, labels = verdict.tested, verdict.sample.labels
+    held_out, labels = verdict.held_out, verdict.sample.labels
     n_labels = len(labels)
     n_cc = np.zeros((n_labels, n_labels))
-    np.add.at(n_cc, (tested.code_n, tested.answer_n), 1)
+    np.add.at(n_cc, (held_out.code_n, held_out.answer_n), 1)
     share_cc = 100 * n_cc / np.maximum(n_cc.sum(axis=1, keepdims=True), 1)
     # With hundreds of labels only those that are mistaken most often can be read.
     shown = np.sort(np.argsort(np.diag(share_cc), kind="stable")[:24])
@@ -201,19 +201,19 @@ def _model_rows(verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _label_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    tested = verdict.tested
-    is_sure_n = tested.prob_nc.max(axis=1) >= verdict.threshold.at_least
+    held_out = verdict.held_out
+    is_sure_n = held_out.prob_nc.max(axis=1) >= verdict.threshold.at_least
     rows = []
     for search, (code, name) in zip(
         verdict.searches, enumerate(verdict.sample.labels), strict=True
     ):
-        mine = tested.code_n == code
+        mine = held_out.code_n == code
         rows.append(
             {
                 "name": name,
                 "n": int(mine.sum()),
                 "n_units": search.n_units,
-                "right": 100 * float(tested.is_right_n[mine].mean()),
+                "right": 100 * float(held_out.is_right_n[mine].mean()),
                 "unsure": 100 * float((~is_sure_n)[mine].mean()),
                 "look": 100 * search.share,
                 "at_least": 100 * search.at_least,
@@ -241,8 +241,8 @@ def _photo_groups(verdict: Verdict) -> list[dict[str, Any]]:
         codes = [sample.labels.index(name) for name in (pair.first, pair.second)]
         wrong = np.flatnonzero(
             np.isin(sample.code_n, codes)
-            & np.isin(verdict.tested.answer_n, codes)
-            & ~verdict.tested.is_right_n
+            & np.isin(verdict.held_out.answer_n, codes)
+            & ~verdict.held_out.is_right_n
         )
         photos = [
             show(int(sample.rows[row]), f"is {sample.labels[sample.code_n[row]]}")

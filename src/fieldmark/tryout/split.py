@@ -29,7 +29,7 @@ def unit_numbers(names: np.ndarray) -> np.ndarray:
     return np.asarray(np.unique(own, return_inverse=True)[1])
 
 
-def testable_labels(code_n: np.ndarray, unit_n: np.ndarray, n_labels: int) -> np.ndarray:
+def can_be_tested(code_n: np.ndarray, unit_n: np.ndarray, n_labels: int) -> np.ndarray:
     """Of each label whether it can be tested on units never seen: photos of two units at least."""
     pairs = np.unique(np.stack([code_n, unit_n], axis=1), axis=0)
     n_units = np.bincount(pairs[:, 0], minlength=n_labels)

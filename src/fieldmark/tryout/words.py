@@ -123,7 +123,7 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         yield f"These limits are rough: there are only {choice.n_units} {units}."
     leak = verdict.leak
     if leak.low > 0 and leak.value >= 1:
-        shown = 100 * float(verdict.tested.is_right_n.mean())
+        shown = 100 * float(verdict.held_out.is_right_n.mean())
         yield (
             f"A random split would have shown {shown + leak.value:.0f} instead of {shown:.0f}: "
             "near-identical photos would have been on both sides."
@@ -217,7 +217,7 @@ def _advice(verdict: Verdict) -> Iterator[str]:
             f"More photos would help: the last doubling gave {gain.value:+.0f} points (95 % "
             f"limits: {gain.low:.0f} to {gain.high:.0f})."
         )
-        _, name, n, n_right = next(iterate_labels(verdict.tested))
+        _, name, n, n_right = next(iterate_labels(verdict.held_out))
         if n_right < n:
             yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
     if verdict.best.images_per_s:

@@ -1,0 +1,117 @@
+"""What is wrong with photos is named in words, and a clean set gives no alarm."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fieldmark.progress import Silent
+from fieldmark.settings import Settings
+from fieldmark.tryout import Verdict
+from fieldmark.tryout.trial import TrialOptions, run_trial
+from fieldmark.tryout.words import tell, tell_data
+from kit.planted import Plan, make_photos
+
+ALL = TrialOptions(models=("classical",))
+
+
+def try_out(folder: Path, plan: Plan) -> tuple[str, Verdict]:
+    """Everything that is said, and the verdict."""
+    settings = Settings(cache=folder / "cache")
+    verdict = run_trial(make_photos(folder / "photos", plan), ALL, settings, Silent())
+    return "\n".join([*tell_data(verdict.sample), *tell(verdict)]), verdict
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Verdict]:
+    return try_out(tmp_path_factory.mktemp("clean"), Plan())
+
+
+def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
+    text, verdict = clean
+    assert text.startswith("120 photos of 4 labels, 30 of each.\nThe label is folder 1.\nUse ")
+    assert "On new photos it is right on about" in text
+    assert verdict.choice.low <= verdict.choice.accuracy <= verdict.choice.high
+    for word in ("mixes up", "Check", "less often", "copies", "bursts", "slip", "too few"):
+        assert word not in text
+
+
+def test_copies_and_bursts(tmp_path: Path) -> None:
+    text, verdict = try_out(tmp_path, Plan(n_copies=6))
+    assert "6 photos are copies of another" in text
+    assert verdict.sample.n_units == 120
+
+
+def test_a_burst_across_a_random_split(tmp_path: Path) -> None:
+    plan = Plan(n_labels=5, n_photos=60, n_shots=6, difficulty=1.0, seed=3)
+    text, verdict = try_out(tmp_path, plan)
+    assert "near-identical" in text and verdict.sample.n_units < 130
+    assert "A random split would have shown" in text
+    assert verdict.leak.low > 0
+
+
+def test_two_labels_that_look_alike(tmp_path: Path) -> None:
+    text, verdict = try_out(tmp_path, Plan(has_twins=True))
+    assert "It mixes up species aaa and species bbb" in text
+    assert len(verdict.mix_ups) == 1 and not verdict.suspects.rows
+
+
+def test_labels_that_are_wrong(tmp_path: Path) -> None:
+    text, verdict = try_out(tmp_path, Plan(n_mislabelled=4, n_photos=40))
+    assert "Check 4 labels" in text
+    image = verdict.sample.table.get_column("image")
+    assert {image[row].split("/")[0] for row in verdict.suspects.rows} == {"species bbb"}
+    assert {verdict.sample.labels[code] for code in verdict.suspects.suggested} == {"species aaa"}
+
+
+def test_a_label_that_fails_at_night(tmp_path: Path) -> None:
+    text, _ = try_out(tmp_path, Plan(night_fails=True, n_photos=60))
+    assert "species aaa is recognised less often at night" in text
+    assert "species ccc is recognised less often" not in text
+
+
+def test_a_label_that_is_too_small_and_a_slip(tmp_path: Path) -> None:
+    text, verdict = try_out(tmp_path, Plan(has_small=True, has_slip=True))
+    assert "Is 'species cc' (2) a slip for 'species ccc' (28)?" in text
+    assert "2 labels have too few photos to be tested: rare thing (2), species cc (2)." in text
+    assert "rare thing" not in verdict.sample.labels
+
+
+def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:
+    make_photos(tmp_path / "photos", Plan(n_photos=12))
+    (tmp_path / "photos" / "species aaa").rename(tmp_path / "photos" / "Species_AAA")
+    moved = sorted((tmp_path / "photos" / "Species_AAA").iterdir())[:3]
+    (tmp_path / "photos" / "species aaa").mkdir()
+    for path in moved:
+        path.rename(tmp_path / "photos" / "species aaa" / path.name)
+    verdict = run_trial(tmp_path / "photos", ALL, Settings(cache=tmp_path / "c"), Silent())
+    text = "\n".join(tell_data(verdict.sample))
+    assert "'species aaa' (3) and 'Species_AAA' are the same label: merged." in text
+    assert len(verdict.sample.labels) == 4
+
+
+@pytest.mark.slow
+def test_clean_sets_give_few_false_alarms(tmp_path: Path) -> None:
+    """100 worlds of 120 photos: of each kind of claim, at most 5 are wrong."""
+    alarms = Counter[str]()
+    for seed in range(100):
+        text, verdict = try_out(tmp_path / str(seed), Plan(seed=seed, difficulty=0.3))
+        kinds = {finding.kind for finding in verdict.sample.audit.findings}
+        said = {"mixes up": "mix-up", "less often": "weakness", "Check": "suspects"}
+        kinds |= {kind for words, kind in said.items() if words in text}
+        kinds |= {"leak"} if "random split" in text else set()
+        alarms.update(kinds)
+    assert all(n <= 5 for n in alarms.values()), dict(alarms)
+
+
+def test_the_same_photos_in_another_place_give_the_same_verdict(
+    clean: tuple[str, Verdict], tmp_path: Path
+) -> None:
+    text, verdict = try_out(tmp_path, Plan())
+    assert dataclasses.astuple(verdict.choice)[:4] == dataclasses.astuple(clean[1].choice)[:4]
+    assert [line for line in text.splitlines() if "per second" not in line] == [
+        line for line in clean[0].splitlines() if "per second" not in line
+    ]

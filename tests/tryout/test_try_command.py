@@ -1,0 +1,321 @@
+"""`fieldmark try` and `fieldmark predict`, as a biologist types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fieldmark import try_photos
+from fieldmark.cli import main
+from fieldmark.settings import Settings
+from kit.planted import Plan, make_outsiders, make_photos
+
+PLAN = Plan(n_labels=3, n_photos=24, difficulty=0.3)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_photos(tmp_path_factory.mktemp("try") / "my photos", PLAN)
+
+
+@pytest.fixture(scope="module")
+def place(photos: Path) -> Path:
+    """Where a verdict on the photos was written."""
+    here = photos.parent
+    words = ["--models", "classical", "--quiet", "--cache", str(here / "cache")]
+    assert main(["try", str(photos), "--out", str(here / "try"), *words]) == 0
+    return here
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_what_it_leaves(place: Path) -> None:
+    out = place / "try"
+    names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert names == {
+        "index.html", "data.csv", "predictions.csv", "methods.txt", "confusion.svg",
+        "confusion.png", "model/model.json", "model/model.safetensors",
+    }  # fmt: skip
+    assert len(rows(out / "data.csv")) == len(rows(out / "predictions.csv")) == 72
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Use classical/" in page and "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_text_json_and_python_agree(
+    photos: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["try", str(photos), "--out", str(place / "again"), "--models", "classical", "--quiet"]
+    words += ["--cache", str(place / "cache")]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["text"] == text.splitlines()
+    verdict = try_photos(photos, models=["classical"], settings=Settings(cache=place / "cache"))
+    assert str(verdict) == text.rstrip("\n")
+    assert verdict.choice.accuracy == data["accuracy"]
+    right = [row["is_right"] == "1" for row in rows(place / "again" / "predictions.csv")]
+    assert np.mean(right) == pytest.approx(float(verdict.held_out.is_right_n.mean()))
+
+
+def test_predict_names_photos_and_notices_what_it_never_saw(
+    photos: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = make_photos(tmp_path / "new", Plan(n_labels=3, n_photos=8, difficulty=0.3))
+    make_outsiders(new / "outside", PLAN, 6)
+    (new / "broken.jpg").write_bytes(b"")
+    words = ["predict", str(place / "try" / "model"), str(new), "--quiet"]
+    words += ["--cache", str(place / "cache"), "--out", str(tmp_path / "p.csv")]
+    assert main([*words, "--copy-into", str(tmp_path / "sorted")]) == 0
+    answers = {row["image"]: row for row in rows(tmp_path / "p.csv")}
+    assert len(answers) == 31 and answers["broken.jpg"]["answer"] == "unreadable"
+    known = [row for image, row in answers.items() if image.startswith("species")]
+    named = [row for row in known if row["answer"].startswith("species")]
+    assert len(named) >= 18
+    assert sum(row["answer"] == row["image"].split("/")[0] for row in named) >= 0.9 * len(named)
+    outside = [row["answer"] for image, row in answers.items() if image.startswith("outside")]
+    assert outside.count("unlike anything seen") >= 4
+    copied = [path for path in (tmp_path / "sorted").rglob("*") if path.is_file()]
+    assert len(copied) == 31
+    before = {path: path.stat().st_mtime_ns for path in copied}
+    assert main([*words, "--copy-into", str(tmp_path / "sorted")]) == 0
+    assert {path: path.stat().st_mtime_ns for path in copied} == before, "nothing is copied twice"
+
+
+def test_a_changed_backbone_is_refused(
+    place: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in (place / "try" / "model").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    about = json.loads((folder / "model.json").read_text())
+    about["fingerprint"] = "0" * 32
+    (folder / "model.json").write_text(json.dumps(about))
+    assert main(["predict", str(folder), str(photos), "--quiet"]) == 4
+    assert "is not the model that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.json", b"{", "cannot be read"),
+        ("model.json", b"{}", "is not a model that `fieldmark try` has written"),
+        ("model.json", None, "holds no model"),
+        ("model.safetensors", b"\xff" * 64, "cannot be read"),
+        ("model.safetensors", None, "cannot be read"),
+    ],
+)
+def test_a_damaged_model_is_told_in_a_line(
+    place: Path,
+    photos: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes | None,
+    message: str,
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in (place / "try" / "model").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / name).write_bytes(content) if content is not None else (folder / name).unlink()
+    assert main(["predict", str(folder), str(photos), "--quiet"]) == 3
+    told = capsys.readouterr().err
+    assert message in told and told.count("\n") == 1
+
+
+def test_positions_are_nowhere(tmp_path: Path) -> None:
+    root = make_photos(tmp_path / "photos", Plan(n_labels=2, n_photos=8, n_copies=2))
+    for path in root.rglob("*.jpg"):
+        image = Image.open(path)
+        exif = image.getexif()
+        exif.get_ifd(0x8825).update({1: "N", 2: (47.0, 31.0, 12.3), 3: "E", 4: (8.0, 2.0, 9.9)})
+        image.save(path, exif=exif)
+    out = tmp_path / "try"
+    words = ["--models", "classical", "--quiet", "--cache", str(tmp_path / "cache")]
+    assert main(["try", str(root), "--out", str(out), *words]) == 0
+    for path in out.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert b"47.0" not in data and b"GPS" not in data and b"Exif" not in data
+
+
+def test_a_table_with_cameras(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = sorted(path.relative_to(photos) for path in photos.rglob("*.jpg"))
+    lines = [f"{path},{path.parts[0]},cam{number % 12}" for number, path in enumerate(images)]
+    table = photos / "obs.csv"
+    table.write_text("\n".join(["path,species,camera", *lines]))
+    words = ["--image", "path", "--label", "species", "--unit", "camera", "--out", str(tmp_path)]
+    words += ["--cache", str(tmp_path / "cache"), "--models", "classical"]
+    assert main(["try", str(table), *words]) == 0
+    table.unlink()
+    shown = capsys.readouterr()
+    assert "The unit is column camera (12 cameras)" in shown.err
+    assert "On new cameras it is right on about" in shown.out
+    assert "too few cameras (12; it takes 19)" in shown.out
+
+
+# --- what people have on their disks
+
+
+def picture(path: Path, seed: int, size: tuple[int, int] = (40, 30)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "message"),
+    [
+        ("empty", 3, "holds no photos: sort them into one folder per label"),
+        ("flat", 3, "holds 6 photos outside any folder: sort them into one folder per label"),
+        ("one class", 3, "has photos of one label only (a)"),
+        ("one photo each", 3, "has 6 labels, and 0 of them can be tested"),
+        ("missing", 3, "does not exist: give a folder of photos or a table"),
+        ("text", 3, "is neither a folder of photos nor a table"),
+        ("all broken", 3, "no photo can be read"),
+        ("machine labels", 3, "holds no labels that a person gave"),
+    ],
+)
+def test_what_cannot_be_tried_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, code: int, message: str
+) -> None:
+    root = tmp_path / "p"
+    root.mkdir()
+    for number in range(6):
+        if kind == "flat":
+            picture(root / f"{number}.png", number)
+        elif kind == "one class":
+            picture(root / "a" / f"{number}.png", number)
+        elif kind == "one photo each":
+            picture(root / f"label {number}x" / "a.png", number)
+        elif kind == "all broken":
+            (root / f"abc{number % 2}").mkdir(exist_ok=True)
+            (root / f"abc{number % 2}" / f"{number}.jpg").write_bytes(b"")
+    if kind == "missing":
+        root = tmp_path / "nowhere"
+    elif kind == "text":
+        root = tmp_path / "notes.txt"
+        root.write_text("hello")
+    elif kind == "machine labels":
+        root = tmp_path / "md.json"
+        root.write_text('{"images": [], "detection_categories": {"1": "animal"}}')
+    words = ["--quiet", "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
+    assert main(["try", str(root), "--models", "classical", *words]) == code
+    told = capsys.readouterr().err
+    assert message in told and told.count("\n") == 1
+
+
+def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Links in a circle, empty files, animations, junk of three systems, numbers for labels."""
+    root = tmp_path / "p"
+    for label in ("1", "2"):
+        for number in range(12):
+            seed = 100 * int(label) + number
+            picture(root / "train" / label / f"ünder {number}.png", seed)
+    (root / "train" / "1" / "empty.jpg").write_bytes(b"")
+    frames = [Image.new("P", (20, 20), color) for color in (1, 2)]
+    frames[0].save(root / "train" / "1" / "moves.gif", save_all=True, append_images=frames[1:])
+    (root / "train" / "1" / "loop").symlink_to(root)
+    picture(root / "__MACOSX" / "1" / "._x.png", 1)
+    (root / "train" / "1" / "Thumbs.db").write_bytes(b"x")
+    words = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
+    assert main(["try", str(root), "--models", "classical", *words]) == 0
+    shown = capsys.readouterr()
+    assert "25 photos of 2 labels" in shown.err
+    assert "1 file cannot be read and was left out: train/1/empty.jpg (is empty" in shown.err
+    assert "No model is clearly better than always giving the most common label" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("folders", "label", "unit"),
+    [
+        (["cat/a", "dog/b"], "folder 1", ""),
+        (["train/cat", "test/dog"], "folder 1", ""),
+        (["camera 1/cat", "camera 2/dog", "camera 1/dog", "camera 2/cat"], "folder 2", "folder 1"),
+        (["cat/2021", "dog/2022", "cat/2022"], "folder 1", ""),
+        (["cat/site_A", "dog/site_B"], "folder 1", "folder 2"),
+        (["100RECNX/cat", "101RECNX/dog"], "folder 2", ""),
+    ],
+)
+def test_which_folder_is_the_label(
+    tmp_path: Path, folders: list[str], label: str, unit: str
+) -> None:
+    from fieldmark.tryout.photos import Columns, read_photos
+
+    for number, folder in enumerate(folders):
+        picture(tmp_path / folder / "x.png", number)
+    photos = read_photos(tmp_path, Columns())
+    assert (photos.label_from, photos.unit_from) == (label, unit)
+    assert set(photos.table.get_column("label")) == {"cat", "dog"}
+
+
+def test_boxes_become_crops(tmp_path: Path) -> None:
+    from fieldmark.tryout.photos import Columns, read_photos
+
+    for number, label in enumerate(("cat", "dog", "dog")):
+        picture(tmp_path / "p" / label / f"{number}.png", number, (200, 100))
+    detections = [{"category": "1", "conf": 0.9, "bbox": [0.5, 0.2, 0.1, 0.4]}]
+    found = {"images": [{"file": "cat\\0.png", "detections": detections}]}
+    (tmp_path / "md.json").write_text(json.dumps(found))
+    photos = read_photos(tmp_path / "p", Columns(boxes=tmp_path / "md.json"))
+    crops = dict(photos.table.select("image", "crop").iter_rows())
+    x, y, width, height = crops["cat/0.png"]
+    assert width == height == pytest.approx(46) and (x, y) == pytest.approx((87, 17))
+    assert crops["dog/1.png"] is None
+
+
+def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
+    from fieldmark.tryout.photos import Columns, read_photos
+
+    tables = {
+        "deployments": "deploymentID,locationID\nd1,north\nd2,south\n",
+        "media": "mediaID,deploymentID,filePath\nm1,d1,a.png\nm2,d2,b.png\nm3,d2,c.png\n",
+        "observations": (
+            "observationID,deploymentID,mediaID,observationType,scientificName,"
+            "classificationMethod\n"
+            "o1,d1,m1,animal,Vulpes vulpes,human\no2,d2,m2,animal,Meles meles,machine\n"
+            "o3,d2,m3,animal,Meles meles,human\no4,d2,m2,blank,,human\n"
+        ),
+    }
+    for name, text in tables.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    resources = [{"name": name, "path": f"{name}.csv"} for name in tables]
+    (tmp_path / "datapackage.json").write_text(json.dumps({"resources": resources}))
+    photos = read_photos(tmp_path, Columns())
+    rows = photos.table.select("image", "label", "unit").rows()
+    assert rows == [("a.png", "Vulpes vulpes", "north"), ("c.png", "Meles meles", "south")]
+
+
+def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:
+    from fieldmark.tryout.photos import Columns, read_photos
+
+    data = {
+        "categories": [{"id": 1, "name": "fox"}, {"id": 2, "name": "badger"}],
+        "images": [
+            {"id": "i", "file_name": "a.png", "location": 7},
+            {"id": "j", "file_name": "b.png", "location": 8},
+        ],
+        "annotations": [
+            {"image_id": "i", "category_id": 1, "bbox": [0, 0, 10, 20]},
+            {"image_id": "i", "category_id": 2, "bbox": [5, 5, 10, 10]},
+            {"image_id": "j", "category_id": 1},
+        ],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(data))
+    photos = read_photos(tmp_path / "coco.json", Columns())
+    table = photos.table
+    assert table.get_column("label").to_list() == ["fox", "badger", "fox"]
+    assert table.get_column("unit").to_list() == ["7", "7", "8"]
+    assert table.get_column("id").n_unique() == 3
