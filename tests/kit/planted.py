@@ -19,7 +19,7 @@ class Plan:
     n_photos: int = 30
     """of each label"""
     seed: int = 0
-    difficulty: float = 0.0
+    difficulty: float = 0.3
     n_copies: int = 0
     """photos of the first label that get a near-identical neighbour"""
     n_shots: int = 1

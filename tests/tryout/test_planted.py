@@ -60,7 +60,7 @@ def test_two_labels_that_look_alike(tmp_path: Path) -> None:
 
 
 def test_labels_that_are_wrong(tmp_path: Path) -> None:
-    text, verdict = try_out(tmp_path, Plan(n_mislabelled=4, n_photos=40))
+    text, verdict = try_out(tmp_path, Plan(n_mislabelled=4, n_photos=40, difficulty=0.0))
     assert "Check 4 labels" in text
     image = verdict.sample.table.get_column("image")
     assert {image[row].split("/")[0] for row in verdict.suspects.rows} == {"species bbb"}
@@ -68,7 +68,7 @@ def test_labels_that_are_wrong(tmp_path: Path) -> None:
 
 
 def test_a_label_that_fails_at_night(tmp_path: Path) -> None:
-    text, _ = try_out(tmp_path, Plan(night_fails=True, n_photos=60))
+    text, _ = try_out(tmp_path, Plan(night_fails=True, n_photos=60, difficulty=0.0))
     assert "species aaa is recognised less often at night" in text
     assert "species ccc is recognised less often" not in text
 
