@@ -68,6 +68,13 @@ def test_units_are_never_on_both_sides() -> None:
     assert all(len(np.unique(fold_n[unit_n == unit])) == 1 for unit in range(unit_n.max() + 1))
 
 
+def test_labels_are_dealt_evenly_however_few_photos_they_have() -> None:
+    code_n = np.repeat(np.arange(40), 5)
+    fold_n = make_folds(code_n, np.arange(200))
+    assert all(len(np.unique(fold_n[code_n == code])) == 5 for code in range(40))
+    assert np.bincount(fold_n).tolist() == [20] * 10
+
+
 def test_a_label_of_one_unit_cannot_be_tested() -> None:
     code_n, unit_n = np.repeat([0, 1, 2], 6), np.array([0] * 6 + [1, 2] * 3 + [3, 4, 5, 6, 7, 8])
     assert can_be_tested(code_n, unit_n, 3).tolist() == [False, True, True]

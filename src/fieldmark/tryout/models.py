@@ -61,6 +61,16 @@ def chosen_models(words: Sequence[str]) -> list[str]:
 
 
 def told_before(name: str) -> str:
-    """What is said before weights are fetched; "" for a model that is not on the list."""
-    model = DOWNLOADS.get(name)
-    return f"Fetching {name} ({model.mb} MB, {model.licence})." if model else ""
+    """What is said before weights may be fetched."""
+    model = DOWNLOADS[name]
+    return f"{name}: {model.mb} MB to fetch, unless it is here already; licence {model.licence}"
+
+
+def told_absent(names: Sequence[str]) -> str:
+    """Of models whose weights are not here and could not be fetched."""
+    total = sum(DOWNLOADS[name].mb for name in names)
+    verb = "was" if len(names) == 1 else "were"
+    return (
+        f"{', '.join(names)} {verb} not tried: the weights are not on this machine ({total} MB). "
+        "With a network, the same command fetches them and goes on from here."
+    )

@@ -7,18 +7,25 @@ are cached photo by photo, so that the same command goes on where it was stopped
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, MissingExtra
+from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
 from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, prepare, score
-from fieldmark.tryout.models import CLASSICAL, chosen_models, has_torch, told_before
+from fieldmark.tryout.models import (
+    CLASSICAL,
+    DOWNLOADS,
+    chosen_models,
+    has_torch,
+    told_absent,
+    told_before,
+)
 from fieldmark.tryout.photos import Columns, Photos, read_photos
 
 FIRST = 200
@@ -90,37 +97,32 @@ def run_trial(
         show(Answer(conclude(first, entries, settings, progress, options.wanted), is_first=True))
     sample = prepare(photos, settings, progress)
     show(sample)
-    entries, notes = [], list[str]()
+    entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
-        scored = _try_model(sample, name, settings, progress, notes)
-        if scored:
-            entries += scored
-            verdict = conclude(sample, entries, settings, progress, options.wanted)
-            show(Answer(verdict, is_first=False))
+        if name in DOWNLOADS and not settings.offline:
+            progress.say(told_before(name))
+        try:
+            entries += score(sample, name, settings, progress)
+        except FieldmarkError as error:
+            if name in DOWNLOADS:
+                absent.append(name)
+            else:
+                notes.append(f"{name} was not tried: {error}")
+            continue
+        verdict = conclude(sample, entries, settings, progress, options.wanted)
+        show(Answer(verdict, is_first=False))
     if not entries:
-        raise FieldmarkError("no model could be run: " + " ".join(notes))
+        raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
+    return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
+
+
+def _told_last(absent: Sequence[str]) -> Iterator[str]:
+    """What to do for better models."""
+    if absent:
+        yield told_absent(absent)
     if not has_torch():
-        extra = MissingExtra("Better models", "vision", "torch")
-        notes.append(f"{extra} Then give the same command again: it goes on from here.")
-    return dataclasses.replace(verdict, notes=tuple(notes))
-
-
-def _try_model(
-    sample: Sample, name: str, settings: Settings, progress: Progress, notes: list[str]
-) -> list[Entry]:
-    """The model's answers; none, and a note, where it cannot be loaded."""
-    try:
-        return score(sample, name, dataclasses.replace(settings, offline=True), progress)
-    except FieldmarkError as error:
-        if settings.offline or not told_before(name):
-            notes.append(f"{name} was not tried: {error}")
-            return []
-    progress.say(told_before(name))
-    try:
-        return score(sample, name, settings, progress)
-    except FieldmarkError as error:
-        notes.append(f"{name} was not tried: {error}")
-        return []
+        extra = MissingExtra("Every better model", "vision", "torch")
+        yield f"{extra} Then give the same command again: it goes on from here."
 
 
 def _some(photos: Photos) -> Photos:
