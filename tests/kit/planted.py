@@ -11,6 +11,11 @@ from fieldmark.world import Scene, World, write_photo
 from fieldmark.world.taxonomy import HABITATS
 
 
+N_SPECIES = 20
+KINDS = (0, 3, 6, 9, 11, 15)
+"""species that are built differently (a bird, a mammal, a fish, …): none is another's double"""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How many photos of what; everything planted is off by default."""
@@ -35,11 +40,11 @@ class Plan:
 
 def make_photos(root: Path, plan: Plan) -> Path:
     """A folder with a folder per label."""
-    world = World(seed=plan.seed, n_species=plan.n_labels + 2, difficulty=plan.difficulty)
+    world = World(seed=plan.seed, n_species=N_SPECIES, difficulty=plan.difficulty)
     labels = [f"species {chr(97 + code)}{chr(97 + code)}{chr(97 + code)}" for code in range(26)]
     number = 0
     for code in range(plan.n_labels):
-        shown = 0 if plan.has_twins and code == 1 else code
+        shown = KINDS[0 if plan.has_twins and code == 1 else code]
         for place in range(plan.n_photos):
             burst, shot = divmod(place, plan.n_shots)
             is_night = plan.night_fails and place % 2 == 1
@@ -66,17 +71,17 @@ def make_photos(root: Path, plan: Plan) -> Path:
                 shutil.copy(root / label / name, root / label / f"copy-of-{name}")
     if plan.has_small:
         for place in range(2):
-            scene = Scene(species=plan.n_labels, burst=place)
+            scene = Scene(species=KINDS[plan.n_labels], burst=place)
             write_photo(world.photo(scene), root / "rare thing" / f"{place}.jpg")
     return root
 
 
 def make_outsiders(root: Path, plan: Plan, n: int) -> Path:
     """Photos of another species, under the microscope and on herbarium sheets."""
-    world = World(seed=plan.seed, n_species=plan.n_labels + 2, difficulty=plan.difficulty)
+    world = World(seed=plan.seed, n_species=N_SPECIES, difficulty=plan.difficulty)
     for place in range(n):
         scene = Scene(
-            species=plan.n_labels + 1,
+            species=KINDS[plan.n_labels],
             burst=9000 + place,
             condition=("microscope", "herbarium")[place % 2],
         )
