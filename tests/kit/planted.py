@@ -6,10 +6,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from fieldmark import draws
 from fieldmark.world import Scene, World, write_photo
 from fieldmark.world.taxonomy import HABITATS
-
 
 N_SPECIES = 20
 KINDS = (0, 3, 6, 9, 11, 15)
@@ -66,6 +67,8 @@ def make_photos(root: Path, plan: Plan) -> Path:
             # A number that says nothing about the order in which they were taken.
             name = f"{draws.number('name', plan.seed, number) % 10**9:09d}.jpg"
             write_photo(world.photo(scene), root / label / name)
+            if plan.n_shots > 1:
+                _stamp(root / label / name, hour=code, burst=burst, shot=shot)
             number += 1
             if code == 0 and place < plan.n_copies:
                 shutil.copy(root / label / name, root / label / f"copy-of-{name}")
@@ -74,6 +77,14 @@ def make_photos(root: Path, plan: Plan) -> Path:
             scene = Scene(species=KINDS[plan.n_labels], burst=place)
             write_photo(world.photo(scene), root / "rare thing" / f"{place}.jpg")
     return root
+
+
+def _stamp(path: Path, hour: int, burst: int, shot: int) -> None:
+    """When it was taken, as a camera writes it: shots of a burst are two seconds apart."""
+    image = Image.open(path)
+    exif = image.getexif()
+    exif.get_ifd(0x8769)[0x9003] = f"2024:05:{burst % 28 + 1:02} {hour:02}:00:{2 * shot:02}"
+    image.save(path, exif=exif, quality=95)
 
 
 def make_outsiders(root: Path, plan: Plan, n: int) -> Path:

@@ -397,8 +397,14 @@ def _leak(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
     if sample.n_units == len(sample.unit_n):
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
-    score_nc = out_of_unit(best.head, x_nd, sample.code_n, fold_n, len(sample.labels))
-    return _gain(score_nc.argmax(axis=1), best.answer_n, sample)
+    n_labels = len(sample.labels)
+    # Whoever splits at random also chooses by what that shows.
+    answers = [
+        out_of_unit(kind, x_nd, sample.code_n, fold_n, n_labels).argmax(axis=1)
+        for kind in kinds_for(len(x_nd), n_labels)
+    ]
+    shown = max(answers, key=lambda answer_n: int((answer_n == sample.code_n).sum()))
+    return _gain(shown, best.answer_n, sample)
 
 
 def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
