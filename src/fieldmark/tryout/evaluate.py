@@ -77,6 +77,10 @@ class Sample:
     def n_units(self) -> int:
         return int(self.unit_n.max()) + 1
 
+    @property
+    def n_folds(self) -> int:
+        return len(np.unique(self.fold_n))
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -315,7 +319,7 @@ def conclude(
     """Chooses a model and works out all that can be said about it."""
     hit_nm = np.stack([entry.answer_n == sample.code_n for entry in entries], axis=1).astype(float)
     cost_m = np.array([-entry.images_per_s for entry in entries])
-    choice = choose(hit_nm, sample.unit_n, cost_m)
+    choice = choose(hit_nm, sample.unit_n, cost_m, sample.n_folds)
     best = entries[choice.best]
     n_u = np.bincount(sample.unit_n)
     temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])
@@ -443,4 +447,4 @@ def _genus(sample: Sample, held_out: HeldOut) -> Choice | None:
     if genus_c is None:
         return None
     hit_n = genus_c[held_out.answer_n] == genus_c[sample.code_n]
-    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1))
+    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1), sample.n_folds)

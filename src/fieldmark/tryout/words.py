@@ -78,7 +78,7 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
         f"{len(sample.rows):,} photos of {len(sample.labels)} labels with fieldmark. Features were "
         "classified by the nearest class mean or by a ridge classifier. Models were tested by "
-        f"{len(np.unique(sample.fold_n))}-fold cross-validation. Photos of one unit (a burst, or "
+        f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or "
         f"what the data name) were never on both sides ({sample.n_units:,} units)."
     )
     if choice.has_interval:
