@@ -24,7 +24,7 @@ from fieldmark.errors import DataError
 from fieldmark.models import Features
 from fieldmark.progress import Silent
 from kit.pictures import write_image
-from kit.victims import Victim, run_apart
+from kit.kills import Victim, run_apart
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
 
