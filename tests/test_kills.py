@@ -365,7 +365,8 @@ def downloads(place: Path, patch: Patch) -> Iterator[Activity]:
         for out in (place / "calm", place / "killed"):
             out.mkdir()
             (out / "cornell_bird.csv").write_text("\n".join(lines) + "\n")
-        look, check = goes_on(site, {f"images/{name}.jpg": f"/asset/{name}/1200" for name in photos})
+        paths = {f"images/{name}.jpg": f"/asset/{name}/1200" for name in photos}
+        look, check = goes_on(site, paths)
 
         def products(out: Path) -> object:
             check()
@@ -508,24 +509,13 @@ def embed(place: Path, patch: Patch) -> Iterator[Activity]:
 @activity("train")
 def train(place: Path, _: Patch) -> Iterator[Activity]:
     """Losses and weights are equal to the last bit."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     pytest.importorskip("open_clip")
     train_inputs.write_inputs(place)
-
-    def last_step(out: Path) -> int:
-        return max((int(path.stem[5:]) for path in out.glob("checkpoints/*.pt")), default=0)
-
-    def products(out: Path) -> object:
-        kept = ("step", "loss", "loss_by_type", "scales", "lr", "grad_norm")
-        curve = [[row[key] for key in kept] for row in train_inputs.rows_of(out)]
-        state = torch.load(out / f"checkpoints/step-{last_step(out):08d}.pt", weights_only=True)
-        tensors = [*state["model"].items(), *state["average"].items()]
-        return curve, [(name, tensor.numpy().tobytes()) for name, tensor in tensors]
-
     yield Activity(
         command=lambda out: train_inputs.words(place, out),
-        products=products,
-        n_done=last_step,
+        products=lambda out: (train_inputs.curve(out), train_inputs.weights(out)),
+        n_done=train_inputs.last_step,
         size=20,
         n_kills=2,
         later_s=0.05,

@@ -23,8 +23,8 @@ from fieldmark.embed.rows import FeatureRows
 from fieldmark.errors import DataError
 from fieldmark.models import Features
 from fieldmark.progress import Silent
-from kit.pictures import write_image
 from kit.kills import Victim, run_apart
+from kit.pictures import write_image
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
 

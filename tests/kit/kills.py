@@ -27,7 +27,10 @@ import numpy as np
 
 from kit import forked
 
-__all__ = ["Activity", "Moment", "Victim", "check", "function", "kill_when", "run_apart", "start"]
+__all__ = [
+    "Activity", "Moment", "Victim", "check", "function", "kill_when", "run_apart", "start",
+    "wait_for",
+]  # fmt: skip
 
 TESTS = Path(__file__).parents[1]
 
@@ -176,13 +179,18 @@ def _arm(moment: Moment) -> None:
     setattr(owner, last, armed)
 
 
-def kill_when(process: Any, is_due: Callable[[], bool], later_s: float = 0.0) -> None:
-    """Kills a process at work. The limit is there only so that a hanging one fails the test."""
+def wait_for(process: Any, is_due: Callable[[], bool]) -> None:
+    """The limit is there only so that a process which hangs fails the test."""
     until = time.monotonic() + 120
     while not is_due():
-        assert process.poll() is None, "it ended before it was to be killed"
+        assert process.poll() is None, "it ended before it got there"
         assert time.monotonic() < until, "it does not get there"
         time.sleep(0.002)
+
+
+def kill_when(process: Any, is_due: Callable[[], bool], later_s: float = 0.0) -> None:
+    """Kills a process at work."""
+    wait_for(process, is_due)
     time.sleep(later_s)
     process.kill()
     assert process.wait() == -signal.SIGKILL, "it ended before it was killed"

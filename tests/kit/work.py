@@ -59,10 +59,10 @@ def hash_photos(photos: str, folder: str) -> None:
     from fieldmark.data import Contents, _content
 
     _content.RACY_NS, _content.COMMIT_EVERY_S = 0, 0.0
-    log = Path(folder, "log").open("a")
 
     def tell() -> None:
-        print("x", file=log, flush=True)
+        with Path(folder, "log").open("a") as log:
+            log.write("x\n")
         time.sleep(0.02)
 
     names = sorted(path.name for path in Path(photos).iterdir())
