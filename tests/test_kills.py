@@ -297,7 +297,7 @@ def dripping(patch: Patch, files: dict[str, bytes]) -> Iterator[Site]:
         patch.delenv(name.upper(), raising=False)
     site = Site()
     for path, data in files.items():
-        site.add(path, data, etag=f'"{path}"', always={"drip": (1 << 14, 0.01)})
+        site.add(path, data, etag=f'"{path}"', always={"drip": (1 << 13, 0.01)})
     yield site
     site.close()
 
@@ -428,9 +428,8 @@ def shards_make(place: Path, _: Patch) -> Iterator[Activity]:
         products=products,
         n_done=lambda out: len(list(out.glob("*.tar"))),
         size=60,
-        n_kills=20,
+        moments=[Moment("os", "fsync", count) for count in range(1, 21)],
         look=whole_ones,
-        later_s=0.03,
     )
 
 
@@ -512,18 +511,22 @@ def train(place: Path, _: Patch) -> Iterator[Activity]:
     pytest.importorskip("torch")
     pytest.importorskip("open_clip")
     train_inputs.write_inputs(place)
+    record = "fieldmark.build.train.record"
     yield Activity(
         command=lambda out: train_inputs.words(place, out),
         products=lambda out: (train_inputs.curve(out), train_inputs.weights(out)),
         n_done=train_inputs.last_step,
         size=20,
-        n_kills=2,
-        later_s=0.05,
+        moments=[
+            Moment(f"{record}.checkpoint", "CheckpointFolder.save", 2),
+            Moment(f"{record}.checkpoint", "_HashingWriter.write", 2, is_after=True),
+            Moment(f"{record}.log", "RunLog.write", 2, is_after=True),
+        ],
         says="going on after step",
     )
 
 
-@pytest.mark.parametrize("name", mostly_slow(list(ACTIVITIES), "hash"))
+@pytest.mark.parametrize("name", mostly_slow(list(ACTIVITIES), "shards join"))
 def test_after_kills_the_same_command_gives_what_an_undisturbed_one_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

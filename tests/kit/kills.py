@@ -60,7 +60,7 @@ class Activity:
     size: int = 0
     """what `n_done` grows by in a run that nobody kills"""
     n_kills: int = 0
-    """so many, while `n_done` grows to `size`"""
+    """so many, while `n_done` grows to three quarters of `size`: the rest takes longer than a kill"""
     moments: Sequence[Moment] = ()
     """and these kills after them"""
     in_flight: int = 0
@@ -84,7 +84,7 @@ def check(activity: Activity, place: Path) -> None:
     assert expected and n_calm == activity.size, f"{n_calm} of {activity.size}"
     began = activity.n_done(killed)
     for kill in range(activity.n_kills):
-        due = began + activity.size * (kill + 1) // (activity.n_kills + 1)
+        due = began + activity.size * (kill + 1) * 3 // (activity.n_kills * 4)
         process = _begin(activity, place, killed)
         later_s = draw.uniform(0, activity.later_s)
         kill_when(process, lambda due=due: activity.n_done(killed) >= due, later_s)

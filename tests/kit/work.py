@@ -63,7 +63,7 @@ def hash_photos(photos: str, folder: str) -> None:
     def tell() -> None:
         with Path(folder, "log").open("a") as log:
             log.write("x\n")
-        time.sleep(0.02)
+        time.sleep(0.1)
 
     names = sorted(path.name for path in Path(photos).iterdir())
     Contents(Path(folder, "contents.db"), threads=1).learn(Path(photos), names, lambda _: tell)
