@@ -34,7 +34,7 @@ from kit.mock_wiki import MockWiki, mock_pages
 from kit.pictures import write_image
 from kit.rings import mostly_slow
 from kit.shards import hashes, tar_bytes
-from kit.site import Site
+from kit.site import dripping, goes_on
 from kit.wiki_traps import texts_of, trap_wiki, write_names
 
 Patch = pytest.MonkeyPatch
@@ -287,40 +287,6 @@ def describe(place: Path, _: Patch) -> Iterator[Activity]:
 def noise(n: int, seed: int) -> bytes:
     """Bytes that no compression makes smaller."""
     return hashlib.shake_128(str(seed).encode()).digest(n)
-
-
-@contextmanager
-def dripping(patch: Patch, files: dict[str, bytes]) -> Iterator[Site]:
-    """A site whose files come slowly."""
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        patch.delenv(name, raising=False)
-        patch.delenv(name.upper(), raising=False)
-    site = Site()
-    for path, data in files.items():
-        site.add(path, data, etag=f'"{path}"', always={"drip": (1 << 13, 0.01)})
-    yield site
-    site.close()
-
-
-def goes_on(site: Site, paths: dict[str, str]) -> tuple[Callable[[Path], None], Callable[[], None]]:
-    """After a kill a whole file is not asked for, and another from the byte where it stood."""
-    left, n_asked = dict[str, int](), dict[str, int]()
-
-    def look(out: Path) -> None:
-        for file, path in paths.items():
-            here = [each for each in (out / file, out / f"{file}.part") if each.exists()]
-            left[path] = here[0].stat().st_size if here else 0
-            n_asked[path] = len(site.asked(path))
-
-    def check() -> None:
-        for path, size in left.items():
-            asked = site.asked(path)
-            if size == len(site.files[path].body):
-                assert len(asked) == n_asked[path]
-            elif size:
-                assert asked[-1]["Range"] == f"bytes={size}-"
-
-    return look, check
 
 
 @activity("download")

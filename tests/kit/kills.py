@@ -60,7 +60,7 @@ class Activity:
     size: int = 0
     """what `n_done` grows by in a run that nobody kills"""
     n_kills: int = 0
-    """so many, while `n_done` grows to three quarters of `size`: the rest takes longer than a kill"""
+    """so many, until three quarters of it are done: the last one takes longer than a kill"""
     moments: Sequence[Moment] = ()
     """and these kills after them"""
     in_flight: int = 0

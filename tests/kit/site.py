@@ -6,9 +6,14 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 @dataclass
@@ -150,3 +155,41 @@ class Site:
                 pass
 
         return Handler
+
+
+def no_proxies(patch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        patch.delenv(name, raising=False)
+        patch.delenv(name.upper(), raising=False)
+
+
+@contextmanager
+def dripping(patch: pytest.MonkeyPatch, files: dict[str, bytes]) -> Iterator[Site]:
+    """A site whose files come slowly."""
+    no_proxies(patch)
+    site = Site()
+    for path, data in files.items():
+        site.add(path, data, etag=f'"{path}"', always={"drip": (1 << 13, 0.01)})
+    yield site
+    site.close()
+
+
+def goes_on(site: Site, paths: dict[str, str]) -> tuple[Callable[[Path], None], Callable[[], None]]:
+    """After a kill a whole file is not asked for, and another from the byte where it stood."""
+    left, n_asked = dict[str, int](), dict[str, int]()
+
+    def look(out: Path) -> None:
+        for file, path in paths.items():
+            here = [each for each in (out / file, out / f"{file}.part") if each.exists()]
+            left[path] = here[0].stat().st_size if here else 0
+            n_asked[path] = len(site.asked(path))
+
+    def check() -> None:
+        for path, size in left.items():
+            asked = site.asked(path)
+            if size == len(site.files[path].body):
+                assert len(asked) == n_asked[path]
+            elif size:
+                assert asked[-1]["Range"] == f"bytes={size}-"
+
+    return look, check

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from kit.site import Site
+from kit.site import Site, no_proxies
 
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+    no_proxies(monkeypatch)
     made = Site()
     yield made
     made.close()
