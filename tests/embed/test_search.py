@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.embed import CandidateCounts, PositiveRanks, rank_positives, top_k
@@ -82,7 +82,6 @@ def random_pairs(seed: int, n_q: int, n_g: int, share: float) -> tuple[np.ndarra
     return query_p[order], row_p[order]
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     sizes=st.tuples(st.integers(0, 12), st.integers(0, 60), st.integers(1, 5)),
@@ -140,7 +139,6 @@ def test_top_k_reads_files_in_turn(tmp_path: Path) -> None:
     np.testing.assert_array_equal(top_k(query.astype(np.float16), gallery, 1)[0].shape, (7, 1))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     sizes=st.tuples(st.integers(0, 25), st.integers(0, 25), st.integers(1, 4)),
