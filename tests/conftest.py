@@ -32,7 +32,7 @@ if sys.dont_write_bytecode:
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Few examples with the README's command; many where all rings run (`--hypothesis-profile=thorough`).
+# Few examples with the README's command, many in .ci/run (`--hypothesis-profile=thorough`).
 # On a busy machine values come slowly: that is no fault of what is tested.
 for name, n in (("quick", 25), ("thorough", 300)):
     hypothesis_settings.register_profile(
