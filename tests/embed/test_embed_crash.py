@@ -249,6 +249,7 @@ def embed_until_killed(place: Path) -> None:
     assert model.n_images == N_PHOTOS - n_before
 
 
+@pytest.mark.slow
 def test_kill_while_embedding_loses_at_most_the_batch_in_flight(tmp_path: Path) -> None:
     run_apart(embed_until_killed, tmp_path)
 

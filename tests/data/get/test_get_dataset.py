@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from fieldmark.data import Source
 from fieldmark.data.get import Choice, Pace, get_sources
 from fieldmark.data.get.state import locked_folder
 from fieldmark.errors import DataError, ModelError, UsageError
+from kit.kills import wait_for
 
 PACE = Pace(n_tries=2, backoff_s=0.01, timeout_s=5)
 PHOTO = b"\xff\xd8\xff photo"
@@ -355,12 +355,9 @@ def test_interrupted_download_ends_at_once_and_keeps_its_bytes(
                "--out", str(tmp_path / "data")]  # fmt: skip
     part = tmp_path / "data/a.bin.part"
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not (part.is_file() and part.stat().st_size > 100_000):
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.005)
+    wait_for(running, lambda: part.is_file() and part.stat().st_size > 100_000)
     running.send_signal(signal.SIGINT)
-    _, output = running.communicate(timeout=5)
+    _, output = running.communicate(timeout=60)
     assert running.returncode == 130
     assert output.splitlines()[-1].startswith("fieldmark: interrupted. Finished work is kept")
     assert part.stat().st_size > 100_000
