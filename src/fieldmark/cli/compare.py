@@ -59,10 +59,11 @@ def _pair(args: CompareArgs) -> int:
     if len(args.models) != 2:
         given = f"found {len(args.models)}" if args.models else "found none"
         raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
+    a, b = full_names(args.models)
     settings = args.common.settings()
     where = RunFilter(tasks=args.task, folders=args.common.folders())
     with Store.open(settings.store, read_only=True) as store:
-        compared = compare_models(store, *full_names(args.models), where, args.metric)
+        compared = compare_models(store, a, b, where, args.metric)
     needed = needed_units(compared, args.power)
     if args.json:
         power = {"power": [plain_needed(row) for row in needed]} if args.power else {}
