@@ -1,8 +1,8 @@
 """What does it cost to ask a fitted probe for labels and for how sure it is, as every run does?
 
-4,000 test rows, 768 wide, 200 classes. The rival is asking twice: `predict`, then `predict_score`, each of which goes through all rows. The
-last column has the share that matters to a run: asking as a run does over `predict` alone (1 where
-the scores come for nothing). One thread, CPU seconds.
+4,000 test rows, 768 wide, 200 classes. The rival is asking twice: `predict`, then `predict_score`,
+each of which goes through all rows. The last column has the share that matters to a run: asking as
+a run does over `predict` alone (1 where the scores come for nothing). One thread, CPU seconds.
 """
 
 from __future__ import annotations

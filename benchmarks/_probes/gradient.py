@@ -1,10 +1,10 @@
 """How much sooner does a gradient probe train on features that stay where they are?
 
-Two trainings on float32 features, smaller where there is no GPU: the trait network of FishNet (75,631 images, nine traits) and the
-linear probe (1,000 classes). The rival is what earlier suites do: torch.nn with torch.optim and a
-DataLoader over the features (timed on some steps, and scaled). GPU rows are wall seconds. Balanced
-logistic regression of KABR's size has scikit-learn's default solver as its rival, on the CPU,
-stopped where both are as near to the minimum.
+Two trainings on float32 features, smaller ones where there is no GPU: the trait network of FishNet
+(75,631 images, nine traits) and the linear probe (1,000 classes). The rival is what earlier suites
+do: torch.nn with torch.optim and a DataLoader over the features (timed on some steps, and scaled).
+GPU rows are wall seconds. Balanced logistic regression of KABR's size has scikit-learn's default
+solver as its rival, on the CPU, stopped where both are as near to the minimum.
 """
 
 from __future__ import annotations
