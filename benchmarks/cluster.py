@@ -110,7 +110,9 @@ def measure(folder: Path, n: int, is_quick: bool) -> int:
     print(f"launcher: {1000 * slurm.cpu_s / n:.1f} ms of CPU a run")
     print(f"its memory: {slurm.peak_bytes / 2**20:.0f} MiB, {growth:.2f} x that of half the runs")
     assert table(folder, "here") == table(folder, "half"), "other runs in the two stores"
-    figure = f"cluster: {1000 * beyond:.1f} ms a run beyond Slurm's own, the same runs in both stores"
+    figure = (
+        f"cluster: {1000 * beyond:.1f} ms a run beyond Slurm's own, the same runs in both stores"
+    )
     bars = {"≤ 50 ms a run": beyond <= 0.05, "≤ 1.25 x memory": growth <= 1.25}
     return finish(figure, bars, is_quick)
 
