@@ -1,6 +1,6 @@
 """Many small runs through Slurm: what does fieldmark cost beyond Slurm itself?
 
-    python benchmarks/cluster.py [--runs 2000] [--quick]    as root, with slurm-wlm and munge installed
+    python benchmarks/cluster.py [--runs 2000] [--quick]    as root, with slurm-wlm and munge
 
 Starts a Slurm of one node (`.ci/slurm`), makes a small dataset, and does the same grid of runs
 

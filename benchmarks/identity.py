@@ -96,7 +96,8 @@ def unchanged(place: Path, n: int) -> float:
         write_photos(here / "photos", size)
         (here / "all.yaml").write_text(WHOLE)
         words = [sys.executable, "-m", "fieldmark", "run", "--model", "classical/colour"]
-        words += "--task all.yaml --data folder=photos --cache cache --threads 1".split()
+        words += ["--task", "all.yaml", "--data", "folder=photos", "--cache", "cache"]
+        words += ["--threads", "1"]
         first, _ = cpu_s(words, here)
         time.sleep(2.5)
         cpu_s(words, here)  # photos that were younger than two seconds are remembered only now

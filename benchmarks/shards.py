@@ -157,9 +157,8 @@ def main() -> int:
         small, large = Path(folder) / "small.tar", Path(folder) / "large.tar"
         write_shard(small, n_small)
         write_shard(large, args.mb)
-        print(
-            f"{'':8}{f'{n_small} MB':>12}{f'{args.mb:,} MB':>12}{'CPU':>10}{'webdataset':>12}{'ratio':>8}"
-        )
+        heads = f"{f'{n_small} MB':>12}{f'{args.mb:,} MB':>12}"
+        print(f"{'':8}{heads}{'CPU':>10}{'webdataset':>12}{'ratio':>8}")
         for what, rival in RIVALS.items():
             few, many = measure(what, small), measure(what, large)
             other = measure(rival, large)

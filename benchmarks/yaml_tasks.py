@@ -2,12 +2,13 @@
 
     FIELDMARK_LMMS_EVAL=path/of/a/checkout python benchmarks/yaml_tasks.py [--quick]
 
-Without the variable nothing is measured; `--quick` writes two small tasks instead. Every YAML file is read with what it includes and held
-against the schema; the functions that tasks name are imported in workers, with no network and with
-fieldmark's stand-in for `lmms_eval`, using the packages of this environment. The bar is the 1,057
-of 1,667 tasks that import with a stand-in of five small modules. Files that cannot be read and the
-reasons why code does not import stand above the figure. The imports are timed twice: the second
-time Python finds the bytecode of the libraries, as on any ordinary machine.
+Without the variable nothing is measured; `--quick` writes two small tasks instead. Every YAML file
+is read with what it includes and held against the schema; the functions that tasks name are
+imported in workers, with no network and with fieldmark's stand-in for `lmms_eval`, using the
+packages of this environment. The bar is the 1,057 of 1,667 tasks that import with a stand-in of
+five small modules. Files that cannot be read and the reasons why code does not import stand above
+the figure. The imports are timed twice: the second time Python finds the bytecode of the libraries,
+as on any ordinary machine.
 """
 
 from __future__ import annotations
