@@ -170,7 +170,7 @@ def main() -> int:
     flags.add_argument("--epochs", type=int, default=2)
     flags.add_argument("--decode", default="")
     flags.add_argument("--folder", type=Path)
-    arguments = flags.parse(images=32, batch=4)
+    arguments = flags.parse(images=32, batch=4, readers=1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shown, bars = list[str](), dict[str, bool]()
     ways = ["gpu", "cpu"] if device.type == "cuda" and nvjpeg_library() else ["cpu"]
