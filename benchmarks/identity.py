@@ -167,8 +167,8 @@ def main() -> int:
     given = flags.parse(photos=100)
     place = Path(tempfile.mkdtemp())
     try:
-        deciding = unchanged(place / "unchanged", given.photos)
-        plan, n_jobs = planning(place, *((2, 2) if given.quick else (85, 30)))
+        deciding = unchanged(place, given.photos)
+        plan, n_jobs = planning(place / "plan", *((2, 2) if given.quick else (85, 30)))
     finally:
         shutil.rmtree(place)
     figure = (
