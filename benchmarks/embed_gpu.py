@@ -288,8 +288,7 @@ def measure(args: argparse.Namespace, root: Path, here: Setting) -> int:
         forward = list(rows.values())[-1]
         model = load(net, here.device)
         fieldmark_run(model, root, names[:2048], compiled=False)  # libraries load on first use
-        limit = decode_limit(model, root, names)
-        rows["decode limit"] = limit
+        rows["decode limit"] = limit = decode_limit(model, root, names)
         for how in (False, True) if is_large and not here.is_quick else (False,):
             rate, through = fieldmark_run(model, root, names, compiled=how)
             rows[f"fieldmark{', compiled' if how else ''}"] = rate
