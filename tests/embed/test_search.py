@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -243,13 +241,3 @@ def test_a_pair_is_listed_once() -> None:
         rank_positives(made(0, 3, 4), made(1, 3, 4), (twice, twice))
     with pytest.raises(ValueError, match="k is 0"):
         top_k(made(0, 3, 4), made(1, 3, 4), 0)
-
-
-@pytest.mark.slow
-def test_the_benchmark_runs_and_agrees() -> None:
-    script = Path(__file__).parents[2] / "benchmarks" / "retrieval.py"
-    done = subprocess.run(
-        [sys.executable, script, "--quick"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.count("100.00% equal to float64") == 5
-    assert "DIFFERS" not in done.stdout
