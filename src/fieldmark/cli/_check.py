@@ -46,6 +46,8 @@ _FORMS = {
     "other": "other YAML file",
     "unread": "unreadable file",
 }
+_PHOTO_LEVELS: dict[str, Level] = {"unreadable": "error", "duplicate": "note", "burst": "note"}
+"""what a finding about photos is; the others are warnings"""
 _MOST_PER_FILE = 20
 _WIDEST = 400
 """characters shown of a text; `--json` has all"""
@@ -207,10 +209,33 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
     return merge_problems(problems)
 
 
+def _photo_problems(path: Path) -> tuple[list[Problem], str]:
+    """What `fieldmark try` says about somebody's photos, without trying a model."""
+    from fieldmark.settings import load_settings
+    from fieldmark.tryout.evaluate import look_at
+    from fieldmark.tryout.photos import Columns, read_photos
+    from fieldmark.tryout.words import tell_counts, tell_single
+
+    photos = read_photos(path, Columns())
+    with for_people(quiet=len(photos.table) < MANY) as progress:
+        survey = look_at(photos, load_settings(), progress)
+    problems = [
+        Problem(_PHOTO_LEVELS.get(finding.kind, "warning"), finding.kind, "", finding.text)
+        for finding in survey.audit.findings
+    ]
+    if survey.in_one_unit:
+        problems.append(Problem("warning", "small", "", tell_single(survey)))
+    if len(survey.labels) < 2:
+        problems.append(Problem("error", "small", "", survey.too_little))
+    return problems, " ".join(tell_counts(survey)).rstrip(".")
+
+
 def _data_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
     from fieldmark.data import load_dataset, rows_seen
 
-    dataset = load_dataset(args.dataset or ("csv" if path.is_file() else "folder"))
+    if not args.dataset:
+        return _photo_problems(path)
+    dataset = load_dataset(args.dataset)
     levels: dict[str, Level] = {level: level for level in LEVELS}
     findings = dataset.check(path)
     problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in findings]

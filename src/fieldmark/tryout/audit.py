@@ -44,7 +44,7 @@ class DataFinding:
     """One thing to know about the photos."""
 
     kind: str
-    """unreadable, duplicate, conflict, leak, burst, slip, small"""
+    """unreadable, empty, duplicate, conflict, leak, burst, slip, small, untrained"""
     text: str
     groups: tuple[tuple[int, ...], ...] = ()
     """the photos it is about, by row; those of a group belong together"""
@@ -80,6 +80,8 @@ class Evidence:
     """when it was taken"""
     device_n: Sequence[str]
     """what took it"""
+    empty: tuple[str, ...] = ()
+    """folders without photos"""
 
 
 def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
@@ -95,11 +97,13 @@ def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     burst_n = number_groups(len(labels), bursts)
     findings = [
         *_unreadable(evidence.bad),
+        *_empty(evidence.empty),
         *_spellings(labels, merged),
         *_slips(label_n[evidence.is_ok_n]),
         *_duplicates(copy_n, label_n, table),
         *_bursts(burst_n, copy_n),
         *_small(label_n[evidence.is_ok_n]),
+        *_untrained(label_n, table.get_column("split").to_list()),
     ]
     return Audit(tuple(findings), label_n, burst_n, copy_n)
 
@@ -213,6 +217,13 @@ def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
         yield DataFinding("unreadable", f"{counted(len(bad), 'file')} {verb} left out: {what}.")
 
 
+def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
+    if folders:
+        verb = "holds" if len(folders) == 1 else "hold"
+        text = f"{counted(len(folders), 'folder')} {verb} no photos: {first_few(folders, 3)}."
+        yield DataFinding("empty", text)
+
+
 def _duplicates(
     copy_n: np.ndarray, label_n: np.ndarray, table: pl.DataFrame
 ) -> Iterator[DataFinding]:
@@ -270,6 +281,22 @@ def _small(label_n: np.ndarray) -> Iterator[DataFinding]:
         yield DataFinding(
             "small",
             f"{counted(len(small), 'label')} {verb} too few photos to be tested: {shown}.",
+        )
+
+
+def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[DataFinding]:
+    """Labels that the given split tests and never trains."""
+    of = {
+        word: {name for name, own in zip(label_n, split, strict=True) if own == word}
+        for word in set(split)
+    }
+    unseen = sorted(of.get("test", set()) - of["train"]) if "train" in of else []
+    if unseen:
+        verb = "has" if len(unseen) == 1 else "have"
+        yield DataFinding(
+            "untrained",
+            f"{counted(len(unseen), 'label')} {verb} test photos and no training photos: "
+            f"{first_few(unseen)}.",
         )
 
 

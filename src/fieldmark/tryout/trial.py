@@ -17,7 +17,7 @@ from fieldmark import draws
 from fieldmark.errors import FieldmarkError, MissingExtra
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
-from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, prepare, score
+from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, look_at, prepare, score
 from fieldmark.tryout.models import CLASSICAL, chosen_models, has_torch, told_before
 from fieldmark.tryout.photos import Columns, Photos, read_photos
 
@@ -85,10 +85,10 @@ def run_trial(
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
-        first = prepare(_some(photos), settings, progress)
+        first = prepare(look_at(_some(photos), settings, progress))
         entries = score(first, CLASSICAL[0], settings, progress)
         show(Answer(conclude(first, entries, settings, progress, options.wanted), is_first=True))
-    sample = prepare(photos, settings, progress)
+    sample = prepare(look_at(photos, settings, progress))
     show(sample)
     entries, notes = [], list[str]()
     for name in names:
