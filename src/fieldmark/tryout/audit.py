@@ -87,7 +87,7 @@ class Evidence:
 def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     """Looks for everything that makes a test of these photos wrong or unfair."""
     labels = table.get_column("label").to_list()
-    merged = _merge_spellings(labels)
+    merged = merge_spellings(labels)
     label_n = np.array([merged[label] for label in labels])
     copies = _copies(evidence)
     alike = _alike_pairs(evidence)
@@ -303,7 +303,7 @@ def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[Dat
 # --- labels
 
 
-def _merge_spellings(labels: Sequence[str]) -> dict[str, str]:
+def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
     """Each spelling → the commonest spelling of that label."""
     counts = Counter(labels)
     by_key: dict[str, list[str]] = defaultdict(list)
@@ -314,11 +314,15 @@ def _merge_spellings(labels: Sequence[str]) -> dict[str, str]:
 
 
 def _fold(label: str) -> str:
-    """The same for all spellings of one label.
+    """The same for all spellings of one label; numbers have one spelling.
 
     >>> _fold("Acer_rubrum ") == _fold("acer  Rubrum")
     True
+    >>> _fold("-1") == _fold("1")
+    False
     """
+    if re.fullmatch(r"[+-]?[\d.,]+", label):
+        return label
     return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
 
 
