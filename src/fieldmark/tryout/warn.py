@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from fieldmark.protocols import PartItems, draw_test, draw_train
 from fieldmark.tryout.audit import merge_spellings
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from fieldmark.experiments import Plan
     from fieldmark.experiments.plan import Prepared
 
@@ -66,13 +66,16 @@ def data_warnings(plan: Plan) -> list[str]:
 
 
 def _look(faults: _Faults, prepared: Prepared, part: PartItems, by_id: Mapping[str, bytes]) -> None:
-    faults.labels |= _targets(part.train) | _targets(part.test)
+    # One probe that learns all parts has the answers of each in a column of its name.
+    trained = _values(part.train, part.name if part.is_joint else "target")
+    tested = _values(part.test, "target")
+    faults.labels |= trained | tested
     if not prepared.protocol.learns:
         return
     task, draw = prepared.job.task, prepared.job.draw
     # Tasks with unknown classes test some that have no training photos, and mean it.
     if "class_kind" not in part.test.columns and not task.is_leave_one_out:
-        faults.untrained |= _targets(part.test) - _targets(part.train)
+        faults.untrained |= tested - trained
     train = _keys(draw_train(task, part, draw, 0), by_id)
     n_trained = Counter(train.values())
     for item, key in _keys(draw_test(task, part, draw, 0), by_id).items():
@@ -80,8 +83,8 @@ def _look(faults: _Faults, prepared: Prepared, part: PartItems, by_id: Mapping[s
             faults.copies.add(item)
 
 
-def _targets(rows: pl.DataFrame) -> set[str]:
-    return set(map(str, rows.get_column("target").drop_nulls().unique()))
+def _values(rows: pl.DataFrame, column: str) -> set[str]:
+    return set(rows.get_column(column).cast(pl.String).drop_nulls().unique())
 
 
 def _keys(rows: pl.DataFrame, by_id: Mapping[str, bytes]) -> dict[str, tuple[bytes, str]]:
