@@ -63,5 +63,5 @@ def test_a_table_with_a_leak_and_an_untrained_label(
     assert "warning  1 label has test photos and no training photos: species bbb." in found
     assert "1 file is not a labelled photo and was ignored." in last
     assert main(["check", str(root / "t.csv"), "--json"]) == 0
-    kinds = json.loads(capsys.readouterr().out)["kinds"]
-    assert kinds["leak"] == kinds["untrained"] == {"warning": 1}
+    levels = json.loads(capsys.readouterr().out)["levels"]
+    assert levels == {"error": 0, "warning": 2, "note": 1}
