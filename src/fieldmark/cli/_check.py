@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +20,7 @@ from fieldmark.tasks import (
     Problem,
     RenderedTask,
     TaskReader,
+    holds_tasks,
     merge_problems,
     problems_of,
     task_readers,
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
 
 MANY = 50
 """files from which on it is told how far the work is, and how long it took"""
-_ENDINGS = (".yaml", ".yml")
-_TASK_KEY = re.compile(rb"^(task|group|include|dataset|dataset_path)[ \t]*:", re.MULTILINE)
-_HEAD = 2**16
-"""bytes of a file in which a task would show"""
 _FORMS = {
     "task": "task",
     "group": "group",
@@ -46,6 +41,8 @@ _FORMS = {
     "other": "other YAML file",
     "unread": "unreadable file",
 }
+_PHOTO_LEVELS: dict[str, Level] = {"unreadable": "error", "duplicate": "note", "burst": "note"}
+"""what a finding about photos is; the others are warnings"""
 _MOST_PER_FILE = 20
 _WIDEST = 400
 """characters shown of a text; `--json` has all"""
@@ -71,7 +68,7 @@ def check_paths(args: CheckArgs) -> Findings:
     for path in args.path:
         if not path.exists():
             read_text(path)  # says so, with the closest name
-    tasks = [path for path in args.path if not args.dataset and _holds_tasks(path)]
+    tasks = [path for path in args.path if not args.dataset and holds_tasks(path)]
     codes: list[int] = []
     problems: list[Problem] = []
     rendered: list[RenderedTask] = []
@@ -156,30 +153,6 @@ def _is_hidden(folder: Path) -> bool:
     return any(part.startswith(".") for part in folder.parts)
 
 
-def _holds_tasks(path: Path) -> bool:
-    """A YAML file, or a folder with one below; among images it must look like a task."""
-    if not path.is_dir():
-        return path.suffix.lower() in _ENDINGS
-    every = list(yaml_files([path]))
-    return any(map(_looks_like_task, every)) or (bool(every) and not _has_images(path))
-
-
-def _looks_like_task(path: Path) -> bool:
-    try:
-        if not path.is_file():  # a pipe would keep its reader waiting
-            return False
-        with path.open("rb") as file:
-            return _TASK_KEY.search(file.read(_HEAD)) is not None
-    except OSError:
-        return False
-
-
-def _has_images(folder: Path) -> bool:
-    from fieldmark.data import is_image
-
-    return any(is_image(name) for _, _, names in os.walk(folder) for name in names)
-
-
 def _check_other(args: CheckArgs, path: Path) -> tuple[list[Problem], int, str]:
     """Experiments, tables and folders of images; what is wrong is an error of its own kind."""
     try:
@@ -207,10 +180,33 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
     return merge_problems(problems)
 
 
+def _photo_problems(path: Path) -> tuple[list[Problem], str]:
+    """What `fieldmark try` says about somebody's photos, without trying a model."""
+    from fieldmark.settings import load_settings
+    from fieldmark.tryout.evaluate import look_at
+    from fieldmark.tryout.photos import Columns, read_photos
+    from fieldmark.tryout.words import tell_counts, tell_single
+
+    photos = read_photos(path, Columns())
+    with for_people(quiet=len(photos.table) < MANY) as progress:
+        survey = look_at(photos, load_settings(), progress)
+    problems = [
+        Problem(_PHOTO_LEVELS.get(finding.kind, "warning"), "data", "", finding.text)
+        for finding in survey.audit.findings
+    ]
+    if survey.in_one_unit:
+        problems.append(Problem("warning", "data", "", tell_single(survey)))
+    if len(survey.labels) < 2:
+        problems.append(Problem("error", "data", "", survey.too_little))
+    return problems, " ".join(tell_counts(survey)).rstrip(".")
+
+
 def _data_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
     from fieldmark.data import load_dataset, rows_seen
 
-    dataset = load_dataset(args.dataset or ("csv" if path.is_file() else "folder"))
+    if not args.dataset:
+        return _photo_problems(path)
+    dataset = load_dataset(args.dataset)
     levels: dict[str, Level] = {level: level for level in LEVELS}
     findings = dataset.check(path)
     problems = [Problem(levels[finding.level], "data", "", finding.text) for finding in findings]

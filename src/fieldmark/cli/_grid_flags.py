@@ -41,11 +41,12 @@ class GridFlags:
     experiment: Annotated[
         Positional[Path | None], arg(metavar="EXP.toml", help_behavior_hint="")
     ] = None
-    """an experiment file; without it, give models and tasks by flags"""
+    """an experiment file, or a folder of labelled photos; without it, give models and tasks by
+    flags"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """family/checkpoint?option=value, or file.py:Class"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
+    """a name, NAME@VARIANT, NAME/PARTS, a .yaml file, or a folder (or table) of labelled photos"""
     exclude_tasks: _Names = ()
     """leave out these tasks of NeWT (--task newt/NAME,NAME runs only those)"""
     exclude_clusters: _Names = ()
@@ -124,6 +125,8 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
         include_path=(*args.include_path, *settings.include_path),
         fetch=settings.fetch or args.fetch,
     )
+    if args.experiment is not None and args.experiment.is_dir():
+        args = _photos_as_task(args, args.experiment)
     if args.experiment is None:
         grid = _flags_grid(args, settings)
     else:
@@ -131,6 +134,16 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
+
+
+def _photos_as_task(args: GridFlags, path: Path) -> GridFlags:
+    """`run photos/ --model MODEL` is `run --task photos/ --model MODEL`."""
+    if not args.model:
+        raise UsageError(
+            f"{path} is a folder: `fieldmark try {path}` finds a model for photos, and "
+            f"`fieldmark run {path} --model MODEL` runs the one you name."
+        )
+    return replace(args, experiment=None, task=(*args.task, str(path)))
 
 
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:

@@ -1,4 +1,4 @@
-"""Check task files, experiment files or folders of data, without running anything.
+"""Check photos, task files or experiment files, without running anything.
 
 examples:
   fieldmark check my_task.yaml
@@ -6,7 +6,8 @@ examples:
   fieldmark check tasks/ --data --n-documents 2
   fieldmark check tasks/ --run-code --data
   fieldmark check grid.toml
-  fieldmark check photos/ --dataset folder
+  fieldmark check photos/
+  fieldmark check data/newt --dataset newt
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from fieldmark.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class CheckArgs:
     path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH…", help_behavior_hint="")]
-    """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, .csv
-    tables, folders of images"""
+    """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, or
+    labelled photos as `fieldmark try` takes them: a folder, a table (.csv)"""
     dataset: str = ""
-    """read the data as this dataset [`csv` for tables, `folder` for folders]"""
+    """read the data as this dataset [labelled photos]"""
     data: bool = False
     """for tasks in lmms-eval's format: open the data and show the prompts they give"""
     n_documents: int = 3

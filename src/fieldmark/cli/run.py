@@ -121,13 +121,15 @@ def _show_notes(args: RunFlags, grid: Grid, plan: Plan) -> None:
 
 
 def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) -> None:
+    from fieldmark.tryout.warn import data_warnings
+
     n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
         n_gappy = outcome.gaps.n_runs
         gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
         talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
-        for line in outcome.last_words:
+        for line in (*outcome.last_words, *data_warnings(plan)):
             talk(line)
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)

@@ -169,6 +169,10 @@ class Needs:
             self._seen[key] = self._look(job, assignment, on_unknown)
         return self._seen[key]
 
+    def known(self, job: Job, assignment: Assignment) -> Seen | None:
+        """As above, of what was looked at before; reads nothing."""
+        return self._seen.get((*_asked_alike(job, assignment), assignment.root))
+
     def _look(
         self,
         job: Job,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         register_task,
         task_files,
     )
+    from fieldmark.tasks._photos import holds_tasks
     from fieldmark.tasks._readers import (
         LEVELS,
         CheckedFile,
@@ -71,6 +72,7 @@ __all__ = [
     "TaskReader",
     "Template",
     "find_file",
+    "holds_tasks",
     "is_match",
     "is_pattern",
     "list_tasks",
@@ -93,6 +95,7 @@ __getattr__ = exports(
             "AnyTask", "Finder", "TaskName", "find_file", "is_pattern", "list_tasks",
             "load_own_task", "load_task", "parse_name", "register_task", "task_files",
         ),
+        "_photos": ("holds_tasks",),
         "_readers": (
             "LEVELS", "CheckedFile", "CheckedFiles", "Kind", "Level", "Library", "NamedTask",
             "Problem", "RenderedTask", "TaskReader", "merge_problems", "problems_of",

@@ -4,6 +4,7 @@
     beluga@biobench2026     its variant of that name
     newt/behavior           only the parts of that name or group (commas and * work)
     my/task.yaml            a file of the user's
+    photos/, obs.csv        labelled photos: a folder with one folder per label, or a table
     anything else           is asked of the task readers: a file, a folder, a name from the folders
                             that the user named with `--include-path`
 
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import entry_points_of, is_file_reference, resolve_reference
 from fieldmark.source_lines import is_file, is_folder, with_home
+from fieldmark.tasks._photos import is_photos, photo_task
 from fieldmark.tasks._readers import Library, NamedTask, task_readers
 
 if TYPE_CHECKING:
@@ -236,6 +238,9 @@ class Finder:
         for library in self._libraries():
             if library.has(name):  # before a folder that happens to be called so
                 return library.find(name, where)
+        if is_photos(with_home(name)):
+            task = photo_task(with_home(name), files)
+            return [NamedTask(task.task, task)]
         if is_folder(with_home(name)):
             return self._libraries()[0].in_folder(with_home(name), where)
         if self.folders:

@@ -44,7 +44,7 @@ class DataFinding:
     """One thing to know about the photos."""
 
     kind: str
-    """unreadable, duplicate, conflict, leak, burst, slip, small"""
+    """unreadable, empty, duplicate, conflict, leak, burst, slip, small, untrained"""
     text: str
     groups: tuple[tuple[int, ...], ...] = ()
     """the photos it is about, by row; those of a group belong together"""
@@ -80,12 +80,14 @@ class Evidence:
     """when it was taken"""
     device_n: Sequence[str]
     """what took it"""
+    empty: tuple[str, ...] = ()
+    """folders without photos"""
 
 
 def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     """Looks for everything that makes a test of these photos wrong or unfair."""
     labels = table.get_column("label").to_list()
-    merged = _merge_spellings(labels)
+    merged = merge_spellings(labels)
     label_n = np.array([merged[label] for label in labels])
     copies = _copies(evidence)
     alike = _alike_pairs(evidence)
@@ -95,11 +97,13 @@ def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     burst_n = number_groups(len(labels), bursts)
     findings = [
         *_unreadable(evidence.bad),
+        *_empty(evidence.empty),
         *_spellings(labels, merged),
         *_slips(label_n[evidence.is_ok_n]),
         *_duplicates(copy_n, label_n, table),
         *_bursts(burst_n, copy_n),
         *_small(label_n[evidence.is_ok_n]),
+        *_untrained(label_n, table.get_column("split").to_list()),
     ]
     return Audit(tuple(findings), label_n, burst_n, copy_n)
 
@@ -213,6 +217,13 @@ def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
         yield DataFinding("unreadable", f"{counted(len(bad), 'file')} {verb} left out: {what}.")
 
 
+def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
+    if folders:
+        verb = "holds" if len(folders) == 1 else "hold"
+        text = f"{counted(len(folders), 'folder')} {verb} no photos: {first_few(folders, 3)}."
+        yield DataFinding("empty", text)
+
+
 def _duplicates(
     copy_n: np.ndarray, label_n: np.ndarray, table: pl.DataFrame
 ) -> Iterator[DataFinding]:
@@ -273,10 +284,26 @@ def _small(label_n: np.ndarray) -> Iterator[DataFinding]:
         )
 
 
+def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[DataFinding]:
+    """Labels that the given split tests and never trains."""
+    of = {
+        word: {name for name, own in zip(label_n, split, strict=True) if own == word}
+        for word in set(split)
+    }
+    unseen = sorted(of.get("test", set()) - of["train"]) if "train" in of else []
+    if unseen:
+        verb = "has" if len(unseen) == 1 else "have"
+        yield DataFinding(
+            "untrained",
+            f"{counted(len(unseen), 'label')} {verb} test photos and no training photos: "
+            f"{first_few(unseen)}.",
+        )
+
+
 # --- labels
 
 
-def _merge_spellings(labels: Sequence[str]) -> dict[str, str]:
+def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
     """Each spelling → the commonest spelling of that label."""
     counts = Counter(labels)
     by_key: dict[str, list[str]] = defaultdict(list)
@@ -287,11 +314,15 @@ def _merge_spellings(labels: Sequence[str]) -> dict[str, str]:
 
 
 def _fold(label: str) -> str:
-    """The same for all spellings of one label.
+    """The same for all spellings of one label; numbers have one spelling.
 
     >>> _fold("Acer_rubrum ") == _fold("acer  Rubrum")
     True
+    >>> _fold("-1") == _fold("1")
+    False
     """
+    if re.fullmatch(r"[+-]?[\d.,]+", label):
+        return label
     return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
 
 

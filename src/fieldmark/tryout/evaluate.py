@@ -1,8 +1,9 @@
 """Model comparison on one's own photos: how often is each model right on units it never saw?
 
-Three steps: `prepare` looks at the photos and decides what is tested and how it is split; `score`
-gives every photo the answers of one model with each head; `conclude` chooses, and works out what
-can be said about the choice. Features come from the cache, so that a step done again costs little.
+Four steps: `look_at` looks at the photos; `prepare` decides what is tested and how it is split;
+`score` gives every photo the answers of one model with each head; `conclude` chooses, and works out
+what can be said about the choice. Features come from the cache, so that a step done again costs
+little.
 """
 
 from __future__ import annotations
@@ -47,6 +48,61 @@ from fieldmark.tryout.look import Looker, Looks, read_looks
 from fieldmark.tryout.photos import Photos
 from fieldmark.tryout.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
 from fieldmark.words import first_few
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Photos that were looked at, whether or not a model can be tested on them."""
+
+    photos: Photos
+    audit: Audit
+    is_ok_n: np.ndarray
+    """can it be read? This and what follows has one entry for each photo of the table"""
+    looks: Looks
+    unit_n: np.ndarray
+
+    @property
+    def n_units(self) -> int:
+        return len(np.unique(self.unit_n[self.is_ok_n]))
+
+    @property
+    def unit_word(self) -> str:
+        return _unit_word(self.photos)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the photos that can be read."""
+        return tuple(map(str, np.unique(self.audit.label_n[self.is_ok_n])))
+
+    @property
+    def can_test_c(self) -> np.ndarray:
+        """Of each label: are there photos enough, of two units at least?"""
+        code_k = np.unique(self.audit.label_n[self.is_ok_n], return_inverse=True)[1]
+        return can_be_tested(code_k, self.unit_n[self.is_ok_n], len(self.labels))
+
+    @property
+    def in_one_unit(self) -> tuple[str, ...]:
+        """Labels with photos enough, all of one unit."""
+        n_c = np.unique(self.audit.label_n[self.is_ok_n], return_counts=True)[1]
+        is_single = ~self.can_test_c & (n_c >= LEAST_PHOTOS)
+        return tuple(np.array(self.labels)[is_single].tolist())
+
+    @property
+    def too_little(self) -> str:
+        """Why no model can be tested on these photos; "" = it can."""
+        labels, n = self.labels, int(self.can_test_c.sum())
+        if len(labels) < 2:
+            return (
+                f"{self.photos.root} has photos of one label only ({labels[0]}): a model is tested "
+                f"on two labels or more. Labels were read from {self.photos.label_from}; "
+                "--label-part or --label says what else to read."
+            )
+        if n < 2:
+            return (
+                f"{self.photos.root} has {len(labels)} labels, and {n} of them can be tested: that "
+                f"takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
+            )
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,37 +231,40 @@ class Verdict:
 # --- look and split
 
 
-def prepare(photos: Photos, settings: Settings, progress: Progress) -> Sample:
-    """Looks at every photo and decides which are tested, and on which side of which fold."""
+def look_at(photos: Photos, settings: Settings, progress: Progress) -> Survey:
+    """Looks at every photo: what is wrong with them, and which belong together?"""
     embedded = _embed(Looker(), photos, settings, progress)
-    looks = read_looks(np.nan_to_num(embedded.features))
-    seen = audit(photos.table, _evidence(photos, embedded, looks))
-    unit_all = _units(photos, seen)
-    rows = np.flatnonzero(embedded.is_ok)
-    if not len(rows):
+    if not embedded.is_ok.any():
         why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
         raise DataError(f"{photos.root}: no photo can be read: {why}.")
-    labels, code_all = np.unique(seen.label_n[rows], return_inverse=True)
-    unit_k = np.unique(unit_all[rows], return_inverse=True)[1]
-    can_test = can_be_tested(code_all, unit_k, len(labels))
-    if can_test.sum() < 2:
-        raise DataError(_too_little(photos, labels, can_test))
+    looks = read_looks(np.nan_to_num(embedded.features))
+    seen = audit(photos.table, _evidence(photos, embedded, looks))
+    return Survey(photos, seen, embedded.is_ok, looks, _units(photos, seen))
+
+
+def prepare(survey: Survey) -> Sample:
+    """Decides which photos are tested, and on which side of which fold."""
+    if why := survey.too_little:
+        raise DataError(why)
+    rows = np.flatnonzero(survey.is_ok_n)
+    labels, code_all = np.unique(survey.audit.label_n[rows], return_inverse=True)
+    can_test = survey.can_test_c
     kept = can_test[code_all]
     rows = rows[kept]
     code_n = np.unique(code_all[kept], return_inverse=True)[1]
-    unit_n = np.unique(unit_all[rows], return_inverse=True)[1]
+    unit_n = np.unique(survey.unit_n[rows], return_inverse=True)[1]
     return Sample(
-        photos,
-        seen,
-        embedded.is_ok,
+        survey.photos,
+        survey.audit,
+        survey.is_ok_n,
         rows,
         tuple(map(str, labels[can_test])),
         code_n,
         unit_n,
         make_folds(code_n, unit_n),
-        _take(looks, rows),
-        _unit_word(photos),
-        tuple(map(str, labels[~can_test & (np.bincount(code_all) >= LEAST_PHOTOS)])),
+        _take(survey.looks, rows),
+        survey.unit_word,
+        survey.in_one_unit,
     )
 
 
@@ -229,7 +288,7 @@ def _evidence(photos: Photos, embedded: Embedded, looks: Looks) -> Evidence:
         for image, crop, is_ok in zip(images, crops, embedded.is_ok, strict=True)
     ]
     times, devices = read_exif(photos.root, images)
-    return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices)
+    return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices, photos.empty)
 
 
 def _units(photos: Photos, seen: Audit) -> np.ndarray:
@@ -249,19 +308,6 @@ def _unit_word(photos: Photos) -> str:
         return "photos"
     word = photos.unit_from.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
     return f"{word}s" if photos.unit_from.startswith("column ") and word.isalpha() else "units"
-
-
-def _too_little(photos: Photos, labels: np.ndarray, can_test: np.ndarray) -> str:
-    if len(labels) < 2:
-        return (
-            f"{photos.root} has photos of one label only ({labels[0]}): a model is tested on two "
-            f"labels or more. Labels were read from {photos.label_from}; --label-part or --label "
-            "says what else to read."
-        )
-    return (
-        f"{photos.root} has {len(labels)} labels, and {int(can_test.sum())} of them can be tested: "
-        f"that takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
-    )
 
 
 def _take(looks: Looks, rows: np.ndarray) -> Looks:

@@ -7,6 +7,7 @@ guessed from names and can be said; either way it is told.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -58,6 +59,8 @@ class Photos:
     """what names the unit; "" = nothing does"""
     n_ignored: int = 0
     """files that are not photos, and photos in no folder"""
+    empty: tuple[str, ...] = ()
+    """folders without photos"""
 
 
 def read_photos(path: Path, columns: Columns) -> Photos:
@@ -105,7 +108,9 @@ def _read_folder(root: Path, columns: Columns) -> Photos:
         else:
             n_other += 1
     folders = [tuple(path.split("/")[:-1]) for path in paths]
-    rest = [_without_split(parts) for parts in folders]
+    # A label may be called train: only a folder of folders is a split.
+    has_splits = any(len(parts) > 1 and _split_of(parts) for parts in folders)
+    rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in folders]
     depth = max((len(parts) for parts in rest), default=0)
     if not depth:
         found = f"{len(paths):,} photos outside any folder" if paths else "no photos"
@@ -115,7 +120,13 @@ def _read_folder(root: Path, columns: Columns) -> Photos:
         )
     label_at, unit_at = _choose_parts(rest, columns.label_part)
     rows = [
-        (path, path, _split_of(parts), normalize("NFC", inner[label_at]), _unit(inner, unit_at))
+        (
+            path,
+            path,
+            _split_of(parts) if has_splits else None,
+            normalize("NFC", inner[label_at]),
+            _unit(inner, unit_at),
+        )
         for path, parts, inner in zip(paths, folders, rest, strict=True)
         if len(inner) > label_at
     ]
@@ -126,14 +137,27 @@ def _read_folder(root: Path, columns: Columns) -> Photos:
         f"folder {label_at + 1}",
         f"folder {unit_at + 1}" if unit_at is not None else "",
         n_other + len(paths) - len(rows),
+        _empty_folders(root),
     )
 
 
 _SCHEMA = dict.fromkeys(("id", "image", "split", "label", "unit"), pl.String)
 
 
-def _without_split(parts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(parts[1:]) if parts and parts[0].lower() in SPLITS else tuple(parts)
+def _empty_folders(root: Path) -> tuple[str, ...]:
+    """Innermost folders in which nobody put a photo; hidden ones are other programs'."""
+    found = [
+        Path(folder).relative_to(root)
+        for folder, inner, names in os.walk(root)
+        if not inner and not any(map(is_image, names))
+    ]
+    return tuple(
+        sorted(
+            path.as_posix()
+            for path in found
+            if not any(part[0] == "." or part in JUNK for part in path.parts)
+        )
+    )
 
 
 def _split_of(parts: Sequence[str]) -> str | None:
@@ -182,13 +206,14 @@ def _read_table(path: Path, columns: Columns) -> Photos:
         )
         if name
     }
-    table = read_csv(path, **given)
-    table = table.filter(pl.col("label").is_not_null())
+    every = read_csv(path, **given)
+    table = every.filter(pl.col("label").is_not_null())
     if table.is_empty():
         raise DataError(f"{path} has no row with a label.")
     table = table.with_columns(pl.col("label").map_elements(_nfc, return_dtype=pl.String))
     unit_from = "" if table.get_column("unit").is_null().all() else _same_column(table, "unit")
-    return Photos(path.parent, table, _same_column(table, "label"), unit_from)
+    n_ignored = len(every) - len(table)
+    return Photos(path.parent, table, _same_column(table, "label"), unit_from, n_ignored)
 
 
 def _same_column(table: pl.DataFrame, role: str) -> str:

@@ -17,7 +17,7 @@ from fieldmark import draws
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
-from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, prepare, score
+from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, look_at, prepare, score
 from fieldmark.tryout.models import (
     CLASSICAL,
     DOWNLOADS,
@@ -92,10 +92,10 @@ def run_trial(
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
-        first = prepare(_some(photos), settings, progress)
+        first = prepare(look_at(_some(photos), settings, progress))
         entries = score(first, CLASSICAL[0], settings, progress)
         show(Answer(conclude(first, entries, settings, progress, options.wanted), is_first=True))
-    sample = prepare(photos, settings, progress)
+    sample = prepare(look_at(photos, settings, progress))
     show(sample)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:

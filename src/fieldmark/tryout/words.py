@@ -12,7 +12,7 @@ import numpy as np
 
 from fieldmark.tryout.choice import ROUGH_UNITS
 from fieldmark.tryout.confidence import WRONG_PER_PHOTO
-from fieldmark.tryout.evaluate import Sample, Verdict
+from fieldmark.tryout.evaluate import Sample, Survey, Verdict
 from fieldmark.tryout.findings import iterate_labels
 from fieldmark.words import counted, first_few
 
@@ -21,8 +21,17 @@ MOST = 3
 _WHERE = {"night": "at night", "blur": "in blurred photos"}
 
 
-def tell_data(sample: Sample) -> Iterator[str]:
+def tell_data(sample: Sample | Survey) -> Iterator[str]:
     """What the photos are, and what to know about them."""
+    yield from tell_counts(sample)
+    for finding in sample.audit.findings:
+        yield finding.text
+    if sample.in_one_unit:
+        yield tell_single(sample)
+
+
+def tell_counts(sample: Sample | Survey) -> Iterator[str]:
+    """How many photos of what, and what names their label and their unit."""
     names, n_c = np.unique(sample.audit.label_n[sample.is_ok_n], return_counts=True)
     small, large = int(np.argmin(n_c)), int(np.argmax(n_c))
     photos, labels = counted(int(sample.is_ok_n.sum()), "photo"), counted(len(names), "label")
@@ -42,14 +51,15 @@ def tell_data(sample: Sample) -> Iterator[str]:
     if n := sample.photos.n_ignored:
         verb = "is not a labelled photo and was" if n == 1 else "are not labelled photos and were"
         yield f"{counted(n, 'file')} {verb} ignored."
-    for finding in sample.audit.findings:
-        yield finding.text
-    if sample.in_one_unit:
-        verb = "comes" if len(sample.in_one_unit) == 1 else "come"
-        yield (
-            f"{first_few(sample.in_one_unit)} {verb} from a single unit: such a label cannot be "
-            "tested on new units, and is left out."
-        )
+
+
+def tell_single(sample: Sample | Survey) -> str:
+    """Labels that cannot be tested, because all their photos are of one unit."""
+    verb = "comes" if len(sample.in_one_unit) == 1 else "come"
+    return (
+        f"{first_few(sample.in_one_unit)} {verb} from a single unit: such a label cannot be "
+        "tested on new units, and is left out."
+    )
 
 
 def tell_short(verdict: Verdict, is_first: bool) -> str:

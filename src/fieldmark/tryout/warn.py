@@ -1,0 +1,93 @@
+"""Warnings of `run`: what in its data makes the scores of a run wrong?
+
+Uses what the run has learnt anyway: the tables and the hashes of its photos. No photo is read for
+it, so that frames which are only alike are left to `fieldmark check`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fieldmark.protocols import PartItems, draw_test, draw_train
+from fieldmark.tryout.audit import merge_spellings
+from fieldmark.words import counted, first_few
+
+if TYPE_CHECKING:
+    from fieldmark.experiments import Plan
+    from fieldmark.experiments.plan import Prepared
+
+
+@dataclass(slots=True)
+class _Faults:
+    """Of one dataset, over all parts of all tasks that a run asked."""
+
+    copies: set[str] = field(default_factory=set)
+    """test items whose bytes are also in training"""
+    untrained: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
+
+    def lines(self) -> Iterator[str]:
+        if n := len(self.copies):
+            yield (
+                f"{counted(n, 'test photo is', 'test photos are')} also among the training photos "
+                f"({first_few(sorted(self.copies), 2)}): scores are too good."
+            )
+        merged = merge_spellings(sorted(self.labels))
+        twins = [f"{name!r} and {best!r}" for name, best in merged.items() if name != best]
+        if twins:
+            yield f"{first_few(twins, 2)} are spellings of one label, and count as two."
+        if n := len(self.untrained):
+            verb = "has" if n == 1 else "have"
+            yield (
+                f"{counted(n, 'label')} {verb} test photos and no training photos: "
+                f"{first_few(sorted(self.untrained), 3)}."
+            )
+
+
+def data_warnings(plan: Plan) -> list[str]:
+    """At most three lines for each dataset; only where contents are known already."""
+    faults: dict[Path, _Faults] = {}
+    for planned in plan.jobs:
+        prepared = planned.prepared
+        seen = plan.needs.known(planned.job, prepared.assignment) if prepared else None
+        if prepared is None or seen is None:
+            continue
+        own = faults.setdefault(prepared.root, _Faults())
+        for part in prepared.assignment.parts:
+            if isinstance(part, PartItems):
+                _look(own, prepared, part, seen.by_id)
+    return [f"warning: {root}: {line}" for root, own in faults.items() for line in own.lines()]
+
+
+def _look(faults: _Faults, prepared: Prepared, part: PartItems, by_id: Mapping[str, bytes]) -> None:
+    # One probe that learns all parts has the answers of each in a column of its name.
+    trained = _values(part.train, part.name if part.is_joint else "target")
+    tested = _values(part.test, "target")
+    faults.labels |= trained | tested
+    if not prepared.protocol.learns:
+        return
+    task, draw = prepared.job.task, prepared.job.draw
+    # Tasks with unknown classes test some that have no training photos, and mean it.
+    if "class_kind" not in part.test.columns and not task.is_leave_one_out:
+        faults.untrained |= tested - trained
+    train = _keys(draw_train(task, part, draw, 0), by_id)
+    n_trained = Counter(train.values())
+    for item, key in _keys(draw_test(task, part, draw, 0), by_id).items():
+        if n_trained[key] > (item in train):  # a task may leave one out, and train on the others
+            faults.copies.add(item)
+
+
+def _values(rows: pl.DataFrame, column: str) -> set[str]:
+    return set(rows.get_column(column).cast(pl.String).drop_nulls().unique())
+
+
+def _keys(rows: pl.DataFrame, by_id: Mapping[str, bytes]) -> dict[str, tuple[bytes, str]]:
+    """Item → its content and crop, where the content is known."""
+    pairs = rows.select("id", "crop").iter_rows()
+    return {item: (by_id[item], str(crop)) for item, crop in pairs if any(by_id.get(item, b""))}

@@ -1,0 +1,79 @@
+"""`fieldmark run` warns of data that make scores wrong, from what it knows anyway."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fieldmark.cli import main
+from kit.planted import Plan, make_photos
+
+TASK = """\
+task: birds
+dataset: folder
+metric: accuracy
+probe: {classifier: simpleshot}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Six training and three test photos of two labels."""
+    monkeypatch.chdir(tmp_path)
+    make_photos(tmp_path / "all", Plan(n_labels=2, n_photos=9))
+    for folder in sorted((tmp_path / "all").iterdir()):
+        for number, path in enumerate(sorted(folder.iterdir())):
+            split = "train" if number < 6 else "test"
+            target = tmp_path / "data" / "folder" / split / folder.name / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+    (tmp_path / "birds.yaml").write_text(TASK)
+    return tmp_path / "data" / "folder"
+
+
+def warnings(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    model = ["--model", "classical/colour", "--task", "birds.yaml", *words]
+    assert main(["run", *model]) == 0
+    shown = capsys.readouterr().err
+    return [line for line in shown.splitlines() if line.startswith("warning: ")]
+
+
+def test_sound_data_give_no_warning(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert warnings(capsys) == []
+
+
+def test_leaks_twin_labels_and_untrained_labels(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sorted((place / "train" / "species aaa").iterdir())[0]
+    shutil.copy(first, place / "test" / "species aaa" / "again.jpg")
+    (place / "train" / "Species_bbb").mkdir()
+    second = sorted((place / "train" / "species bbb").iterdir())[0]
+    second.rename(place / "train" / "Species_bbb" / second.name)
+    (place / "test" / "heron").mkdir()
+    third = sorted((place / "test" / "species bbb").iterdir())[0]
+    third.rename(place / "test" / "heron" / third.name)
+    expected = [
+        "warning: data/folder: 1 test photo is also among the training photos "
+        "(test/species aaa/again.jpg): scores are too good.",
+        "warning: data/folder: 'species bbb' and 'Species_bbb' are spellings of one label, and "
+        "count as two.",
+        "warning: data/folder: 1 label has test photos and no training photos: heron.",
+    ]
+    assert warnings(capsys) == expected
+    assert warnings(capsys) == expected, "a finished run says so too"
+    assert warnings(capsys, "--quiet") == []
+
+
+def test_nothing_is_read_for_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that fails before its photos are known is looked at no further."""
+    from fieldmark.experiments import make_plan, read_grid
+    from fieldmark.settings import load_settings
+    from fieldmark.tryout.warn import data_warnings
+
+    Path("grid.toml").write_text('models = ["classical/colour"]\ntasks = ["birds.yaml"]\n')
+    shutil.copytree(place / "train", place / "test", dirs_exist_ok=True)
+    plan = make_plan(read_grid(Path("grid.toml")).jobs, load_settings())
+    assert len(plan.to_run) == 1 and data_warnings(plan) == []
