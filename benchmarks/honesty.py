@@ -25,8 +25,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from _quick import Flags, finish
-from fieldmark.tryout.choice import choose
-from fieldmark.tryout.confidence import (
+from fieldmark.tryout.judge.choice import choose
+from fieldmark.tryout.judge.confidence import (
     NOVEL_P,
     fit_temperature,
     fit_threshold,
@@ -34,8 +34,8 @@ from fieldmark.tryout.confidence import (
     p_value,
     softmax,
 )
-from fieldmark.tryout.heads import fit_head, kinds_for, out_of_unit
-from fieldmark.tryout.split import make_folds
+from fieldmark.tryout.judge.heads import fit_head, kinds_for, out_of_unit
+from fieldmark.tryout.judge.split import make_folds
 
 LOWEST, HIGHEST, MOST_WRONG, MOST_ECE = 0.91, 0.97, 0.05, 0.03
 N_NEW = 6000

@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from fieldmark.tryout.choice import choose
-from fieldmark.tryout.confidence import (
+from fieldmark.tryout.judge.choice import choose
+from fieldmark.tryout.judge.confidence import (
     fit_temperature,
     fit_threshold,
     nearest_distance,
     p_value,
     softmax,
 )
-from fieldmark.tryout.findings import HeldOut, plan_search
-from fieldmark.tryout.heads import KINDS, fit_head, out_of_unit
-from fieldmark.tryout.split import can_be_tested, make_folds
+from fieldmark.tryout.judge.findings import HeldOut, plan_search
+from fieldmark.tryout.judge.heads import KINDS, fit_head, out_of_unit
+from fieldmark.tryout.judge.split import can_be_tested, make_folds
 
 
 def hits(random: np.random.Generator, n_units: int, n_each: int, n_models: int) -> np.ndarray:
@@ -156,7 +156,7 @@ def test_out_of_unit_never_sees_the_fold(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.append(set(x_nd[:, 0].astype(int).tolist()))
         return original(kind, x_nd, code_n, n_labels)
 
-    monkeypatch.setattr("fieldmark.tryout.heads.fit_head", spy)
+    monkeypatch.setattr("fieldmark.tryout.judge.heads.fit_head", spy)
     x_nd = np.stack([np.arange(30.0), np.ones(30)], axis=1)
     fold_n = np.arange(30) % 3
     out_of_unit("class means", x_nd, np.arange(30) % 2, fold_n, 2)

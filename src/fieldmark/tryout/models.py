@@ -18,7 +18,7 @@ WORDS = ("auto", "small", "best", "classical")
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class HubModel:
     """A model whose weights come from a hub."""
 
     name: str
@@ -27,15 +27,15 @@ class Download:
 
 
 SMALL = (
-    Download("timm/mobilenetv4_conv_small.e2400_r224_in1k", 15, "Apache-2.0"),
-    Download("timm/efficientnet_b0.ra4_e3600_r224_in1k", 21, "Apache-2.0"),
-    Download("hf/facebook/dinov2-small", 88, "Apache-2.0"),
+    HubModel("timm/mobilenetv4_conv_small.e2400_r224_in1k", 15, "Apache-2.0"),
+    HubModel("timm/efficientnet_b0.ra4_e3600_r224_in1k", 21, "Apache-2.0"),
+    HubModel("hf/facebook/dinov2-small", 88, "Apache-2.0"),
 )
 BEST = (
     *SMALL,
-    Download("open-clip/hf-hub:imageomics/bioclip", 599, "MIT"),
-    Download("timm/vit_base_patch16_siglip_224.v2_webli", 372, "Apache-2.0"),
-    Download("open-clip/hf-hub:imageomics/bioclip-2", 1710, "MIT"),
+    HubModel("open-clip/hf-hub:imageomics/bioclip", 599, "MIT"),
+    HubModel("timm/vit_base_patch16_siglip_224.v2_webli", 372, "Apache-2.0"),
+    HubModel("open-clip/hf-hub:imageomics/bioclip-2", 1710, "MIT"),
 )
 DOWNLOADS = {model.name: model for model in BEST}
 

@@ -17,7 +17,9 @@ from fieldmark import draws
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
-from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, look_at, prepare, score
+from fieldmark.tryout.evaluate import Entry, TrialSample, Verdict, conclude, look_at, prepare, score
+from fieldmark.tryout.look.formats import read_photos
+from fieldmark.tryout.look.photos import Columns, LabelledPhotos
 from fieldmark.tryout.models import (
     CLASSICAL,
     DOWNLOADS,
@@ -26,7 +28,6 @@ from fieldmark.tryout.models import (
     told_absent,
     told_before,
 )
-from fieldmark.tryout.photos import Columns, Photos, read_photos
 
 FIRST = 200
 """photos of the first answer"""
@@ -45,7 +46,7 @@ class TrialOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TrialAnswer:
     """An answer on the way to the last one."""
 
     verdict: Verdict
@@ -86,7 +87,7 @@ def run_trial(
     options: TrialOptions,
     settings: Settings,
     progress: Progress,
-    show: Callable[[Sample | Answer], None] = lambda _: None,
+    show: Callable[[TrialSample | TrialAnswer], None] = lambda _: None,
 ) -> Verdict:
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
@@ -94,7 +95,9 @@ def run_trial(
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         first = prepare(look_at(_some(photos), settings, progress))
         entries = score(first, CLASSICAL[0], settings, progress)
-        show(Answer(conclude(first, entries, settings, progress, options.wanted), is_first=True))
+        show(
+            TrialAnswer(conclude(first, entries, settings, progress, options.wanted), is_first=True)
+        )
     sample = prepare(look_at(photos, settings, progress))
     show(sample)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
@@ -110,7 +113,7 @@ def run_trial(
                 notes.append(f"{name} was not tried: {error}")
             continue
         verdict = conclude(sample, entries, settings, progress, options.wanted)
-        show(Answer(verdict, is_first=False))
+        show(TrialAnswer(verdict, is_first=False))
     if not entries:
         raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
     return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
@@ -125,7 +128,7 @@ def _told_last(absent: Sequence[str]) -> Iterator[str]:
         yield f"{extra} Then give the same command again: it goes on from here."
 
 
-def _some(photos: Photos) -> Photos:
+def _some(photos: LabelledPhotos) -> LabelledPhotos:
     """A sample with every label in it, as far as it reaches; neighbours in a folder stay together
     only by chance, so that it is honest about bursts where the whole is.
     """

@@ -26,7 +26,7 @@ ROUGH_UNITS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """Which configuration is best, and how good it is on new units."""
 
     best: int
@@ -46,7 +46,7 @@ class Choice:
 
 def choose(
     hit_nm: np.ndarray, unit_n: np.ndarray, cost_m: np.ndarray, n_folds: int, seed: str = ""
-) -> Choice:
+) -> ModelChoice:
     """Chooses among m configurations by their hits (1 or 0) on n photos of units numbered from 0.
 
     Among equals the cheapest (`cost_m`) wins.
@@ -58,7 +58,7 @@ def choose(
     best = _best(hit_um.sum(axis=0), order_m)
     if n_units < 2:
         accuracy = float(hit_nm[:, best].mean())
-        return Choice(best, accuracy, math.nan, math.nan, n_units, np.eye(len(cost_m))[best])
+        return ModelChoice(best, accuracy, math.nan, math.nan, n_units, np.eye(len(cost_m))[best])
     random = draws.generator("choice", seed, n_units)
     scores, variances, wins = [], [], np.zeros(len(cost_m))
     for _ in range(N_BOOTSTRAPS):
@@ -74,7 +74,7 @@ def choose(
     if n_units >= LEAST_UNITS:
         variance = float(np.mean(variances)) * (1 + 1 / (n_folds - 1))
         low, high = _limits(accuracy, variance, size_u)
-    return Choice(best, accuracy, low, high, n_units, wins / N_BOOTSTRAPS)
+    return ModelChoice(best, accuracy, low, high, n_units, wins / N_BOOTSTRAPS)
 
 
 def _best(hit_m: np.ndarray, order_m: np.ndarray) -> int:

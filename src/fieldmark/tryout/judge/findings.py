@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmark.tryout.confidence import fit_temperature, softmax
-from fieldmark.tryout.look import Looks
+from fieldmark.tryout.judge.confidence import fit_temperature, softmax
+from fieldmark.tryout.look.hashes import Looks
 
 LEVEL = 0.05
 LEAST_CELL = 5
@@ -148,12 +148,12 @@ def find_weaknesses(held_out: HeldOut, condition: dict[str, np.ndarray]) -> list
             outside = _unit_scores(held_out, is_label_n & ~is_inside_n)
             if len(inside) >= LEAST_CELL and len(outside) >= LEAST_CELL:
                 cells.append((word, label, is_label_n, is_inside_n, inside, outside))
-    found = []
+    weaknesses = []
     for word, label, is_label_n, is_inside_n, inside, outside in cells:
         chance = _fisher(inside, outside)
         if chance * len(cells) < LEVEL and outside.mean() - inside.mean() > 0.1:
-            found.append((chance, _weakness(held_out, word, label, is_label_n, is_inside_n)))
-    return [weakness for _, weakness in sorted(found, key=lambda item: item[0])]
+            weaknesses.append((chance, _weakness(held_out, word, label, is_label_n, is_inside_n)))
+    return [weakness for _, weakness in sorted(weaknesses, key=lambda item: item[0])]
 
 
 def _unit_scores(held_out: HeldOut, is_in_n: np.ndarray) -> np.ndarray:
@@ -251,7 +251,7 @@ def _calibrated_without(held_out: HeldOut, is_left_out_n: np.ndarray) -> np.ndar
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchPlan:
     """How many photos a person must look at to find most of a label's."""
 
     label: str
@@ -265,7 +265,7 @@ class Search:
     """units with that label"""
 
 
-def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> Search:
+def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPlan:
     """Ranks photos by the label's probability and stops where enough are found.
 
     With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
@@ -287,7 +287,7 @@ def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> Search:
     n_found = int((best_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
     is_seen = prob_n >= threshold
-    return Search(
+    return SearchPlan(
         held_out.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units
     )
 
