@@ -145,7 +145,7 @@ def test_what_a_search_promises(n_units: int, at_least: float) -> None:
     )
     search = plan_search(tested, 0)
     assert search.at_least == pytest.approx(at_least, abs=0.002)
-    assert search.share < 0.6 and search.found >= 0.98
+    assert search.share < 0.6 and search.share_found >= 0.98
 
 
 def test_out_of_unit_never_sees_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,7 +257,7 @@ class SearchPlan:
     label: str
     share: float
     """of all photos"""
-    found: float
+    share_found: float
     """of the label's photos that are then found, here"""
     at_least: float
     """found among new photos, with 95 % confidence"""

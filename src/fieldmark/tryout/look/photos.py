@@ -117,7 +117,7 @@ _SCHEMA = dict.fromkeys(("id", "image", "split", "label", "unit"), pl.String)
 
 def _empty_folders(root: Path) -> tuple[str, ...]:
     """Innermost folders in which nobody put a photo; hidden ones are other programs'."""
-    found = [
+    folders_below = [
         Path(folder).relative_to(root)
         for folder, inner, names in os.walk(root)
         if not inner and not any(map(is_image, names))
@@ -125,7 +125,7 @@ def _empty_folders(root: Path) -> tuple[str, ...]:
     return tuple(
         sorted(
             path.as_posix()
-            for path in found
+            for path in folders_below
             if not any(part[0] == "." or part in JUNK for part in path.parts)
         )
     )
