@@ -37,12 +37,16 @@ class Plan:
     """at night, photos of the first two labels show the place without the animal"""
     has_small: bool = False
     has_slip: bool = False
+    has_names: bool = False
+    """labels are the species' scientific names"""
 
 
 def make_photos(root: Path, plan: Plan) -> Path:
     """A folder with a folder per label."""
     world = World(seed=plan.seed, n_species=N_SPECIES, difficulty=plan.difficulty)
     labels = [f"species {chr(97 + code)}{chr(97 + code)}{chr(97 + code)}" for code in range(26)]
+    if plan.has_names:
+        labels = [world.species[kind].scientific_name for kind in KINDS]
     number = 0
     for code in range(plan.n_labels):
         shown = KINDS[0 if plan.has_twins and code == 1 else code]

@@ -9,19 +9,21 @@ little.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.abilities import EMBEDS_TEXTS
 from fieldmark.data import ImageRef
 from fieldmark.embed import Embedded, EmbedOptions, embed, throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
-from fieldmark.models import Backbone, load_model
+from fieldmark.models import Backbone, abilities, load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.stats import Items, errors, tiers
@@ -41,13 +43,24 @@ from fieldmark.tryout.judge.findings import (
     genus_of,
     plan_search,
 )
-from fieldmark.tryout.judge.heads import few_threads, fit_head, kinds_for, out_of_unit
+from fieldmark.tryout.judge.heads import (
+    LABEL_NAMES,
+    Head,
+    few_threads,
+    fit_head,
+    kinds_for,
+    name_head,
+    out_of_unit,
+)
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
 from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
 from fieldmark.tryout.look.exif import read_exif
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
 from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import first_few
+
+if TYPE_CHECKING:
+    from fieldmark.tryout.chat import ChatScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +159,13 @@ class Entry:
     head: str
     score_nc: np.ndarray
     images_per_s: float
+    untrained: Head | None = None
+    """the head itself, where it needs no training"""
+
+    @property
+    def fits(self) -> str | Head:
+        """What `fit_head` takes."""
+        return self.untrained or self.head
 
     @property
     def answer_n(self) -> np.ndarray:
@@ -204,6 +224,8 @@ class Verdict:
     """of a label's photos that a person wants to find"""
     genus: ModelChoice | None
     """at the rank of genus; None where labels are no scientific names"""
+    chat: ChatScore | None = None
+    """a chat model on some of the photos; None where none was asked"""
     notes: tuple[str, ...] = field(default=())
     """models that could not be run, and why"""
 
@@ -274,10 +296,11 @@ def _embed(model: Any, photos: LabelledPhotos, settings: Settings, progress: Pro
         ImageRef(image, tuple(crop) if crop else None)
         for image, crop in zip(images, crops, strict=True)
     ]
-    options = EmbedOptions(
-        settings.cache, settings.n_threads, settings.batch_size, bad_images="skip"
-    )
-    return embed(model, photos.root, refs, options, progress)
+    return embed(model, photos.root, refs, _options(settings), progress)
+
+
+def _options(settings: Settings) -> EmbedOptions:
+    return EmbedOptions(settings.cache, settings.n_threads, settings.batch_size, bad_images="skip")
 
 
 def _evidence(photos: LabelledPhotos, embedded: Embedded, looks: Looks) -> Evidence:
@@ -323,7 +346,7 @@ def score(sample: TrialSample, name: str, settings: Settings, progress: Progress
     x_nd = features_of(sample, model, settings, progress)
     speed = throughput_of(settings.cache, model.fingerprint).images_per_s
     n_labels = len(sample.labels)
-    return [
+    entries = [
         Entry(
             name,
             kind,
@@ -332,6 +355,25 @@ def score(sample: TrialSample, name: str, settings: Settings, progress: Progress
         )
         for kind in kinds_for(len(x_nd), n_labels)
     ]
+    if EMBEDS_TEXTS in abilities(name) and all(map(_NAME.search, sample.labels)):
+        head = _label_names(sample, model, settings, progress)
+        score_nc = head.scores(x_nd).astype(np.float32)
+        entries.append(Entry(name, LABEL_NAMES, score_nc, speed, head))
+    return entries
+
+
+_NAME = re.compile(r"[^\W\d_]{3}")
+"""three letters: a label without them (A1, 007) is no name that a model may have read"""
+
+
+def _label_names(sample: TrialSample, model: Any, settings: Settings, progress: Progress) -> Head:
+    """The labels as a dual encoder reads them."""
+    from fieldmark.protocols.zero_shot.class_text import plain
+    from fieldmark.protocols.zero_shot.classes import openai_templates
+    from fieldmark.protocols.zero_shot.run import text_features
+
+    texts = [plain(label) for label in sample.labels]
+    return name_head(text_features(model, texts, openai_templates(), _options(settings), progress))
 
 
 def open_model(name: str, settings: Settings) -> Backbone:
@@ -444,7 +486,7 @@ def _units_to_decide(first_n: np.ndarray, second_n: np.ndarray, unit_n: np.ndarr
 
 def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
     """What the same model shows when photos are split at random, units or not."""
-    if sample.n_units == len(sample.unit_n):
+    if best.untrained or sample.n_units == len(sample.unit_n):
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
     n_labels = len(sample.labels)
@@ -469,20 +511,23 @@ def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
         for fold in np.unique(sample.fold_n):
             is_held = sample.fold_n == fold
             rows = ~is_held & is_half_n
-            head = fit_head(best.head, x_nd[rows], sample.code_n[rows], n_labels)
+            head = fit_head(best.fits, x_nd[rows], sample.code_n[rows], n_labels)
             answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
     return _gain(best.answer_n, answer_n, sample)
 
 
 def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: TrialSample) -> Gain:
-    """Paired difference in points, with Student's limits over units."""
+    """Paired difference in points."""
+    hits = [(answer_n == sample.code_n).astype(float) for answer_n in (more_n, less_n)]
+    return paired_gain(100.0 * (hits[0] - hits[1]), sample.unit_n)
+
+
+def paired_gain(difference_n: np.ndarray, unit_n: np.ndarray) -> Gain:
+    """Mean difference, with Student's limits over units."""
     from scipy.stats import t
 
-    difference_n = 100.0 * (
-        (more_n == sample.code_n).astype(float) - (less_n == sample.code_n).astype(float)
-    )
-    value, n_units = float(difference_n.mean()), sample.n_units
-    residual_u = np.bincount(sample.unit_n, difference_n - value)
+    value, n_units = float(difference_n.mean()), int(unit_n.max()) + 1
+    residual_u = np.bincount(unit_n, difference_n - value)
     error = math.sqrt(n_units / max(n_units - 1, 1) * float((residual_u**2).sum()))
     half = float(t.ppf(0.975, max(n_units - 1, 1))) * error / len(difference_n)
     return Gain(value, value - half, value + half)

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from fieldmark.tryout.models import (
     told_before,
 )
 
+if TYPE_CHECKING:
+    from fieldmark.tryout.chat import ChatTrial
+
 FIRST = 200
 """photos of the first answer"""
 MUCH = 400
@@ -43,6 +47,8 @@ class TrialOptions:
     models: Sequence[str] = ("auto",)
     wanted: float = 0.95
     """of a label's photos that a person wants to find"""
+    chat: ChatTrial | None = None
+    """a chat model to ask about some photos"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,8 @@ def run_trial(
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
+    if options.chat is not None:
+        options.chat.check(photos)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         first = prepare(look_at(_some(photos), settings, progress))
         entries = score(first, CLASSICAL[0], settings, progress)
@@ -116,6 +124,8 @@ def run_trial(
         show(TrialAnswer(verdict, is_first=False))
     if not entries:
         raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
+    if options.chat is not None:
+        verdict = _with_chat(verdict, options.chat, settings, progress, notes)
     return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
 
 
@@ -126,6 +136,20 @@ def _told_last(absent: Sequence[str]) -> Iterator[str]:
     if not has_torch():
         extra = MissingExtra("Every better model", "vision", "torch")
         yield f"{extra} Then give the same command again: it goes on from here."
+
+
+def _with_chat(
+    verdict: Verdict, chat: ChatTrial, settings: Settings, progress: Progress, notes: list[str]
+) -> Verdict:
+    """With the chat model's score; a note where it could not be asked everything."""
+    from fieldmark.tryout.chat import ask_chat
+
+    try:
+        score = ask_chat(verdict, chat, settings, progress)
+    except FieldmarkError as error:
+        notes.append(f"{chat.model.name} has no score: {error}")
+        return verdict
+    return dataclasses.replace(verdict, chat=score)
 
 
 def _some(photos: LabelledPhotos) -> LabelledPhotos:

@@ -77,6 +77,7 @@ def tell(verdict: Verdict) -> Iterator[str]:
     """Everything, the answer first."""
     yield from _answer(verdict)
     yield from _rivals(verdict)
+    yield from _chat(verdict)
     yield from _mistakes(verdict)
     yield from _confidence(verdict)
     yield from _advice(verdict)
@@ -94,6 +95,11 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or "
         f"what the data name) were never on both sides ({sample.n_units:,} units)."
     )
+    if any(entry.untrained for entry in verdict.entries):
+        yield (
+            "Models that read text were also asked for the nearest label name, without training "
+            "(Radford et al. 2021, arXiv 2103.00020)."
+        )
     if choice.has_interval:
         yield (
             f"{verdict.best.model} with {verdict.best.head} was chosen for its accuracy. Corrected "
@@ -114,7 +120,8 @@ def _per_100(share: float) -> str:
 
 def _answer(verdict: Verdict) -> Iterator[str]:
     choice, best = verdict.choice, verdict.best
-    name, units = f"{best.model} with {best.head}", verdict.sample.unit_word
+    how = ", without training" if best.untrained else ""
+    name, units = f"{best.model} with {best.head}{how}", verdict.sample.unit_word
     if not choice.has_interval:
         yield (
             f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but there are only "
@@ -160,6 +167,18 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     if behind:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
+
+
+def _chat(verdict: Verdict) -> Iterator[str]:
+    if (chat := verdict.chat) is None:
+        return
+    sign = ("worse", "better")[chat.gain.value > 0]
+    how = f"clearly {sign}" if chat.gain.is_clear else "too close to call"
+    price = "price unknown" if chat.usd is None else f"${chat.usd:.2f}"
+    yield (
+        f"{chat.model} was right on {chat.n_right} of {counted(chat.n, 'photo')} that it was asked "
+        f"about, {verdict.best.model} on {chat.n_chosen_right} of the same: {how} ({price})."
+    )
 
 
 def _mistakes(verdict: Verdict) -> Iterator[str]:
