@@ -41,7 +41,11 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     is_cleaning = "fieldmark cache clean" in page.read_text()
     cache = tmp_path if is_cleaning else Path(os.environ["TEST_DATASETS"])
-    environment = os.environ | {"PATH": path, "FIELDMARK_CACHE": str(cache / "docs-cache")}
+    environment = os.environ | {
+        "PATH": path,
+        "FIELDMARK_OFFLINE": "1",
+        "FIELDMARK_CACHE": str(cache / "docs-cache"),
+    }
     n_run = 0
     for lang, title, text in commands(page):
         if title:
