@@ -121,10 +121,10 @@ def _show_notes(args: RunFlags, grid: Grid, plan: Plan) -> None:
 
 
 def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) -> None:
-    from fieldmark.tryout.warn import data_warnings
-
     n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
+        from fieldmark.tryout.warn import data_warnings
+
         done = counted(outcome.n_done, "run")
         n_gappy = outcome.gaps.n_runs
         gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
