@@ -31,12 +31,16 @@ class Plan:
     """at night, photos of the first two labels show the place without the animal"""
     has_small: bool = False
     has_slip: bool = False
+    has_names: bool = False
+    """labels are the species' scientific names"""
 
 
 def make_photos(root: Path, plan: Plan) -> Path:
     """A folder with a folder per label."""
     world = World(seed=plan.seed, n_species=plan.n_labels + 2, difficulty=plan.difficulty)
     labels = [f"species {chr(97 + code)}{chr(97 + code)}{chr(97 + code)}" for code in range(26)]
+    if plan.has_names:
+        labels = [species.scientific_name for species in world.species]
     number = 0
     for code in range(plan.n_labels):
         shown = 0 if plan.has_twins and code == 1 else code

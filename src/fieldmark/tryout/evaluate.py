@@ -9,6 +9,7 @@ little.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,12 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.abilities import EMBEDS_TEXTS
 from fieldmark.data import ImageRef
 from fieldmark.embed import Embedded, EmbedOptions, embed, throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
-from fieldmark.models import Backbone, load_model
+from fieldmark.models import Backbone, abilities, load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.stats import Items, errors, tiers
@@ -43,7 +45,15 @@ from fieldmark.tryout.findings import (
     genus_of,
     plan_search,
 )
-from fieldmark.tryout.heads import few_threads, fit_head, kinds_for, out_of_unit
+from fieldmark.tryout.heads import (
+    LABEL_NAMES,
+    Head,
+    few_threads,
+    fit_head,
+    kinds_for,
+    name_head,
+    out_of_unit,
+)
 from fieldmark.tryout.look import Looker, Looks, read_looks
 from fieldmark.tryout.photos import Photos
 from fieldmark.tryout.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
@@ -142,6 +152,13 @@ class Entry:
     head: str
     score_nc: np.ndarray
     images_per_s: float
+    untrained: Head | None = None
+    """the head itself, where it needs no training"""
+
+    @property
+    def fits(self) -> str | Head:
+        """What `fit_head` takes."""
+        return self.untrained or self.head
 
     @property
     def answer_n(self) -> np.ndarray:
@@ -270,10 +287,11 @@ def _embed(model: Any, photos: Photos, settings: Settings, progress: Progress) -
         ImageRef(image, tuple(crop) if crop else None)
         for image, crop in zip(images, crops, strict=True)
     ]
-    options = EmbedOptions(
-        settings.cache, settings.n_threads, settings.batch_size, bad_images="skip"
-    )
-    return embed(model, photos.root, refs, options, progress)
+    return embed(model, photos.root, refs, _options(settings), progress)
+
+
+def _options(settings: Settings) -> EmbedOptions:
+    return EmbedOptions(settings.cache, settings.n_threads, settings.batch_size, bad_images="skip")
 
 
 def _evidence(photos: Photos, embedded: Embedded, looks: Looks) -> Evidence:
@@ -319,7 +337,7 @@ def score(sample: Sample, name: str, settings: Settings, progress: Progress) -> 
     x_nd = features_of(sample, model, settings, progress)
     speed = throughput_of(settings.cache, model.fingerprint).images_per_s
     n_labels = len(sample.labels)
-    return [
+    entries = [
         Entry(
             name,
             kind,
@@ -328,6 +346,25 @@ def score(sample: Sample, name: str, settings: Settings, progress: Progress) -> 
         )
         for kind in kinds_for(len(x_nd), n_labels)
     ]
+    if EMBEDS_TEXTS in abilities(name) and all(map(_NAME.search, sample.labels)):
+        head = _label_names(sample, model, settings, progress)
+        score_nc = head.scores(x_nd).astype(np.float32)
+        entries.append(Entry(name, LABEL_NAMES, score_nc, speed, head))
+    return entries
+
+
+_NAME = re.compile(r"[^\W\d_]{3}")
+"""three letters: a label without them (A1, 007) is no name that a model may have read"""
+
+
+def _label_names(sample: Sample, model: Any, settings: Settings, progress: Progress) -> Head:
+    """The labels as a dual encoder reads them."""
+    from fieldmark.protocols.zero_shot.class_text import plain
+    from fieldmark.protocols.zero_shot.classes import openai_templates
+    from fieldmark.protocols.zero_shot.run import text_features
+
+    texts = [plain(label) for label in sample.labels]
+    return name_head(text_features(model, texts, openai_templates(), _options(settings), progress))
 
 
 def open_model(name: str, settings: Settings) -> Backbone:
@@ -443,7 +480,7 @@ def _leak(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
     if sample.n_units == len(sample.unit_n):
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
-    score_nc = out_of_unit(best.head, x_nd, sample.code_n, fold_n, len(sample.labels))
+    score_nc = out_of_unit(best.fits, x_nd, sample.code_n, fold_n, len(sample.labels))
     return _gain(score_nc.argmax(axis=1), best.answer_n, sample)
 
 
@@ -459,7 +496,7 @@ def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
         for fold in np.unique(sample.fold_n):
             is_held = sample.fold_n == fold
             rows = ~is_held & is_half_n
-            head = fit_head(best.head, x_nd[rows], sample.code_n[rows], n_labels)
+            head = fit_head(best.fits, x_nd[rows], sample.code_n[rows], n_labels)
             answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
     return _gain(best.answer_n, answer_n, sample)
 

@@ -88,7 +88,7 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> Fitted:
     """The chosen model, fitted to all photos that were tested."""
     sample, choice = verdict.sample, verdict.choice
     n_labels = len(sample.labels)
-    head = fit_head(verdict.best.head, x_nd, sample.code_n, n_labels)
+    head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
     k = 1 if len(x_nd) < 10 * n_labels else 5
     weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
     kept = _some_of_each(sample.code_n)

@@ -1,5 +1,5 @@
-"""Linear heads (nearest class mean, ridge): how do features become scores of labels, and how well
-does that work on units that were never seen?
+"""Linear heads (nearest class mean, ridge, zero-shot): how do features become scores of labels, and
+how well does that work on units that were never seen?
 
 A head is a linear map of features, whatever was fitted: it is saved as arrays, and needs no code to
 be loaded. `out_of_unit` gives each photo the scores of a head that saw no photo of its unit.
@@ -16,6 +16,8 @@ import numpy as np
 from fieldmark.probes import load_probe
 
 KINDS = ("class means", "ridge")
+LABEL_NAMES = "label names"
+"""of a dual encoder: a label's score is the cosine of the photo and its name, without training"""
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 """of the ridge's penalty on standardised features"""
 SMALL_FIT = 20_000_000
@@ -46,14 +48,24 @@ def kinds_for(n_photos: int, n_labels: int) -> tuple[str, ...]:
     return KINDS if n_photos >= _MIN_RIDGE * n_labels else KINDS[:1]
 
 
-def fit_head(kind: str, x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
-    """A head of that kind, fitted to photos with label numbers below `n_labels`."""
+def name_head(text_cd: np.ndarray) -> Head:
+    """The head whose scores are cosines with the features of the labels' names."""
+    zero_d, zero_c = np.zeros(text_cd.shape[1]), np.zeros(len(text_cd))
+    return Head(zero_d, True, np.asarray(text_cd.T, np.float64), zero_c)
+
+
+def fit_head(kind: str | Head, x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
+    """A head of that kind, fitted to photos with label numbers below `n_labels`; a head that needs
+    no training stays as it is.
+    """
+    if isinstance(kind, Head):
+        return kind
     fit = _fit_means if kind == "class means" else _fit_ridge
     return fit(np.asarray(x_nd, np.float64), code_n, n_labels)
 
 
 def out_of_unit(
-    kind: str, x_nd: np.ndarray, code_n: np.ndarray, fold_n: np.ndarray, n_labels: int
+    kind: str | Head, x_nd: np.ndarray, code_n: np.ndarray, fold_n: np.ndarray, n_labels: int
 ) -> np.ndarray:
     """Scores (n × C) of each photo by a head fitted to the other folds."""
     score_nc = np.empty((len(x_nd), n_labels))

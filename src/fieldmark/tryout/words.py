@@ -91,6 +91,11 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"{len(np.unique(sample.fold_n))}-fold cross-validation. Photos of one unit (a burst, or "
         f"what the data name) were never on both sides ({sample.n_units:,} units)."
     )
+    if any(entry.untrained for entry in verdict.entries):
+        yield (
+            "Models that read text were also asked for the nearest label name, without training "
+            "(Radford et al. 2021, arXiv 2103.00020)."
+        )
     if choice.has_interval:
         yield (
             f"{verdict.best.model} with {verdict.best.head} was chosen for its accuracy. Corrected "
@@ -111,7 +116,8 @@ def _per_100(share: float) -> str:
 
 def _answer(verdict: Verdict) -> Iterator[str]:
     choice, best = verdict.choice, verdict.best
-    name, units = f"{best.model} with {best.head}", verdict.sample.unit_word
+    how = ", without training" if best.untrained else ""
+    name, units = f"{best.model} with {best.head}{how}", verdict.sample.unit_word
     if not choice.has_interval:
         yield (
             f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but there are only "

@@ -105,20 +105,30 @@ class _Asked:
         cut = count_cut(self.model, [longest.replace("{}", text) for text in classes.texts])
         notes = [*self._seen(), *cut.words("class texts"), *classes.notes]
         fits.add(None, {}, notes)
-        means = [np.zeros((0, self.model.dim), np.float32)]
-        for start in range(0, len(classes.texts), CLASSES):
-            some = classes.texts[start : start + CLASSES]
-            texts = [template.replace("{}", text) for text in some for template in templates]
-            features = unit_rows(embed_texts(self.model, texts, options, progress))
-            by_template = features.reshape(len(some), len(templates), -1)
-            means.append(unit_rows(by_template.mean(axis=1)))
-        return np.concatenate(means)
+        return text_features(self.model, classes.texts, templates, options, progress)
 
     def _seen(self) -> list[str]:
         """What the task's file says of the model's training data."""
         name = self.model.name.partition("?")[0]
         pairs = self.block.seen_by.items()
         return [note for pattern, note in pairs if fnmatchcase(name, pattern)]
+
+
+def text_features(
+    model: DualEncoder,
+    texts: Sequence[str],
+    templates: Sequence[str],
+    options: EmbedOptions,
+    progress: Progress,
+) -> np.ndarray:
+    """float32, texts × dim, of length one: the mean over the templates around each text."""
+    means = [np.zeros((0, model.dim), np.float32)]
+    for start in range(0, len(texts), CLASSES):
+        some = texts[start : start + CLASSES]
+        asked = [template.replace("{}", text) for text in some for template in templates]
+        features = unit_rows(embed_texts(model, asked, options, progress))
+        means.append(unit_rows(features.reshape(len(some), len(templates), -1).mean(axis=1)))
+    return np.concatenate(means)
 
 
 def choose(
