@@ -4,6 +4,7 @@ examples:
   fieldmark try photos/
   fieldmark try obs.csv --image path --label species --unit camera
   fieldmark try photos/ --models small
+  fieldmark try photos/ --chat chat/openrouter/openai/gpt-4o-mini --max-usd 1
   fieldmark predict try/model new_photos/
 """
 
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json, talk
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
+    from fieldmark.settings import Settings
+    from fieldmark.tryout.chat import ChatTrial
     from fieldmark.tryout.evaluate import Sample
     from fieldmark.tryout.trial import Answer
 
@@ -47,8 +51,11 @@ class TryArgs:
     """results of MegaDetector (.json): photos are cut to their animal"""
     find: float = 0.95
     """share of a label's photos that you want to find when you look for it"""
+    chat: str = ""
+    """also ask this chat model about 200 photos: they are sent to its provider"""
     json: bool = False
     """print the verdict as JSON"""
+    asking: ChatModelFlags = ChatFlags()
     common: CommonFlags = Common()
 
 
@@ -66,7 +73,7 @@ def run(args: TryArgs) -> int:
     with for_people(args.common.quiet) as progress:
         verdict = run_trial(
             args.photos,
-            TrialOptions(columns, args.models, args.find),
+            TrialOptions(columns, args.models, args.find, _chat(args, settings)),
             settings,
             progress,
             lambda step: _show(step, args.common.quiet),
@@ -80,6 +87,18 @@ def run(args: TryArgs) -> int:
         talk(f"\nopen:  {page}")
         talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
     return 0
+
+
+def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
+    from fieldmark.tryout.chat import ChatTrial
+
+    if args.chat:
+        model, budget = args.asking.model(args.chat, settings), args.asking.budget()
+        budget.check(model.card)
+        return ChatTrial(model, args.asking.options(), budget)
+    if args.asking != ChatFlags():
+        raise UsageError("--max-usd and the like need a chat model: add --chat MODEL.")
+    return None
 
 
 def _show(step: Sample | Answer, is_quiet: bool) -> None:

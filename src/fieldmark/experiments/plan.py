@@ -335,7 +335,7 @@ class _Planner:
             if why:
                 return _refused(job, "refused", UsageError(f"{why}."))
             prepared = self.tables.prepare(job)
-            _refuse_mock(prepared)
+            refuse_mock(job.model, f"task {job.task_name!r}", prepared.marks.is_synthetic)
             return Planned(job, "run", prepared=prepared)
         except CodeNotRun as error:
             return Planned(job, "run", f"unknown until it runs: {error}")
@@ -431,14 +431,12 @@ def disk_left(settings: Settings) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _refuse_mock(prepared: Prepared) -> None:
+def refuse_mock(model: str, of: str, is_synthetic: bool) -> None:
     """A mock is told the answers: of real photos its score would look like a model's."""
-    marks, job = prepared.marks, prepared.job
-    if marks.stand_in == MOCK and not marks.is_synthetic:
+    if stand_in(model) == MOCK and not is_synthetic:
         raise UsageError(
-            f"model {job.model!r} is a mock, which is told the right answers: it runs on synthetic "
-            f"data only, and those of task {job.task_name!r} are real. `fieldmark models` lists "
-            "others."
+            f"model {model!r} is a mock, which is told the right answers: it runs on synthetic "
+            f"data only, and those of {of} are real. `fieldmark models` lists others."
         )
 
 

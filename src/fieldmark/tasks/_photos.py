@@ -83,6 +83,6 @@ def photo_task(path: Path, taken: Container[str] = ()) -> Task:
         metric="accuracy",
         probe={"classifier": "simpleshot", "normalise": ["centre", "l2"]},
         zero_shot={},
-        ask={"subject": "subject"},
+        ask={},
         **keys,
     )

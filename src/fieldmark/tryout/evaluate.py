@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -58,6 +58,9 @@ from fieldmark.tryout.look import Looker, Looks, read_looks
 from fieldmark.tryout.photos import Photos
 from fieldmark.tryout.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
 from fieldmark.words import first_few
+
+if TYPE_CHECKING:
+    from fieldmark.tryout.chat import ChatScore
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +220,8 @@ class Verdict:
     """of a label's photos that a person wants to find"""
     genus: Choice | None
     """at the rank of genus; None where labels are no scientific names"""
+    chat: ChatScore | None = None
+    """a chat model on some of the photos; None where none was asked"""
     notes: tuple[str, ...] = field(default=())
     """models that could not be run, and why"""
 
@@ -502,14 +507,17 @@ def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
 
 
 def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: Sample) -> Gain:
-    """Paired difference in points, with Student's limits over units."""
+    """Paired difference in points."""
+    hits = [(answer_n == sample.code_n).astype(float) for answer_n in (more_n, less_n)]
+    return paired_gain(100.0 * (hits[0] - hits[1]), sample.unit_n)
+
+
+def paired_gain(difference_n: np.ndarray, unit_n: np.ndarray) -> Gain:
+    """Mean difference, with Student's limits over units."""
     from scipy.stats import t
 
-    difference_n = 100.0 * (
-        (more_n == sample.code_n).astype(float) - (less_n == sample.code_n).astype(float)
-    )
-    value, n_units = float(difference_n.mean()), sample.n_units
-    residual_u = np.bincount(sample.unit_n, difference_n - value)
+    value, n_units = float(difference_n.mean()), int(unit_n.max()) + 1
+    residual_u = np.bincount(unit_n, difference_n - value)
     error = math.sqrt(n_units / max(n_units - 1, 1) * float((residual_u**2).sum()))
     half = float(t.ppf(0.975, max(n_units - 1, 1))) * error / len(difference_n)
     return Gain(value, value - half, value + half)

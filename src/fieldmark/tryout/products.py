@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import dataclasses
 import io
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -74,6 +75,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             for entry in verdict.entries
         ],
         "could_be_as_good": [rival.model for rival in verdict.rivals if rival.is_as_good],
+        "chat": verdict.chat and dataclasses.asdict(verdict.chat),
         "data": [{"kind": f.kind, "text": f.text} for f in sample.audit.findings],
         "text": list(tell(verdict)),
     }

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from fieldmark.settings import Settings, load_settings
 from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, look_at, prepare, score
 from fieldmark.tryout.models import CLASSICAL, chosen_models, has_torch, told_before
 from fieldmark.tryout.photos import Columns, Photos, read_photos
+
+if TYPE_CHECKING:
+    from fieldmark.tryout.chat import ChatTrial
 
 FIRST = 200
 """photos of the first answer"""
@@ -35,6 +39,8 @@ class TrialOptions:
     models: Sequence[str] = ("auto",)
     wanted: float = 0.95
     """of a label's photos that a person wants to find"""
+    chat: ChatTrial | None = None
+    """a chat model to ask about some photos"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ def run_trial(
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
+    if options.chat is not None:
+        options.chat.check(photos)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         first = prepare(look_at(_some(photos), settings, progress))
         entries = score(first, CLASSICAL[0], settings, progress)
@@ -99,6 +107,8 @@ def run_trial(
             show(Answer(verdict, is_first=False))
     if not entries:
         raise FieldmarkError("no model could be run: " + " ".join(notes))
+    if options.chat is not None:
+        verdict = _with_chat(verdict, options.chat, settings, progress, notes)
     if not has_torch():
         extra = MissingExtra("Better models", "vision", "torch")
         notes.append(f"{extra} Then give the same command again: it goes on from here.")
@@ -121,6 +131,20 @@ def _try_model(
     except FieldmarkError as error:
         notes.append(f"{name} was not tried: {error}")
         return []
+
+
+def _with_chat(
+    verdict: Verdict, chat: ChatTrial, settings: Settings, progress: Progress, notes: list[str]
+) -> Verdict:
+    """With the chat model's score; a note where it could not be asked everything."""
+    from fieldmark.tryout.chat import ask_chat
+
+    try:
+        score = ask_chat(verdict, chat, settings, progress)
+    except FieldmarkError as error:
+        notes.append(f"{chat.model.name} has no score: {error}")
+        return verdict
+    return dataclasses.replace(verdict, chat=score)
 
 
 def _some(photos: Photos) -> Photos:

@@ -74,6 +74,7 @@ def tell(verdict: Verdict) -> Iterator[str]:
     """Everything, the answer first."""
     yield from _answer(verdict)
     yield from _rivals(verdict)
+    yield from _chat(verdict)
     yield from _mistakes(verdict)
     yield from _confidence(verdict)
     yield from _advice(verdict)
@@ -163,6 +164,18 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     if behind:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
+
+
+def _chat(verdict: Verdict) -> Iterator[str]:
+    if (chat := verdict.chat) is None:
+        return
+    sign = ("worse", "better")[chat.gain.value > 0]
+    how = f"clearly {sign}" if chat.gain.is_clear else "too close to call"
+    price = "price unknown" if chat.usd is None else f"${chat.usd:.2f}"
+    yield (
+        f"{chat.model} was right on {chat.n_right} of {counted(chat.n, 'photo')} that it was asked "
+        f"about, {verdict.best.model} on {chat.n_chosen_right} of the same: {how} ({price})."
+    )
 
 
 def _mistakes(verdict: Verdict) -> Iterator[str]:

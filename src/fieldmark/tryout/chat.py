@@ -1,0 +1,107 @@
+"""A chat model on one's own photos (prompting): is it right more often than the chosen model?
+
+It is asked about a sample of the tested photos with all labels as options, by the `ask` protocol:
+the same questions, budget and journal as in `fieldmark run`. What it does not answer is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fieldmark.chat import Budget, Options
+from fieldmark.data import MEMORY, Contents
+from fieldmark.errors import DataError
+from fieldmark.experiments.plan import refuse_mock
+from fieldmark.progress import Progress
+from fieldmark.protocols import Assignment, Draw, PartItems, Workspace, load_protocol
+from fieldmark.protocols.ask.run import estimate_cost
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.settings import Settings
+from fieldmark.tasks import task_schema
+from fieldmark.tryout.evaluate import Gain, Sample, Verdict, paired_gain
+from fieldmark.tryout.photos import Photos
+from fieldmark.words import counted
+
+MOST_ASKED = 200
+"""photos: each of them costs"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTrial:
+    """Which chat model is asked, and what that may cost."""
+
+    model: Any
+    options: Options
+    budget: Budget
+
+    def check(self, photos: Photos) -> None:
+        """Refuses a mock of which the photos are real, before anything is computed."""
+        from fieldmark.data import is_synthetic
+
+        refuse_mock(self.model.name, str(photos.root), is_synthetic(photos.root))
+
+
+@dataclass(frozen=True, slots=True)
+class ChatScore:
+    """A chat model and the chosen model on the same photos."""
+
+    model: str
+    n: int
+    n_right: int
+    n_chosen_right: int
+    gain: Gain
+    """of the chat model over the chosen one, in points"""
+    usd: float | None
+    """what all answers cost, those of an earlier command too; None: the price is not known"""
+
+
+def ask_chat(
+    verdict: Verdict, chat: ChatTrial, settings: Settings, progress: Progress
+) -> ChatScore:
+    """Asks the chat model, and compares it with the chosen model."""
+    sample = verdict.sample
+    assignment = _assignment(sample)
+    at = Workspace(settings, Contents(settings.cache / MEMORY, settings.n_threads))
+    at.shared |= {"sending": chat.options, "budget": chat.budget}
+    protocol = load_protocol("ask")
+    rows = protocol.needed(assignment, ())
+    if rows is None:
+        raise DataError(f"{sample.photos.root}: no photo can be asked about.")
+    at.contents.learn(assignment.root, rows.get_column("image"))
+    cost = estimate_cost(assignment, chat.model)
+    price = "price unknown" if cost.usd is None else f"about ${cost.usd:.2f}"
+    progress.say(f"Asking {chat.model.name} about {counted(len(rows), 'photo')} ({price}).")
+    (answers,) = protocol.answer(assignment, [""], chat.model, at, progress)
+    mark = " (mock)" if chat.model.is_mock else ""
+    return _compare(verdict, f"{chat.model.name}{mark}", answers.frame)
+
+
+def _assignment(sample: Sample) -> Assignment:
+    """All tested photos as the one part of a task, of which some are drawn."""
+    table = sample.table.select("id", "image", "crop").with_columns(
+        target=pl.Series(np.array(sample.labels)[sample.code_n]),
+        unit=pl.Series(sample.unit_n).cast(pl.String),
+    )
+    name = {"task": "try", "dataset": "folder", "metric": "accuracy", "ask": {}}
+    part = PartItems("", table.clear(), table)
+    draw = Draw(n_train=0, n_test=MOST_ASKED)
+    return Assignment(task_schema()(**name), [part], sample.photos.root, draw, AskSettings())
+
+
+def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:
+    sample = verdict.sample
+    place = {item: row for row, item in enumerate(sample.table.get_column("id"))}
+    rows = np.array([place[item] for item in frame.get_column("id")])
+    right_k = (frame.get_column("prediction") == frame.get_column("target")).fill_null(False)
+    right_k = right_k.to_numpy().astype(float)
+    chosen_k = verdict.held_out.is_right_n[rows].astype(float)
+    unit_k = np.unique(sample.unit_n[rows], return_inverse=True)[1]
+    prices = [json.loads(info).get("usd") for info in frame.get_column("info")]
+    usd = None if None in prices else float(sum(prices))
+    gain = paired_gain(100.0 * (right_k - chosen_k), unit_k)
+    return ChatScore(name, len(rows), int(right_k.sum()), int(chosen_k.sum()), gain, usd)

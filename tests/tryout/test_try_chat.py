@@ -1,0 +1,80 @@
+"""`fieldmark try --chat`: a chat model beside the chosen model, on the same photos."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmark.cli import main
+from kit.planted import Plan, make_photos
+
+WORDS = ["try", "photos", "--models", "classical/colour"]
+MOCK = ["--chat", "chat/mock/wren", "--price", "1/2"]
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    root = make_photos(Path("photos"), Plan(n_labels=3, n_photos=12))
+    (root / "SYNTHETIC.txt").write_text("drawn")
+    return root
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main([*WORDS, *words, "--json"]) == 0
+    shown = capsys.readouterr()
+    return {**json.loads(shown.out), "told": shown.err}
+
+
+def test_both_are_told_on_the_same_photos(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = answer(capsys, *MOCK, "--max-usd", "1")
+    chat = first["chat"]
+    assert chat["model"] == "chat/mock/wren (mock)" and chat["n"] == 36 and chat["usd"] > 0
+    assert 0 < chat["n_right"] < 36
+    with Path("try/predictions.csv").open(encoding="utf-8-sig") as file:
+        n_right = sum(line.split(",")[4] == "1" for line in file)
+    assert chat["n_chosen_right"] == n_right
+    points = 100 * (chat["n_right"] - n_right) / 36
+    assert chat["gain"]["value"] == pytest.approx(points)
+    (line,) = [line for line in first["text"] if line.startswith("chat/mock/wren")]
+    assert f"right on {chat['n_right']} of 36 photos" in line and "$0.0" in line
+    assert line in Path("try/index.html").read_text(encoding="utf-8")
+    assert "Asking chat/mock/wren about 36 photos (about $0.0" in first["told"]
+    again = answer(capsys, *MOCK, "--max-usd", "0")
+    assert again["chat"] == chat, "answers come from the journal, and cost nothing again"
+
+
+def test_at_most_so_many_are_asked(
+    photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fieldmark.tryout.chat.MOST_ASKED", 10)
+    assert answer(capsys, *MOCK)["chat"]["n"] == 10
+
+
+def test_a_budget_that_is_used_up_leaves_the_verdict(
+    photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, *MOCK, "--max-usd", "0.00001")
+    assert found["chat"] is None
+    assert "chat/mock/wren has no score: try: the budget is used up" in found["text"][-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--chat", "chat/mock/wren"], "is a mock, which is told the right answers"),
+        (["--chat", "classical/colour"], "answers no questions"),
+        (["--max-usd", "1"], "add --chat MODEL"),
+        (["--chat", "chat/mock/wren", "--max-usd", "1"], "the price of chat/mock/wren is unknown"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(
+    photos: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    (photos / "SYNTHETIC.txt").unlink()
+    assert main([*WORDS, *words]) == 2
+    shown = capsys.readouterr()
+    assert told in shown.err and shown.err.count("\n") == 1 and not Path("try").exists()
