@@ -87,18 +87,19 @@ def _assignment(sample: Sample) -> Assignment:
         target=pl.Series(np.array(sample.labels)[sample.code_n]),
         unit=pl.Series(sample.unit_n).cast(pl.String),
     )
-    name = {"task": "try", "dataset": "folder", "metric": "accuracy", "ask": {}}
+    keys = {"task": "try", "dataset": "folder", "metric": "accuracy", "ask": {}}
+    task = task_schema().model_validate(keys)
     part = PartItems("", table.clear(), table)
     draw = Draw(n_train=0, n_test=MOST_ASKED)
-    return Assignment(task_schema()(**name), [part], sample.photos.root, draw, AskSettings())
+    return Assignment(task, [part], sample.photos.root, draw, AskSettings())
 
 
 def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:
     sample = verdict.sample
     place = {item: row for row, item in enumerate(sample.table.get_column("id"))}
     rows = np.array([place[item] for item in frame.get_column("id")])
-    right_k = (frame.get_column("prediction") == frame.get_column("target")).fill_null(False)
-    right_k = right_k.to_numpy().astype(float)
+    is_right = frame.get_column("prediction") == frame.get_column("target")
+    right_k = is_right.fill_null(False).to_numpy().astype(float)
     chosen_k = verdict.held_out.is_right_n[rows].astype(float)
     unit_k = np.unique(sample.unit_n[rows], return_inverse=True)[1]
     prices = [json.loads(info).get("usd") for info in frame.get_column("info")]
