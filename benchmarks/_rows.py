@@ -6,13 +6,15 @@ Talk goes to stderr, the table to stdout.
 
 from __future__ import annotations
 
-import argparse
+import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from _quick import finish
 
 HEAD = ("what", "rival", "rival s", "ours s", "ratio", "bar", "agreement", "MB")
 
@@ -75,11 +77,12 @@ def note(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def watched(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows, each told on stderr as soon as it is known."""
+def watched(rows: Iterable[Row], is_quick: bool) -> Iterator[Row]:
+    """The rows, each shown on stderr as soon as it is known; toys without their bars."""
     for row in rows:
-        note("  ".join(each for each in row.cells() if each))
-        yield row
+        kept = replace(row, bar=0.0, most_s=0.0) if is_quick else row
+        note("  ".join(cell for cell in kept.cells() if cell))
+        yield kept
 
 
 def show(rows: Iterable[Row]) -> None:
@@ -92,6 +95,22 @@ def show(rows: Iterable[Row]) -> None:
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
+def finish_table(title: str, rows: Sequence[Row], is_quick: bool) -> int:
+    """The table, and the last line under it; the exit status is 1 where answers differ, too."""
+    show(rows)
+    ratios = [row.ratio for row in rows if row.ratio == row.ratio]
+    figure = (
+        f"{title}: {len(rows)} rows, {min(ratios):.1f} to {max(ratios):.1f} times as fast, "
+        f"median {statistics.median(ratios):.1f}"
+    )
+    differing = [row.what for row in rows if not row.is_equal]
+    if differing:
+        print(f"{figure}; answers DIFFER: {'; '.join(differing)}")
+        return 1
+    bars = {row.what: row.verdict == "ok" for row in rows if row.verdict != "-"}
+    return finish(figure, bars, is_quick)
+
+
 def peak_mb(work: Callable[[], Any]) -> float:
     """The largest sum of arrays that the work held at a time, in MB; run apart from timing."""
     tracemalloc.start()
@@ -100,11 +119,3 @@ def peak_mb(work: Callable[[], Any]) -> float:
         return tracemalloc.get_traced_memory()[1] / 1e6
     finally:
         tracemalloc.stop()
-
-
-def run_alone(rows: Callable[[bool], Iterable[Row]]) -> None:
-    """The command line of one benchmark file: `--quick`, and a table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, no bars")
-    given = parser.parse_args()
-    show(list(watched(rows(given.quick))))

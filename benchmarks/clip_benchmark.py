@@ -1,19 +1,19 @@
 """Does CLIP_benchmark give the same zero-shot accuracy and recall, for the same model and images?
 
-    python benchmarks/clip_benchmark.py [--size 1500]
+    python benchmarks/clip_benchmark.py [--size 1500] [--quick]
 
 A tiny open_clip model with random weights, photos of the synthetic world whose captions differ, its
 species as classes with three templates. CLIP_benchmark (its package alone, installed in a
 throw-away folder beside the same torch and open_clip) prepares the images and runs the model by
 itself. Both compute in float32, each in its own order: an item whose best two scores agree to six
-digits may fall either way, so figures may differ by two items. Without the package it says so.
+digits may fall either way, so figures may differ by two items. Without the package it says so;
+`--quick` does not install it, and shows our figures alone.
 
 2026-11-16, CLIP_benchmark 1.6.2, 41 photos: 8 figures, 0 items apart.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -27,6 +27,7 @@ import open_clip
 import polars as pl
 import torch
 
+from _quick import Flags, finish, skip
 from fieldmark import evaluate
 from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
@@ -130,10 +131,10 @@ def theirs(folder: Path, job: dict[str, Any]) -> dict[str, Any] | None:
     return answer
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--size", type=int, default=1500, help="photos of the made world, about")
-    given = parser.parse_args()
+def main() -> int:
+    flags = Flags(__doc__)
+    flags.add_argument("--size", type=int, default=1500, help="photos of the made world, about")
+    given = flags.parse(size=150)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = make_model(folder / "model")
@@ -148,24 +149,30 @@ def main() -> None:
             "templates": [template.replace("{}", "{c}") for template in TEMPLATES],
             "depths": DEPTHS,
         }
-        rival = theirs(folder, job)
-        if rival is None:
-            print(f"clip_benchmark: {PACKAGES[0]} cannot be installed here; nothing was compared")
-            return
+        rival = None if given.quick else theirs(folder, job)
+        if rival is None and not given.quick:
+            return skip(f"{PACKAGES[0]} cannot be installed here")
         own = ours(folder, model, photos["id"].to_list())
+    return compare(own, rival, len(photos))
+
+
+def compare(own: dict[str, float], rival: dict[str, Any] | None, n_photos: int) -> int:
+    """Figure by figure; without the rival, ours alone."""
     names = {"accuracy": "acc1", "top5_accuracy": "acc5"}
     for k in DEPTHS:
         names[f"text_to_image recall_at_{k}"] = f"image_retrieval_recall@{k}"
         names[f"image_to_text recall_at_{k}"] = f"text_retrieval_recall@{k}"
-    apart = {ours: abs(own[ours] - rival[theirs]) * len(photos) for ours, theirs in names.items()}
-    for ours_name, theirs_name in names.items():
-        print(f"{ours_name:30} {own[ours_name]:.4f}   CLIP_benchmark {rival[theirs_name]:.4f}")
-    worst = max(apart.values())
-    print(
-        f"clip_benchmark {rival['version']}: {len(names)} figures of {len(photos)} photos, at most "
-        f"{worst:.0f} items apart (bar {SLACK}): {'ok' if worst <= SLACK else 'DIFFERS'}"
-    )
+    figure = f"clip_benchmark: {len(names)} figures of {n_photos} photos"
+    if rival is None:
+        for name in names:
+            print(f"{name:30} {own[name]:.4f}")
+        return finish(f"{figure}, not compared", {}, is_quick=True)
+    for name, theirs_name in names.items():
+        print(f"{name:30} {own[name]:.4f}   CLIP_benchmark {rival[theirs_name]:.4f}")
+    worst = max(abs(own[name] - rival[other]) * n_photos for name, other in names.items())
+    figure += f", at most {worst:.0f} items apart from CLIP_benchmark {rival['version']}"
+    return finish(figure, {f"≤ {SLACK} items": worst <= SLACK}, is_quick=False)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

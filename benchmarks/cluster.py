@@ -1,6 +1,6 @@
 """Many small runs through Slurm: what does fieldmark cost beyond Slurm itself?
 
-    python benchmarks/cluster.py [--runs 2000]        as root, with slurm-wlm and munge installed
+    python benchmarks/cluster.py [--runs 2000] [--quick]    as root, with slurm-wlm and munge
 
 Starts a Slurm of one node (`.ci/slurm`), makes a small dataset, and does the same grid of runs
 
@@ -17,7 +17,6 @@ Bars: 50 ms a run, memory for all runs at most 1.25 times that for half of them.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -27,6 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from _quick import Flags, finish, skip
 
 SLURM = Path(__file__).parents[1] / ".ci" / "slurm"
 GRID = """
@@ -91,7 +92,7 @@ def write_grid(folder: Path, n: int) -> str:
     return name
 
 
-def measure(folder: Path, n: int) -> int:
+def measure(folder: Path, n: int, is_quick: bool) -> int:
     timed("data", "make", "beluga", "--size", "120", folder=folder)
     half, whole = write_grid(folder, n // 2), write_grid(folder, n)
     here = timed(
@@ -108,27 +109,26 @@ def measure(folder: Path, n: int) -> int:
     print(f"on Slurm: {slurm.seconds:.1f} s in {n_steps} steps; as many empty jobs: {empty:.1f} s")
     print(f"launcher: {1000 * slurm.cpu_s / n:.1f} ms of CPU a run")
     print(f"its memory: {slurm.peak_bytes / 2**20:.0f} MiB, {growth:.2f} x that of half the runs")
-    is_equal = table(folder, "here") == table(folder, "half")
-    print(f"the same runs in both stores: {is_equal}")
-    is_met = is_equal and beyond <= 0.05 and growth <= 1.25
-    print("all bars met" if is_met else "A BAR IS MISSED")
-    print(f"overhead beyond Slurm's own: {1000 * beyond:.1f} ms a run")
-    return 0 if is_met else 1
+    assert table(folder, "here") == table(folder, "half"), "other runs in the two stores"
+    figure = (
+        f"cluster: {1000 * beyond:.1f} ms a run beyond Slurm's own, the same runs in both stores"
+    )
+    bars = {"≤ 50 ms a run": beyond <= 0.05, "≤ 1.25 x memory": growth <= 1.25}
+    return finish(figure, bars, is_quick)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--runs", type=int, default=2000)
-    args = parser.parse_args()
+    flags = Flags(__doc__)
+    flags.add_argument("--runs", type=int, default=2000)
+    given = flags.parse(runs=8)
     if os.getuid() or not shutil.which("sbatch"):
-        print("skipped: needs root, slurm-wlm and munge (`.ci/slurm install`)")
-        return 0
+        return skip("needs root, slurm-wlm and munge (`.ci/slurm install`)")
     folder = Path(tempfile.mkdtemp(prefix="fieldmark-", dir="/tmp"))
     cluster = Path(tempfile.mkdtemp(prefix="fieldmark-slurm-", dir="/tmp"))
     try:
         subprocess.run([SLURM, "start", cluster], check=True, stdout=subprocess.DEVNULL)
         os.environ["SLURM_CONF"] = str(cluster / "slurm.conf")
-        return measure(folder, args.runs)
+        return measure(folder, given.runs, given.quick)
     finally:
         subprocess.run([SLURM, "stop", cluster], check=False)
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,4 +136,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

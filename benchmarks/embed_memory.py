@@ -1,6 +1,6 @@
 """Does embedding a million images take more memory than embedding a hundred thousand?
 
-    python benchmarks/embed_memory.py [--images 1000000] [--chunk N]
+    python benchmarks/embed_memory.py [--images 1000000] [--chunk N] [--quick]
 
 Tiny images, no two alike, in tar shards of 10,000 that are written when they are asked for and
 deleted later, go the way of `fieldmark embed … --out`: read, hashed, checked, decoded, embedded
@@ -11,7 +11,6 @@ from one tenth to all of a million it grows by less than 100 MB.
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 import tarfile
@@ -23,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
+from _quick import Flags, finish
 from fieldmark.data import ImageRef, ImageSource, ListedImage
 from fieldmark.embed import EmbedOptions, embed_chunks
 from fieldmark.models import Features
@@ -157,23 +157,23 @@ def measure(n_images: int, threads: int = 2, n_chunk: int = 0) -> dict[int, floa
     return dict(zip(counts, [*watched.peaks_mb, peak_mb()], strict=True))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=1_000_000)
-    parser.add_argument("--chunk", type=int, default=0, help="images at a time [as the command]")
-    parser.add_argument("--threads", type=int, default=2)
-    args = parser.parse_args()
+def main() -> int:
+    flags = Flags(__doc__)
+    flags.add_argument("--images", type=int, default=1_000_000)
+    flags.add_argument("--chunk", type=int, default=0, help="images at a time [as the command]")
+    flags.add_argument("--threads", type=int, default=2)
+    args = flags.parse(images=2_000, chunk=500)
     began = time.monotonic()
     print(f"before the first image: peak {peak_mb():.0f} MB", flush=True)
     peaks = measure(args.images, args.threads, args.chunk)
     seconds = time.monotonic() - began
     growth = peaks[args.images] - peaks[args.images // 10]
-    print(
-        f"embed_memory: {growth:.0f} MB more from {args.images // 10:,} to {args.images:,} images "
-        f"({growth / BAR_MB:.2f} × the bar of {BAR_MB:.0f} MB); {seconds:.0f} s, "
-        f"{args.images / seconds:,.0f} images/s"
+    figure = (
+        f"embed_memory: {growth:.0f} MB more from {args.images // 10:,} to {args.images:,} images; "
+        f"{seconds:.0f} s, {args.images / seconds:,.0f} images/s"
     )
+    return finish(figure, {f"≤ {BAR_MB:.0f} MB": growth <= BAR_MB}, args.quick)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

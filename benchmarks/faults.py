@@ -1,15 +1,14 @@
 """Fault table: what does a run say, cost and leave behind when the endpoint fails?
 
-    python benchmarks/faults.py [--only WORD]
+    python benchmarks/faults.py [--only WORD] [--quick]
 
 Every row is a server on loopback with one fault, asked by the real command line in a process of its
 own (`world-stage`, 24 photos). Then the server is mended, where it can be, and the very same
-command is given again. Requests and dollars are counted at the server.
+command is given again. Requests and dollars are counted at the server. `--quick` has one fault.
 """
 
 from __future__ import annotations
 
-import argparse
 import socket
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from _quick import Flags, finish
 from kit.chat import running
 from kit.fault_server import PRICES, RIGHT_KEY, FaultServer, run_fieldmark
 
@@ -107,18 +107,19 @@ def measure(case: FaultCase, world: Path) -> list[str]:
     return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="rows whose name has this word")
-    only = parser.parse_args().only
+def main() -> int:
+    flags = Flags(__doc__)
+    flags.add_argument("--only", default="", help="rows whose name has this word")
+    given = flags.parse(only="wrong key (401)")
     world = Path(tempfile.mkdtemp()) / "world"
     run_fieldmark(world.parent, "data", "make", "world", "--size", "700", "--out", str(world))
     print("| fault | command | exit | requests | bill | time | last line |")
     print("|---|---|---|---|---|---|---|")
-    for case in CASES:
-        if only in case.name:
-            print("\n".join(measure(case, world)), flush=True)
+    chosen = [case for case in CASES if given.only in case.name]
+    for case in chosen:
+        print("\n".join(measure(case, world)), flush=True)
+    return finish(f"faults: {len(chosen)} of {len(CASES)}", {}, given.quick)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

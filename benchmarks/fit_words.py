@@ -14,12 +14,13 @@ Hardoon, Szedmak & Shawe-Taylor 2004.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from _quick import Flags, finish
 from fieldmark import draws
 from fieldmark.models._classical.words import (
     N_PLACES,
@@ -173,17 +174,15 @@ def logit_scale(fitted: dict[str, np.ndarray], seeds: Sequence[int]) -> float:
     return float(min(np.geomspace(1, 100, 41), key=loss))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+def main() -> int:
+    quick = Flags(__doc__).parse().quick
     fitted = fit(*gather(FIT_SEEDS[:1] if quick else FIT_SEEDS))
     scale = logit_scale(fitted, SCALE_SEEDS[:1] if quick else SCALE_SEEDS)
-    print(f"logit scale {scale:.1f}")
     if not quick:
         np.savez_compressed(WEIGHTS, **fitted, logit_scale=np.array(scale, np.float32))
         print(f"{WEIGHTS}: {WEIGHTS.stat().st_size // 1000} kB")
+    return finish(f"fit_words: logit scale {scale:.1f}", {}, quick)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

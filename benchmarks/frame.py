@@ -8,7 +8,9 @@ often the package changes along the order of first calls.
 Lines of code are what is left without blank lines, comments, docstrings and imports. `tryout/`, a
 feature of its own, is not counted. Compare two checkouts by running it in each:
 
-    uv run --all-extras --group dev python benchmarks/frame.py
+    uv run --all-extras --group dev python benchmarks/frame.py [--quick]
+
+`--quick` traces the probe alone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from typing import Any
 import grimp
 
 import fieldmark
+from _quick import Flags, finish
 from fieldmark.cli import main as main_of_fieldmark
 from fieldmark.data import load_dataset
 from fieldmark.world import World
@@ -54,9 +57,10 @@ LONG = 40
 APART = "tryout"
 
 
-def main() -> None:
+def main() -> int:
+    given = Flags(__doc__).parse()
     _graph()
-    _lines()
+    n_lines = _lines()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         os.environ["FIELDMARK_CACHE"] = str(place / "cache")
@@ -70,13 +74,14 @@ def main() -> None:
             "ask": ("chat/mock/wren", "world-stage"),
             "lmms-eval": ("chat/mock/wren", str(drawn / "birds.yaml")),
         }
-        for name, (model, task) in runs.items():
+        for name, (model, task) in list(runs.items())[: 1 if given.quick else None]:
             with _traced() as calls:
                 where = f"--data world={place}/world --results {place}/results --quiet"
                 words = ["run", "--model", model, "--task", task, *where.split()]
                 code = main_of_fieldmark(words)
             assert code == 0, f"{name} ended with {code}"
             print(f"{name}: {_walk(calls)}")
+    return finish(f"frame: {n_lines:,} lines of code in {len(_files())} files", {}, given.quick)
 
 
 def _graph() -> None:
@@ -103,8 +108,8 @@ def _graph() -> None:
     )
 
 
-def _lines() -> None:
-    """Lines of code, of docstrings and of comments, and how many functions are long."""
+def _lines() -> int:
+    """Lines of code; shows those of docstrings and comments, and how many functions are long."""
     counts: Counter[str] = Counter()
     for path in _files():
         counts += _lines_of(path)
@@ -113,6 +118,7 @@ def _lines() -> None:
         f"{counts['comments']:,} with a comment; {counts['functions']:,} functions, "
         f"{counts['long']} of more than {LONG} lines"
     )
+    return counts["code"]
 
 
 def _files() -> list[Path]:
@@ -206,4 +212,4 @@ def _walk(calls: dict[tuple[str, str], None]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

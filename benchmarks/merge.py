@@ -1,6 +1,6 @@
 """Merge speed: how long do 2,000 shards take to enter a results file, and does a reader wait?
 
-    python benchmarks/merge.py [--shards 2000] [--runs 4] [--items 1000]
+    python benchmarks/merge.py [--shards 2000] [--runs 4] [--items 1000] [--quick]
 
 Every shard is written by a real private store: runs of several models on a few tasks, each with its
 own numbering of names. Meanwhile a second process reads and writes the same results file; its
@@ -9,9 +9,9 @@ longest wait is told. Then all shards are merged again: nothing may change.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import random
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -19,17 +19,18 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from _quick import Flags, finish
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, merge_shards
 
 N_TASKS = 20
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shards", type=int, default=2_000)
-    parser.add_argument("--runs", type=int, default=4, help="in a shard")
-    parser.add_argument("--items", type=int, default=1_000, help="in a run")
-    args = parser.parse_args()
+def main() -> int:
+    flags = Flags(__doc__)
+    flags.add_argument("--shards", type=int, default=2_000)
+    flags.add_argument("--runs", type=int, default=4, help="in a shard")
+    flags.add_argument("--items", type=int, default=1_000, help="in a run")
+    args = flags.parse(shards=10, items=20)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         shards = [
@@ -37,7 +38,8 @@ def main() -> None:
             for number in range(args.shards)
         ]
         print(f"{args.shards} shards made in {time.perf_counter() - start:.1f} s")
-        measure(Path(folder) / "main.db", shards)
+        figure = measure(Path(folder) / "main.db", shards)
+    return finish(figure, {}, args.quick)
 
 
 def make_shard(path: Path, number: int, n_runs: int, n_items: int) -> Path:
@@ -57,20 +59,23 @@ def make_shard(path: Path, number: int, n_runs: int, n_items: int) -> Path:
     return path
 
 
-def measure(path: Path, shards: Sequence[Path]) -> None:
+def measure(path: Path, shards: Sequence[Path]) -> str:
     with Store.open(path) as store:
         ended = multiprocessing.Event()
         waits = multiprocessing.Queue()
         other = multiprocessing.Process(target=use_meanwhile, args=(path, ended, waits))
         other.start()
+        figures = []
         for title in ("merged", "merged again"):
             start = time.perf_counter()
             counts = merge_shards(store, shards)
             seconds = time.perf_counter() - start
-            print(
-                f"{title}: {seconds:.1f} s, {counts.n_runs} runs, {counts.n_rows} predictions, "
-                f"{counts.n_before} runs were there, {len(counts.faults)} faults"
+            figures.append(
+                f"{counts.n_runs} runs with {counts.n_rows} predictions in {seconds:.1f} s"
             )
+            print(f"{title}: {figures[-1]}, {counts.n_before} runs were there")
+            assert not counts.faults, counts.faults
+        assert counts.n_runs == counts.n_rows == 0, "merging again changed something"
         ended.set()
         n_runs, longest_read, longest_write = waits.get()
         other.join()
@@ -80,6 +85,8 @@ def measure(path: Path, shards: Sequence[Path]) -> None:
         )
         ((state,),) = store._database.rows("PRAGMA integrity_check")
         print(f"{len(store.runs())} runs, {path.stat().st_size / 1e6:.0f} MB, integrity: {state}")
+        assert state == "ok"
+    return f"merge: {len(shards)} shards: {figures[0]}, longest wait {longest_write:.2f} s"
 
 
 def use_meanwhile(path: Path, ended: Event, waits: Queue[tuple[float, ...]]) -> None:
@@ -100,4 +107,4 @@ def use_meanwhile(path: Path, ended: Event, waits: Queue[tuple[float, ...]]) -> 
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """How fast is exact retrieval, against sorting everything, and against reading the file?
 
     python benchmarks/retrieval.py           20k × 20k, 100k × 100k, 5 million rows in a file
-    python benchmarks/retrieval.py --quick   small sizes, no bars
+    python benchmarks/retrieval.py --quick   toy sizes, no bars
 
 Width 512, wall seconds, two threads, each part in a process of its own whose peak memory (largest
 resident set, input included) is told. Image and text rows share a low-rank part, so that some are
@@ -41,7 +41,8 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from _rows import Row, note, show, watched  # noqa: E402
+from _quick import Flags  # noqa: E402
+from _rows import Row, finish_table, note, watched  # noqa: E402
 from fieldmark.embed import rank_positives, top_k  # noqa: E402
 from fieldmark.metrics import recall_at_k  # noqa: E402
 
@@ -188,7 +189,7 @@ def run_part(kind: str, *arguments: str) -> None:
     print(json.dumps(answer))
 
 
-def pair_rows(n: int, n_large: int, is_quick: bool) -> Iterator[Row]:
+def pair_rows(n: int, n_large: int) -> Iterator[Row]:
     ours = alone("pairs", n, "")
     for rival, bar in (("argsort", 3.0), ("argpartition", 0.0)):
         theirs = alone("pairs", n, rival)
@@ -198,7 +199,7 @@ def pair_rows(n: int, n_large: int, is_quick: bool) -> Iterator[Row]:
             rival=f"{rival} of the full matrix ({theirs['mb']:.0f} MB)",
             rival_s=theirs["seconds"],
             ours_s=ours["seconds"],
-            bar=0 if is_quick else bar,
+            bar=bar,
             agreement=f"{equality(ours)}, {apart:.4f} from the rival's, whose ties go anyhow",
             is_equal=ours["equal"] == 1 and apart < 0.01,
             memory_mb=ours["mb"],
@@ -241,21 +242,19 @@ def file_rows(n: int, n_queries: int) -> Iterator[Row]:
             )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="small sizes, no bars")
-    parser.add_argument("--rows", type=int, help="rows of the file (default: 5,000,000)")
-    parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+def main() -> int:
+    flags = Flags(__doc__)
+    flags.add_argument("--rows", type=int, default=5_000_000, help="of the file")
+    flags.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
+    given = flags.parse(rows=12_000)
     if given.part:
         run_part(*given.part)
-        return
-    sizes = (1000, 3000, 20_000, 20) if given.quick else (20_000, 100_000, 5_000_000, 250)
-    n, n_large, n_rows, n_queries = sizes
-    rows = [*watched(pair_rows(n, n_large, given.quick))]
-    rows += [*watched(file_rows(given.rows or n_rows, n_queries))]
-    show(rows)
+        return 0
+    n, n_large, n_queries = (600, 1000, 10) if given.quick else (20_000, 100_000, 250)
+    rows = [*watched(pair_rows(n, n_large), given.quick)]
+    rows += [*watched(file_rows(given.rows, n_queries), given.quick)]
+    return finish_table("retrieval", rows, given.quick)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Loader of training: images a second from shards to batches on the device; do steps wait?
 
-    python benchmarks/train_loader.py [--images 32768] [--batch 1024] [--rate 3200] [--readers 0]
+    python benchmarks/train_loader.py [--images 32768] [--batch 1024] [--rate 3200] [--quick]
 
 Makes shards of JPEGs of four sizes (about 95 kB, texts of four types), then measures for each way
 of decoding that the machine has:
@@ -18,6 +18,7 @@ import argparse
 import io
 import json
 import os
+import sys
 import tarfile
 import tempfile
 import time
@@ -29,6 +30,7 @@ from typing import Any
 
 import torch
 
+from _quick import Flags, finish
 from embed_gpu import make_jpeg
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import LoaderOptions, TrainBatch, open_loader
@@ -159,17 +161,18 @@ def difference(
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--images", type=int, default=32_768)
-    parser.add_argument("--batch", type=int, default=1024)
-    parser.add_argument("--rate", type=float, default=3200.0)
-    parser.add_argument("--readers", type=int, default=0)
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--decode", default="")
-    parser.add_argument("--folder", type=Path)
-    arguments = parser.parse_args()
+def main() -> int:
+    flags = Flags(__doc__)
+    flags.add_argument("--images", type=int, default=32_768)
+    flags.add_argument("--batch", type=int, default=1024)
+    flags.add_argument("--rate", type=float, default=3200.0)
+    flags.add_argument("--readers", type=int, default=0)
+    flags.add_argument("--epochs", type=int, default=2)
+    flags.add_argument("--decode", default="")
+    flags.add_argument("--folder", type=Path)
+    arguments = flags.parse(images=32, batch=4, readers=1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    shown, bars = list[str](), dict[str, bool]()
     ways = ["gpu", "cpu"] if device.type == "cuda" and nvjpeg_library() else ["cpu"]
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
@@ -181,7 +184,16 @@ def main() -> None:
             row |= measure(data, arguments, device, decode)
             row |= difference(data, arguments, device, decode)
             print(json.dumps(row), flush=True)
+            shown.append(
+                f"{row['images_per_s']:,} images/s, wait {row['wait_share']:.1%} ({decode})"
+            )
+            if decode == "gpu":
+                bars = {
+                    "≥ 6,000 images/s": row["images_per_s"] >= 6000,
+                    "wait < 2 %": row["wait_share"] < 0.02,
+                }
+    return finish(f"train_loader: {', '.join(shown)}", bars, arguments.quick)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

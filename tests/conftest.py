@@ -32,9 +32,13 @@ if sys.dont_write_bytecode:
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Few examples with the README's command, many in .ci/run (`--hypothesis-profile=thorough`).
 # On a busy machine values come slowly: that is no fault of what is tested.
-hypothesis_settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.load_profile("busy")
+for name, n in (("quick", 25), ("thorough", 300)):
+    hypothesis_settings.register_profile(
+        name, max_examples=n, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+hypothesis_settings.load_profile("quick")
 
 EXTERNAL = {"slurm", "slurm_of_worker", "mediawiki"}
 """fixtures that start what this package does not bring"""

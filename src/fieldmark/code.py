@@ -45,7 +45,6 @@ SETTINGS = (
 """files that a program may write as well: they count for code that has no business writing"""
 LIBRARIES = ("fieldmark", "numpy", "open_clip", "timm", "torch", "torchvision", "transformers")
 """never the user's own, even where they are built from source"""
-IMPORTERS = ("import_module", "__import__")
 FILE_READERS = (
     *("File", "InferenceSession", "fromfile", "genfromtxt", "load", "load_file", "loadtxt"),
     *("memmap", "open", "read_bytes", "read_text", "safe_open"),

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -34,8 +31,8 @@ from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import AnswerSettings
 from fieldmark.cli import main
 from fieldmark.errors import BatchPending, ModelError, StoreError, UsageError
-from kit import forked
 from kit.chat import FAST, ask_about, make_jpegs, running
+from kit.kills import kill_when, start
 from kit.made import make_dataset
 from kit.native_servers import (
     KEY,
@@ -231,13 +228,7 @@ def test_kill_nine_between_submitting_and_noting_it_pays_nothing_twice(
     server.hangs_after = {"create"}
     with running(server) as url:  # type: ignore[arg-type]
         command = words(server, url, world, "--batch")
-        start = [sys.executable, "-m", "fieldmark", *command]
-        process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
-        until = time.monotonic() + 60
-        while not server.batches and time.monotonic() < until:
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
+        kill_when(start(command), lambda: bool(server.batches))
         server.hangs_after = set()
         (batch,) = server.batches.values()
         (record,) = load_records(tmp_path / "results" / "journal")

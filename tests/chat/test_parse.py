@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
@@ -46,7 +46,6 @@ answers = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None)
 @given(answers, st.sampled_from([SEX, BARE, FINCHES, YES_NO]), st.booleans())
 def test_no_label_that_was_not_offered(
     text: str, options: tuple[Option, ...], is_cut: bool
@@ -57,7 +56,6 @@ def test_no_label_that_was_not_offered(
         assert (found.label is None) == bool(found.why)
 
 
-@settings(max_examples=80, deadline=None)
 @given(answers)
 def test_no_trait_that_was_not_offered(text: str) -> None:
     found = parse_text(text, TRAITS, "labels")
@@ -65,7 +63,6 @@ def test_no_trait_that_was_not_offered(text: str) -> None:
     assert found.label is None or found.label == "; ".join(found.labels)
 
 
-@settings(max_examples=80, deadline=None)
 @given(answers)
 def test_counts_are_whole_numbers_that_were_offered(text: str) -> None:
     free = parse_text(text, (), "count").label
@@ -74,13 +71,11 @@ def test_counts_are_whole_numbers_that_were_offered(text: str) -> None:
     assert parse_text(text, allowed, "count").label in (None, "0", "1", "2", "3", "4")
 
 
-@settings(max_examples=80, deadline=None)
 @given(answers, st.text(alphabet=" \n\t\r\u00a0", max_size=5), st.sampled_from([SEX, FINCHES]))
 def test_space_around_does_not_matter(text: str, space: str, options: tuple[Option, ...]) -> None:
     assert parse_text(space + text + space, options) == parse_text(text, options)
 
 
-@settings(max_examples=80, deadline=None)
 @given(answers, st.sampled_from([BARE, YES_NO]))
 def test_case_of_names_does_not_matter(text: str, options: tuple[Option, ...]) -> None:
     assume("{" not in text)  # TRUE is no JSON
@@ -94,7 +89,6 @@ def test_case_of_letters_does_not_matter_in_strict_places(text: str) -> None:
     assert parse_text(text, SEX).label == parse_text(text.upper(), SEX).label == "f"
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     answers.filter(lambda text: strip_reasoning(text) is not None),
     answers.filter(lambda text: strip_reasoning(text) == text),
@@ -104,7 +98,6 @@ def test_reasoning_before_does_not_matter(text: str, thought: str, tag: str) -> 
     assert parse_text(f"<{tag}>{thought}</{tag}>{text}", FINCHES) == parse_text(text, FINCHES)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.sampled_from(CORPUS))
 def test_the_form_asked_for_is_read_whatever_stands_before(reasons: str) -> None:
     told = strip_reasoning(reasons)

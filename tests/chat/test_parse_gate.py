@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import Form, parse_text
@@ -151,7 +151,6 @@ def test_naming_another_option_shuts_the_gate() -> None:
     assert n_loose > 30
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(CORPUS), st.sampled_from(["Answer: {}", "**Answer: {}**", "Answer: {}."]))
 def test_the_asked_form_is_always_read(reasons: str, form: str) -> None:
     assume(not any(mark in reasons for mark in ("{", "[", "<", "boxed", "◁", "User:", "Example:")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
@@ -125,7 +125,6 @@ def test_edits_against_brute_force(one: str, two: str) -> None:
 LATIN = st.text(alphabet="abcdefgilmnoprstu", min_size=6, max_size=18)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(LATIN, min_size=1, max_size=12, unique=True), LATIN)
 def test_nearest_against_comparing_all(names: list[str], text: str) -> None:
     found = nearest(text, spellings({name: [name] for name in names}))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.chat.messages import Message, Picture
@@ -61,7 +61,6 @@ rooms = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     st.builds(PromptSize, st.integers(0, 99), st.integers(0, 2), st.integers(0, 90)), loads, rooms
 )
@@ -175,7 +174,6 @@ def test_no_label_is_always_last() -> None:
     assert min(last[label] for label in LABELS) > 60
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["balanced", "uniform"]), st.permutations(EXAMPLES), st.booleans())
 def test_defect_small_data_metrics_global_random_state(
     sampling: str, order: list[Item], is_shared: bool

@@ -325,7 +325,7 @@ def test_a_line_lasts_over_several_calls_and_remembers_what_it_learnt() -> None:
     with ModelConnection(chat_model("chat/mock/wren?latency_s=0.1"), FAST) as line:
         line.ask_all([ask_about(i) for i in range(50)], lambda r, a: None)
         tally = line.ask_all([ask_about(1)], lambda r, a: None)
-    assert tally.n == 1 and tally.peak_in_flight > 8, "the line's own, not the call's"
+    assert tally.n == 1 and tally.peak_in_flight > 1, "the line's own, not the call's"
 
 
 def test_an_interrupted_run_leaves_nothing_behind_and_keeps_its_answers(tmp_path: Path) -> None:

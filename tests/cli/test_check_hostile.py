@@ -496,11 +496,13 @@ CASES: dict[str, Case] = {
 }
 
 
-def check(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, list[str]]:
+def check(
+    folder: Path, capsys: pytest.CaptureFixture[str], code_s: int = 2
+) -> tuple[int, list[str]]:
     """The exit code and the lines told of the folder's files, by their names in it."""
     start = time.monotonic()
-    code = main(["check", str(folder), "--run-code", "--code-s", "2", *flags])
-    assert time.monotonic() - start < 30
+    code = main(["check", str(folder), "--run-code", "--code-s", str(code_s)])
+    assert time.monotonic() - start < 120, "it does not end"
     told = capsys.readouterr()
     assert "Traceback" not in told.out + told.err
     return code, told.out.replace(f"{folder}/", "").splitlines()
@@ -519,7 +521,8 @@ def folder(tmp_path: Path) -> Path:
 def test_hostile_file(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write, expected = CASES[name]
     write(folder)
-    code, lines = check(folder, capsys)
+    # A busy machine takes its time to import: only what never ends is given little.
+    code, lines = check(folder, capsys, 2 if "longer than 2 s" in expected else 60)
     assert len(lines) == bool(expected), lines
     if expected:
         assert re.fullmatch(expected, lines[0]), lines[0]

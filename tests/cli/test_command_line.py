@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,18 @@ def test_flags_that_collect_and_switches_may_be_given_twice(
         for model in ("colour", "chance")
         for task in ("newt", "beluga")
     ]
+
+
+def test_a_plan_says_training_sizes_as_a_table_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = "task: few\ndataset: folder\nmetric: accuracy\nprobe: {classifier: ridge}\n"
+    (tmp_path / "few.yaml").write_text(f"{task}shots: 8\ntest: rest\n")
+    words = ["plan", "--model", "classical/colour", "--task", "few.yaml", "--quiet"]
+    assert main([*words, "--task", "newt"]) == main([*words, "--n-train", "30"]) == 0
+    rows = [re.split("  +", line)[:4] for line in capsys.readouterr().out.splitlines()]
+    assert [row[3] for row in rows] == ["n_train", "8 per class", "all", "n_train", "30"]
 
 
 def test_wrong_values_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:

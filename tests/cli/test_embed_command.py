@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -205,21 +204,6 @@ def test_ctrl_c_ends_in_one_line_and_leaves_nothing_half(
     n_before = n_kept()
     made = summary(["embed", "slow.py:Slow", "photos", "--out", "f.npy"], capsys)
     assert made["n_computed"] == N - n_before < N and made["shape"] == [N, 3]
-
-
-@pytest.mark.slow
-def test_after_kill_9_the_same_command_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    process = start("f.npy")
-    process.kill()
-    process.communicate()
-    n_before = n_kept()
-    made = summary(["embed", "slow.py:Slow", "photos", "--out", "f.npy"], capsys)
-    assert made["n_computed"] == N - n_before < N
-    whole = np.load("f.npy")
-    shutil.rmtree("cache")
-    summary(["embed", "slow.py:Slow", "photos", "--out", "g.npy"], capsys)
-    np.testing.assert_array_equal(whole, np.load("g.npy"))
-    assert not list(Path().glob("*.part"))
 
 
 @pytest.mark.slow

@@ -205,3 +205,25 @@ def test_names_do_not_steer_the_terminal(path, capsys) -> None:
     assert "m/\\x1b]0;pwned\\x07\\x9b2J" in shown and "t\\u202eevil" in shown
     assert "n\\x1b[2J" in shown
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "n"),
+    [
+        (["table", "--model", "chat/gemini/gemini-2.5-pro"], 1),
+        (["table", "--model", "chat/gemini/*"], 2),
+        (["runs", "ls", "--model", "chat/gemini/gemini-2.5-?ro"], 1),
+        (["runs", "rm", "--dry-run", "--model", "chat/gemini/gemini-2.5-pro"], 1),
+    ],
+)
+def test_another_word_for_a_provider_finds_its_results(
+    path: Path, capsys: pytest.CaptureFixture[str], words: list[str], n: int
+) -> None:
+    """`run --model chat/gemini/…` keeps them under `chat/google/…`."""
+    with Store.open(path) as store:
+        for model in ("chat/google/gemini-2.5-pro", "chat/google/gemini-2.5-flash", "m/one"):
+            finish(store, model, "t")
+    assert main([*words, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == n
+    assert main(["compare", "chat/gemini/gemini-2.5-pro", "chat/gemini/gemini-2.5-flash"]) == 0
+    assert main(["compare", "--published", "chat/gemini/gemini-2.5-pro"]) == 0

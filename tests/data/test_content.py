@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +18,6 @@ from fieldmark.data import (
     snapshot_contents,
 )
 from fieldmark.data import _content as module
-from kit import forked
 from kit.pictures import write_image
 
 OLD = time.time() - 3600
@@ -187,43 +183,6 @@ def test_any_file_has_a_digest(photos: Path, tmp_path: Path, settled) -> None:
     assert Contents(memory).digest(weights) == content_key(b"one")
     weights.write_bytes(b"two")
     assert Contents(memory).digest(weights) == content_key(b"two")
-
-
-CHILD = """
-import sys, time
-from pathlib import Path
-from fieldmark.data import Contents, _content
-_content.RACY_NS, _content.COMMIT_EVERY_S = 0, 0.0
-photos = Path(sys.argv[1])
-n = 0
-def tell():
-    global n
-    n += 1
-    print(n, flush=True)
-    time.sleep(0.05)
-names = sorted(p.name for p in photos.iterdir())
-Contents(Path(sys.argv[2]), threads=1).learn(photos, names, lambda n_unknown: tell)
-"""
-
-
-def test_killed_while_hashing_it_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
-    """Defect: a kill in the first pass lost all of it (one commit at the end)."""
-    memory = tmp_path / "contents.db"
-    victim = forked.Popen(
-        [sys.executable, "-c", CHILD, str(photos), str(memory)], stdout=subprocess.PIPE, text=True
-    )
-    assert victim.stdout is not None
-    while victim.stdout.readline().strip() != "4":
-        pass
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
-    time.sleep(0.01)
-    old = module.RACY_NS
-    module.RACY_NS = 0
-    try:
-        assert len(Contents(memory).known(photos, names(photos))) >= 3
-    finally:
-        module.RACY_NS = old
 
 
 def test_what_others_read_is_noted_from_many_threads(photos: Path, tmp_path: Path, settled) -> None:

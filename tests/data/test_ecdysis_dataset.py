@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.data import ecdysis
@@ -94,7 +94,6 @@ def test_the_split_is_by_time(tmp_path: Path):
     assert days(tmp_path, first, second) == ["train", "test"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 28)), min_size=1, max_size=40))
 def test_no_day_of_a_label_is_on_both_sides(
     tmp_path_factory: pytest.TempPathFactory, seen: list[tuple[int, int]]

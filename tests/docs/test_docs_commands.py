@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from kit import forked
+from kit.made import made_once
 from kit.rings import mostly_slow
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+MAKE = re.compile(r"fieldmark data make \w+ --size \d+")
 HEADING = re.compile(r"^#+ (.+)$", re.M)
 
 
@@ -33,10 +36,12 @@ WITH_COMMANDS = [page for page in PAGES if any(lang == "sh" for lang, _, _ in co
 )
 def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own. A
-    comment may say with which exit code a command ends.
+    comment may say with which exit code a command ends. Pages share made data and features.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "FIELDMARK_CACHE": str(tmp_path / "cache")}
+    is_cleaning = "fieldmark cache clean" in page.read_text()
+    cache = tmp_path if is_cleaning else Path(os.environ["TEST_DATASETS"])
+    environment = os.environ | {"PATH": path, "FIELDMARK_CACHE": str(cache / "docs-cache")}
     n_run = 0
     for lang, title, text in commands(page):
         if title:
@@ -48,24 +53,33 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
             line = line.replace("ADDRESS", str(ROOT))
             if line == "--all-extras --group dev pytest":
                 continue  # this very run
-            done = run_line(line, tmp_path, environment)
-            expected = int(code[1]) if code else 0
-            assert done.returncode == expected, f"{line}\n{done.stdout}\n{done.stderr}"
+            run = run_shared if MAKE.fullmatch(line) else run_line
+            run(line, tmp_path, environment, int(code[1]) if code else 0)
             n_run += 1
     assert n_run
 
 
-def run_line(
-    line: str, folder: Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
+def run_shared(line: str, folder: Path, environment: dict[str, str], code: int) -> None:
+    """The same words make the same data: the first page runs them, the others have a copy."""
+
+    def make(draft: Path) -> None:
+        draft.mkdir(exist_ok=True)
+        run_line(line, draft, environment, code)
+
+    shutil.copytree(made_once(line, make), folder, dirs_exist_ok=True)
+
+
+def run_line(line: str, folder: Path, environment: dict[str, str], code: int) -> None:
     """A command of ours in a forked process, which has imported all it needs; others by a shell."""
     words = shlex.split(line)
     if words[0] == "fieldmark" and not set("|<>&;$`") & set(line):
         script = Path(sys.executable).with_name("fieldmark")
-        return forked.run([script, *words[1:]], folder, environment)
-    return subprocess.run(
-        line, shell=True, cwd=folder, env=environment, capture_output=True, text=True
-    )
+        done = forked.run([script, *words[1:]], folder, environment)
+    else:
+        done = subprocess.run(
+            line, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+        )
+    assert done.returncode == code, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)

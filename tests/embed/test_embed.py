@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -218,29 +217,6 @@ def test_two_writers_at_once_lose_nothing(photos: Path, tmp_path: Path) -> None:
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
 
 
-def test_killed_while_embedding_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
-    body = """
-        import time
-        class Slow(Mean):
-            def embed_images(self, batch):
-                time.sleep(0.05)
-                print("x", flush=True)
-                return super().embed_images(batch)
-        embed(Slow(), photos, refs(photos), options(place, batch_size=1))
-    """
-    victim = subprocess.Popen(child(photos, tmp_path, body), stdout=subprocess.PIPE, text=True)
-    assert victim.stdout is not None
-    for _ in range(7):
-        victim.stdout.readline()
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
-    again = embed(Mean(), photos, refs(photos), options(tmp_path))
-    assert again.n_computed <= 20 - 6
-    assert np.array_equal(
-        again.features, embed(Mean(), photos, refs(photos), options(tmp_path / "b")).features
-    )
-
-
 def test_usage_and_cleaning(photos: Path, tmp_path: Path) -> None:
     model = Mean()
     embed(model, photos, refs(photos), options(tmp_path))
@@ -285,7 +261,7 @@ def test_speed_is_that_of_all_features_not_of_the_last_handful(
     embed(Mean(), photos, refs(photos)[:19], options(tmp_path))
     embed(Slow(), photos, refs(photos)[19:], options(tmp_path))
     speed = cached_models(tmp_path / "cache")[0].images_per_s
-    assert speed is not None and 10 < speed < 70, "20 images in a bit more than 0.3 s"
+    assert speed is not None and 1 / 0.3 < speed < 20 / 0.3, "20 images in a bit more than 0.3 s"
 
 
 def test_without_locks_a_process_writes_one_file(

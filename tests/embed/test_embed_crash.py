@@ -23,8 +23,8 @@ from fieldmark.embed.rows import FeatureRows
 from fieldmark.errors import DataError
 from fieldmark.models import Features
 from fieldmark.progress import Silent
+from kit.kills import Victim, run_apart
 from kit.pictures import write_image
-from kit.victims import Victim, run_apart
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
 
@@ -249,6 +249,7 @@ def embed_until_killed(place: Path) -> None:
     assert model.n_images == N_PHOTOS - n_before
 
 
+@pytest.mark.slow
 def test_kill_while_embedding_loses_at_most_the_batch_in_flight(tmp_path: Path) -> None:
     run_apart(embed_until_killed, tmp_path)
 

@@ -32,6 +32,7 @@ from fieldmark.models import Features, Recipe, load_model
 from fieldmark.progress import Silent
 from kit import forked
 from kit.duals import Album, HashDual
+from kit.kills import kill_when, start
 from kit.pictures import write_image
 
 
@@ -248,22 +249,20 @@ def test_a_missing_image_is_told_before_anything_is_computed(place: Path) -> Non
 def test_killed_while_it_reads_it_goes_on(place: Path, old_photos: Path) -> None:
     words = ["run", "--model", "m.py:Tiles", "--task", "t.yaml", "--quiet"]
     words += ["--data", f"folder={old_photos}", "--cache", "cache"]
-    victim = forked.Popen(
-        [sys.executable, "-m", "fieldmark", *words], cwd=place, env={**os.environ, "PAUSE": "0.2"}
-    )
-    n_kept = 0
-    while n_kept < 12:
-        time.sleep(0.02)
-        n_kept = sum(kept.n_features for kept in cached_models(place / "cache"))
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
-    assert n_kept < 24, "it was killed on the way"
+    victim = start(words, cwd=place, env={**os.environ, "PAUSE": "0.2"})
+    kill_when(victim, lambda: n_kept(place) >= 12)
+    assert n_kept(place) < 24, "it was killed on the way"
+    n_left = 24 - n_kept(place)
     code, said, _ = command(place, old_photos)
     assert code == 0, said
-    assert n_embedded(place) <= 24 - n_kept
+    assert n_embedded(place) <= n_left
     assert command(place, old_photos, "--results", "fresh", cache="fresh")[0] == 0
     one, two = (sorted_answers(place / name) for name in ("results", "fresh"))
     assert one == two and len(one) == 12
+
+
+def n_kept(place: Path) -> int:
+    return sum(kept.n_features for kept in cached_models(place / "cache"))
 
 
 def sorted_answers(results: Path) -> list[tuple[object, ...]]:

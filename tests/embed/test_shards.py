@@ -39,8 +39,8 @@ from fieldmark.models import Features, load_model
 from fieldmark.progress import Silent
 from fieldmark.world import World
 from kit.duals import HashDual
+from kit.kills import Victim, run_apart
 from kit.pictures import write_image
-from kit.victims import Victim, run_apart
 
 BATCH, N_PROCESSES = 4, 8
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")

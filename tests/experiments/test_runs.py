@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sqlite3
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +13,8 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.store import Store
-from kit import forked
 from kit.blobs import MODEL, answers, make_blobs, n_lines
+from kit.kills import kill_when, start, wait_for
 from kit.pictures import write_image
 
 
@@ -42,48 +39,6 @@ GRID = [
     "3",
     "-1",
 ]
-
-
-def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole_s: float) -> None:
-    """Kills the command a moment after it began to embed, or late if it has nothing to embed."""
-    before, began = n_lines(log), time.monotonic()
-    patience, moment = 4 * whole_s, dice.uniform(0, 0.35)
-    victim = forked.Popen(command)
-    while victim.poll() is None and time.monotonic() - began < patience:
-        if n_lines(log) > before:
-            time.sleep(moment)
-            break
-        time.sleep(0.005)
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
-
-
-@pytest.mark.slow
-def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EMBED_PAUSE", "0.1")
-    command = [sys.executable, "-m", "fieldmark", "run", *GRID, "--quiet", "--results", "killed"]
-    calm_place = {
-        "FIELDMARK_CACHE": str(place / "calm-cache"),
-        "EMBED_LOG": str(place / "calm-log"),
-    }
-    began = time.monotonic()
-    assert forked.run(command, check=False, env=os.environ | calm_place).returncode == 0
-    whole_s = time.monotonic() - began
-    (place / "killed").rename(place / "calm")
-    n_images = 72 * 2  # two models with features of their own
-    assert n_lines(place / "calm-log") == n_images
-
-    dice, kills_while_embedding = random.Random(4), 0
-    for _ in range(10):
-        before = n_lines(place / "log")
-        kill_in_the_middle(command, place / "log", dice, whole_s)
-        kills_while_embedding += before < n_lines(place / "log") < n_images
-    assert forked.run(command, check=False).returncode == 0
-    assert kills_while_embedding >= 5
-    assert answers(place / "killed") == answers(place / "calm")
-    assert n_lines(place / "log") <= n_images + 10 * 4, "only batches in flight are computed again"
 
 
 @pytest.mark.slow
@@ -227,29 +182,14 @@ def test_defect_biobench_dry_run_has_side_effects(
 def test_run_claimed_by_a_living_process_is_left_alone(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    environment = os.environ | {"EMBED_PAUSE": "0.3"}
-    command = [
-        sys.executable,
-        "-m",
-        "fieldmark",
-        "run",
-        "--model",
-        "m.py:Slow",
-        "--task",
-        "blobs.yaml",
-        "--quiet",
-    ]
-    other = forked.Popen(command, env=environment)
-    try:
-        while not (place / "log").exists():
-            time.sleep(0.02)
-        assert main(["plan", "--model", "m.py:Slow", "--task", "blobs.yaml", "--json"]) == 0
-        (job,) = json.loads(capsys.readouterr().out)["jobs"]
-        assert job["status"] == "claimed" and f"process {other.pid}" in job["why"]
-    finally:
-        other.kill()
-        other.wait()
-    assert main(["plan", "--model", "m.py:Slow", "--task", "blobs.yaml", "--json"]) == 0
+    grid = ["--model", "m.py:Slow", "--task", "blobs.yaml"]
+    other = start(["run", *grid, "--quiet"], env=os.environ | {"EMBED_PAUSE": "0.3"})
+    wait_for(other, (place / "log").exists)
+    assert main(["plan", *grid, "--json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["status"] == "claimed" and f"process {other.pid}" in job["why"]
+    kill_when(other, lambda: True)
+    assert main(["plan", *grid, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"][0]["status"] == "run"
 
 

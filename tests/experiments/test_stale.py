@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.store import Store
-from kit import forked
+from kit.kills import kill_when, start, wait_for
 from kit.pictures import mark_drawn
 
 COLOURS = {"ant": (200, 40, 40), "bee": (40, 200, 40), "cat": (40, 40, 200)}
@@ -392,6 +391,13 @@ def test_a_module_of_a_probe(here: Path) -> None:
     assert run() == right() == pytest.approx(1 / 3)
 
 
+def in_store(read: Callable[[Store], Any]) -> bool:
+    """Has another process begun to write it?"""
+    with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
+        return bool(read(store))
+    return False
+
+
 @pytest.mark.slow
 def test_a_killed_run_whose_photos_changed_mixes_nothing(here: Path) -> None:
     """Parts that were there are of the old photos: another run is made of the new ones."""
@@ -400,15 +406,7 @@ def test_a_killed_run_whose_photos_changed_mixes_nothing(here: Path) -> None:
     slow = MODEL.replace("return Features", "import time; time.sleep(0.2); return Features")
     (here / "m.py").write_text(slow + "    batch_size = 4\n")
     words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
-    victim = forked.Popen([sys.executable, "-m", "fieldmark", *words], cwd=here)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
-            if store.runs():
-                break
-        time.sleep(0.05)
-    victim.kill()
-    victim.wait()
+    kill_when(start(words), lambda: in_store(Store.runs))
     spoil(here / "photos")
     assert run("--model", "m.py:Mine") == right("--model", "m.py:Mine") == pytest.approx(2 / 3)
 
@@ -493,13 +491,8 @@ def test_a_corrected_label_makes_no_second_column(
 
 @pytest.mark.slow
 def test_data_make_killed_half_way_leaves_no_dataset(here: Path) -> None:
-    words = [sys.executable, "-m", "fieldmark", "data", "make", "folder", "--size", "3000"]
-    victim = forked.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not any(Path(".made.making").rglob("*.jpg")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    victim.kill()
-    victim.wait()
+    words = ["data", "make", "folder", "--size", "3000", "--out", "made"]
+    kill_when(start(words), lambda: any(Path(".made.making").rglob("*.jpg")))
     assert any(Path(".made.making").rglob("*.jpg")) and not Path("made").exists()
     assert main(["data", "make", "folder", "--size", "30", "--out", "made"]) == 0
     assert not Path(".made.making").exists()
@@ -549,21 +542,11 @@ def test_a_run_that_another_process_holds_is_not_a_success(
     slow = MODEL.replace("return Features", "import time; time.sleep(1); return Features")
     (here / "m.py").write_text(slow + "    batch_size = 4\n")
     words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
-    other = forked.Popen(
-        [sys.executable, "-m", "fieldmark", *words], cwd=here, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
-                if store.claims():
-                    break
-            time.sleep(0.05)
-        assert main(words) == 5
-        assert "fieldmark runs free" in capsys.readouterr().err
-    finally:
-        other.kill()
-        other.wait()
+    other = start(words)
+    wait_for(other, lambda: in_store(Store.claims))
+    assert main(words) == 5
+    assert "fieldmark runs free" in capsys.readouterr().err
+    kill_when(other, lambda: True)
     assert run("--model", "m.py:Mine") == 1.0, "a dead process holds nothing"
 
 

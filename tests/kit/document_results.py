@@ -87,7 +87,7 @@ def write_run(store: Store, model: str, made: Made, **spec: Any) -> int:
     names = [name(made.metric, each) for each in made.pipelines]
     settings = {"documents": about, "metric": names, "parts": [""], "score": "pooled"}
     run = store.begin_run(
-        RunSpec(model, made.task, "ask", settings, n_train=0, task_version="1.5",
+        RunSpec(model, made.task, "documents", settings, n_train=0, task_version="1.5",
                 data=f"d{made.task}"[:8], **spec),
         {"config": {"task": {"task": made.task}}, "git": {"commit": "abc123"}},
     )  # fmt: skip

@@ -1,9 +1,8 @@
-"""Synthetic copies of datasets, drawn once per test run and copied from then on.
+"""What many tests need and one makes: synthetic datasets, and whatever takes seconds to make.
 
-Drawing is all Python and takes seconds, a copy milliseconds. The first test that needs a dataset of
-some world and size draws it under a lock, for all workers (conftest names the folder they share).
-What `make` itself promises (the same
-bytes again, a full disk, a kill) is tested by calling it.
+Drawing is all Python and takes seconds, a copy milliseconds. The first test to need a thing makes
+it under a lock, for all workers (conftest names the folder they share). What `make` itself promises
+(the same bytes again, a full disk, a kill) is tested by calling it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from fieldmark.data import load_dataset
@@ -25,15 +25,20 @@ def make_dataset(name: str, folder: Path, size: int, world: World | None = None)
 
 
 def made(name: str, size: int, world: World | None = None) -> Path:
-    """The one copy that all tests read and none changes."""
+    """The one copy of a dataset that all tests read and none changes."""
     world = world or World()
-    digest = hashlib.sha256(f"{world!r} {size}".encode()).hexdigest()[:12]
-    place = Path(os.environ["TEST_DATASETS"]) / f"{name}-{digest}"
+    what = f"{name} {world!r} {size}"
+    return made_once(what, lambda draft: load_dataset(name).make(draft, world, size))
+
+
+def made_once(what: str, make: Callable[[Path], object]) -> Path:
+    """A folder that the first test fills which asks for it."""
+    place = Path(os.environ["TEST_DATASETS"]) / hashlib.sha256(what.encode()).hexdigest()[:12]
     if not place.exists():
         with place.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not place.exists():
                 draft = place.with_suffix(".draft")
-                load_dataset(name).make(draft, world, size)
+                make(draft)
                 draft.rename(place)
     return place

@@ -6,9 +6,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from fieldmark import draws
 from fieldmark.world import Scene, World, write_photo
 from fieldmark.world.taxonomy import HABITATS
+
+N_SPECIES = 20
+KINDS = (0, 3, 6, 9, 11, 15)
+"""species that are built differently (a bird, a mammal, a fish, …): none is another's double"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +43,13 @@ class Plan:
 
 def make_photos(root: Path, plan: Plan) -> Path:
     """A folder with a folder per label."""
-    world = World(seed=plan.seed, n_species=plan.n_labels + 2, difficulty=plan.difficulty)
+    world = World(seed=plan.seed, n_species=N_SPECIES, difficulty=plan.difficulty)
     labels = [f"species {chr(97 + code)}{chr(97 + code)}{chr(97 + code)}" for code in range(26)]
     if plan.has_names:
         labels = [species.scientific_name for species in world.species]
     number = 0
     for code in range(plan.n_labels):
-        shown = 0 if plan.has_twins and code == 1 else code
+        shown = KINDS[0 if plan.has_twins and code == 1 else code]
         for place in range(plan.n_photos):
             burst, shot = divmod(place, plan.n_shots)
             is_night = plan.night_fails and place % 2 == 1
@@ -65,22 +71,32 @@ def make_photos(root: Path, plan: Plan) -> Path:
             # A number that says nothing about the order in which they were taken.
             name = f"{draws.number('name', plan.seed, number) % 10**9:09d}.jpg"
             write_photo(world.photo(scene), root / label / name)
+            if plan.n_shots > 1:
+                _stamp(root / label / name, hour=code, burst=burst, shot=shot)
             number += 1
             if code == 0 and place < plan.n_copies:
                 shutil.copy(root / label / name, root / label / f"copy-of-{name}")
     if plan.has_small:
         for place in range(2):
-            scene = Scene(species=plan.n_labels, burst=place)
+            scene = Scene(species=KINDS[plan.n_labels], burst=place)
             write_photo(world.photo(scene), root / "rare thing" / f"{place}.jpg")
     return root
 
 
+def _stamp(path: Path, hour: int, burst: int, shot: int) -> None:
+    """When it was taken, as a camera writes it: shots of a burst are two seconds apart."""
+    image = Image.open(path)
+    exif = image.getexif()
+    exif.get_ifd(0x8769)[0x9003] = f"2024:05:{burst % 28 + 1:02} {hour:02}:00:{2 * shot:02}"
+    image.save(path, exif=exif, quality=95)
+
+
 def make_outsiders(root: Path, plan: Plan, n: int) -> Path:
     """Photos of another species, under the microscope and on herbarium sheets."""
-    world = World(seed=plan.seed, n_species=plan.n_labels + 2, difficulty=plan.difficulty)
+    world = World(seed=plan.seed, n_species=N_SPECIES, difficulty=plan.difficulty)
     for place in range(n):
         scene = Scene(
-            species=plan.n_labels + 1,
+            species=KINDS[plan.n_labels],
             burst=9000 + place,
             condition=("microscope", "herbarium")[place % 2],
         )

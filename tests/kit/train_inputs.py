@@ -83,3 +83,24 @@ def words(inputs: Path, out: Path, *more: str) -> list[str]:
 
 def rows_of(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def curve(run: Path) -> list[Any]:
+    """What a training has logged, without times and speeds."""
+    kept = ("step", "loss", "loss_by_type", "scales", "lr", "grad_norm")
+    return [[row[key] for key in kept] for row in rows_of(run)]
+
+
+def last_step(run: Path) -> int:
+    """That of the newest checkpoint."""
+    return max((int(path.stem[5:]) for path in run.glob("checkpoints/*.pt")), default=0)
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    """Those of the newest checkpoint, to the last bit."""
+    import torch
+
+    path = run / "checkpoints" / f"step-{last_step(run):08d}.pt"
+    state = torch.load(path, weights_only=True)
+    named = state["model"] | {f"average.{name}": w for name, w in state["average"].items()}
+    return {name: tensor.numpy().tobytes() for name, tensor in named.items()}

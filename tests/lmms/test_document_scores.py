@@ -6,8 +6,8 @@ import json
 import logging
 import math
 import random
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -316,9 +316,13 @@ def test_functions_that_give_no_number_are_told():
     assert "gave a str" in _one(DICTS, lambda results: "0.5").warning
 
 
-def test_slow_functions_get_what_there_is_time_for():
+def test_slow_functions_get_what_there_is_time_for(monkeypatch):
+    now = [0.0]
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("fieldmark.lmms.score.resample.time", clock)
+
     def slow(results):
-        time.sleep(0.02)
+        now[0] += 0.02
         return mean_percent(results)
 
     blocks = _one(DICTS, slow, ScoreSettings(seconds=1.0))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, recall_score
 
@@ -43,7 +43,6 @@ ALL = pytest.mark.parametrize("name", OF_LABELS)
 
 
 @ALL
-@settings(max_examples=100, deadline=None)
 @given(data=labels())
 def test_equals_brute_force(name: str, data: Labels) -> None:
     target, prediction, _ = data
@@ -53,7 +52,6 @@ def test_equals_brute_force(name: str, data: Labels) -> None:
 
 
 @ALL
-@settings(max_examples=100, deadline=None)
 @given(data=labels())
 def test_weights_are_repetitions(name: str, data: Labels) -> None:
     target, prediction, weight = data
@@ -63,7 +61,6 @@ def test_weights_are_repetitions(name: str, data: Labels) -> None:
 
 
 @ALL
-@settings(max_examples=60, deadline=None)
 @given(data=labels(), seed=st.integers(0, 99))
 def test_order_of_items_does_not_matter(name: str, data: Labels, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(data[0]))
@@ -72,7 +69,6 @@ def test_order_of_items_does_not_matter(name: str, data: Labels, seed: int) -> N
 
 
 @ALL
-@settings(max_examples=60, deadline=None)
 @given(data=labels())
 def test_scaled_weights_and_bounds(name: str, data: Labels) -> None:
     metric = load_metric(name)

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
@@ -36,7 +36,6 @@ def theirs(target: np.ndarray, score: np.ndarray, weight: np.ndarray) -> float:
         return float(average_precision_score(target, score, sample_weight=weight))
 
 
-@settings(max_examples=300, deadline=None)
 @given(case=cases())
 def test_equals_scikit_learn(case: Case) -> None:
     target, score, weight = case
@@ -48,7 +47,6 @@ def test_equals_scikit_learn(case: Case) -> None:
         assert math.isnan(METRIC(target, score, weight))
 
 
-@settings(max_examples=60, deadline=None)
 @given(case=cases(), seed=st.integers(0, 99))
 def test_many_resamples_are_as_many_single_ones(case: Case, seed: int) -> None:
     target, score, _ = case

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score
 
@@ -66,7 +66,6 @@ def pairs_of(case: Case) -> tuple[np.ndarray, ...]:
     return np.zeros(len(own), int), own, better, equal
 
 
-@settings(max_examples=60, deadline=None)
 @given(case=results(most=6), k=st.integers(1, 8))
 def test_recall_and_rank_are_means_over_all_orders(case: Case, k: int) -> None:
     first = first_positives(*pairs_of(case), 1)
@@ -78,7 +77,6 @@ def test_recall_and_rank_are_means_over_all_orders(case: Case, k: int) -> None:
     assert reciprocal_rank_at_k(*case) == close(inverse[0])
 
 
-@settings(max_examples=60, deadline=None)
 @given(better=st.integers(0, 30), equal=st.integers(0, 30), k=st.integers(1, 40))
 def test_one_positive_has_the_short_formula(better: int, equal: int, k: int) -> None:
     recall = np.clip((k - better) / (equal + 1), 0, 1)
@@ -116,13 +114,11 @@ def theirs(case: Case) -> float:
         return float(average_precision_score(*case))
 
 
-@settings(max_examples=200, deadline=None)
 @given(case=results())
 def test_average_precision_is_scikit_learns(case: Case) -> None:
     assert average_precisions(*pairs_of(case), 1)[0] == close(theirs(case))
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases=st.lists(results(most=8), min_size=1, max_size=5), seed=st.integers(0, 99))
 def test_queries_are_kept_apart_and_weights_stand_for_copies(cases: list[Case], seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -158,7 +154,6 @@ def test_without_queries_or_positives() -> None:
     assert recall_at_k(none, none, 5).shape == reciprocal_rank(none, none).shape == (0,)
 
 
-@settings(max_examples=200, deadline=None)
 @given(case=results(), n_missed=st.integers(0, 60))
 def test_precision_at_k_is_inquires(case: Case, n_missed: int) -> None:
     relevant, k = case[0], len(case[0])
@@ -167,7 +162,6 @@ def test_precision_at_k_is_inquires(case: Case, n_missed: int) -> None:
     assert average_precision_at_k(*case, n_positives) == close(value)
 
 
-@settings(max_examples=200, deadline=None)
 @given(case=results(), n_missed=st.integers(0, 60))
 def test_ndcg_at_k_is_inquires(case: Case, n_missed: int) -> None:
     relevant, score = case
@@ -181,7 +175,6 @@ def test_ndcg_at_k_is_inquires(case: Case, n_missed: int) -> None:
         assert ndcg_at_k(*case, n_positives) == close(value)
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=results(), seed=st.integers(0, 99))
 def test_order_of_results_does_not_matter(case: Case, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(case[0]))

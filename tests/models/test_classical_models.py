@@ -221,9 +221,12 @@ def test_words_are_small_quick_and_take_one_size() -> None:
 
 
 @pytest.mark.slow
-def test_the_fit_is_deterministic_and_finds_what_goes_together() -> None:
+def test_the_fit_is_deterministic_and_finds_what_goes_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A small one: the shipped matrices come from the same functions, with forty worlds."""
     script = Path(__file__).parents[2] / "benchmarks" / "fit_words.py"
+    monkeypatch.syspath_prepend(script.parent)
     fit_words = SimpleNamespace(**runpy.run_path(str(script)))
     x_nm, texts = fit_words.gather([1000])
     first, again = (fit_words.fit(x_nm, texts) for _ in range(2))

@@ -32,11 +32,15 @@ FETCHED = {
 
 
 @pytest.mark.parametrize("name", FETCHED)
-def test_without_a_network_one_line_within_seconds(name: str, no_network: Path) -> None:
-    start = time.monotonic()
+def test_without_a_network_one_line_within_seconds(
+    name: str, no_network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imports take as long as the machine is busy; what counts is how long it waits by itself."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
     with pytest.raises(ModelError) as caught:
         load_model(name)
-    assert time.monotonic() - start < 10
+    assert sum(slept) < 10
     line = str(caught.value)
     place = FETCHED[name]
     assert line.startswith(f"model {name!r}: its files could not be fetched from {place} (")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -125,7 +125,6 @@ def test_an_unusual_rescale_factor_is_undone(make_photo: Callable[..., Image.Ima
     assert np.allclose((200 / 255 - mean[0]) / std[0], 200)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     width=st.integers(1, 400),
     height=st.integers(1, 400),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestCentroid
 
@@ -44,7 +44,6 @@ def test_equals_scikit_learn(steps: tuple[str, ...], dtype: type, shots: int) ->
         assert (answer == theirs.predict(fitted.transform(test.astype(np.float64)))).all()
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), steps=st.sampled_from([(), ("centre",), ("centre", "l2")]))
 def test_ties_fall_as_with_one_probe_per_draw(seed: int, steps: tuple[str, ...]) -> None:
     random = np.random.default_rng(seed)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import StratifiedKFold
 
 from fieldmark.probes._select import stratified
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.integers(0, 7), min_size=10, max_size=80),
     st.integers(2, 6),

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -31,7 +31,6 @@ def brute_force(x: np.ndarray, y: np.ndarray, query: np.ndarray, k: int, metric:
     return next(y[i] for i in order if votes[y[i]] == most)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(0, 10_000),
     st.integers(1, 7),
@@ -53,7 +52,6 @@ def test_equals_brute_force(seed: int, k: int, dtype: type, offset: int) -> None
     assert probe.predict_leave_one_out()[0].tolist() == left_out
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 6))
 def test_cosine_equals_brute_force(seed: int, k: int) -> None:
     random = np.random.default_rng(seed)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler, normalize
 
@@ -72,7 +72,6 @@ def test_test_rows_never_enter_the_fit() -> None:
     assert (alone[0] == among[0]).all()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["l2", "centre", "standardise"]), max_size=4), st.integers(0, 99))
 def test_row_by_row_is_the_same(steps: list[str], seed: int) -> None:
     fitted = Normaliser(steps).fit(data(seed))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, f1_score
 
@@ -18,7 +18,6 @@ from fieldmark.probes._select import SELECT_BY, edge_notes, load_scorer
 PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=40)
 
 
-@settings(max_examples=50, deadline=None)
 @given(PAIRS)
 @pytest.mark.filterwarnings("ignore:y_pred contains classes")
 @pytest.mark.filterwarnings("ignore:A single label")

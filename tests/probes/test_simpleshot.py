@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestCentroid
 
@@ -22,7 +22,6 @@ def brute_force(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray
     return np.array(answers)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 10_000), st.sampled_from([np.float32, np.float64]), st.sampled_from([0, 1000])
 )

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,15 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.chat import Journal
-from fieldmark.cli import main
 from fieldmark.draws import digest
 from fieldmark.experiments import rescore
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, RunFilter, Store
-from kit import forked
-from kit.ask import TASK, Parrot, ask, command, wholes
+from kit.ask import TASK, Parrot, ask, wholes
 from kit.chat import running
 from kit.made import make_dataset
 
@@ -90,40 +82,3 @@ def spoil(store: Store, good: Any) -> None:
         )  # fmt: skip
         results.append(PartResult(given, part.part, part.repeat, part.n_train, 0.0, part.info))
     store.replace_answers(good.run.id, results, good.scores)
-
-
-def test_kill_nine_in_the_middle_loses_no_paid_answer(world: Path, settings: Settings) -> None:
-    slow = "chat/mock/wren?skill=0.7&latency_s=0.02"
-    words = command(world, "--model", slow, "--repeats", "13", "--concurrency", "8")
-    start = [sys.executable, "-m", "fieldmark", *words]
-    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
-    until = time.monotonic() + 60
-    while len(list_lines(settings)) < 100 and time.monotonic() < until:
-        assert process.poll() is None, "it was killed in the middle of its work"
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    with Journal(settings.results / "journal") as journal:
-        n_kept = len(journal)
-    with Store.open(settings.store) as store:
-        assert [run.state for run in store.runs()] == ["running"]
-    assert main(words) == 0
-    every = journalled_whole_lines(settings)
-    with Store.open(settings.store) as store:
-        rows = store.predictions(1)
-    assert 100 <= n_kept < 300 <= len(rows)
-    assert len(every) == len(rows) and set(every.values()) == {1}, "no kept answer is asked again"
-    calm = Settings(results=Path("calm"), cache=settings.cache, data=settings.data)
-    undisturbed = ask(calm, slow, repeats=13).predictions
-    columns = ["repeat", "id", "target", "prediction", "outcome", "unit"]
-    assert rows.select(columns).equals(undisturbed.select(columns))
-
-
-def list_lines(settings: Settings) -> list[bytes]:
-    paths = (settings.results / "journal").glob("*.jsonl")
-    return [line for path in paths for line in path.read_bytes().splitlines(keepends=True)]
-
-
-def journalled_whole_lines(settings: Settings) -> Counter[str]:
-    whole = [line for line in list_lines(settings) if line.endswith(b"\n")]
-    return Counter(json.loads(line)["key"] for line in whole)

@@ -270,7 +270,7 @@ def test_connections_that_break_at_once_do_not_stop_everybody_for_a_minute(
         options = Options(max_attempts=2)
         tally = ask_now(questions, model, options, on_answer=collect(answers))
     assert tally.outcomes == {"ok": 6, "failed": 2}
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_an_endpoint_that_calls_the_room_for_an_answer_otherwise_is_understood(

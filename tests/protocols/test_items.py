@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import polars as pl
 import pytest
 
@@ -15,6 +17,7 @@ from fieldmark.protocols._items import (
     draw_test,
     draw_train,
     refs_of,
+    rows_digest,
     split_parts,
 )
 from fieldmark.tasks import Task, task_schema
@@ -202,3 +205,21 @@ def test_clips_have_several_images_a_row() -> None:
         pl.DataFrame({"id": ["a", "b"], "image": [["1.jpg", "2.jpg"], ["3.jpg"]]}), "here"
     )
     assert [len(refs) for refs in refs_of(rows)] == [2, 1]
+
+
+def test_every_row_counts_where_it_stands() -> None:
+    """Parts are hashed together; which part and split a row is in must still count."""
+    rows = pl.DataFrame(
+        {"id": ["a", "b", "c", "d"], "target": ["x", "y", "x", "y"], "unit": ["a", "b", "c", "d"]}
+    ).with_columns(crop=pl.lit(None, pl.List(pl.Float64)))
+
+    def digest(*cuts: int) -> str:
+        frames = [rows[start:stop] for start, stop in itertools.pairwise((0, *cuts, 4))]
+        parts = [PartItems("one", *frames[:2]), PartItems("two", *frames[2:])]
+        return rows_digest(parts, ())
+
+    cuts = list(itertools.combinations_with_replacement(range(5), 3))
+    assert len({digest(*cut) for cut in cuts}) == len(cuts)
+    shuffled = [PartItems("", rows[[2, 0, 3, 1]], rows[::-1]), PartItems("", rows, rows)]
+    one, other = (rows_digest([part], ()) for part in shuffled)
+    assert one == other

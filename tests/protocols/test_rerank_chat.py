@@ -5,10 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from textwrap import dedent
@@ -21,7 +17,6 @@ from aiohttp import web
 from sklearn.metrics import average_precision_score
 
 from fieldmark.chat import Answer, Budget, MockScript, MockServer, Options, TokenChance
-from fieldmark.cli import main
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
@@ -30,7 +25,6 @@ from fieldmark.protocols.rerank.by_answer import judge_image
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
-from kit import forked
 from kit.ask import facts_of, journalled, texts_of, wholes
 from kit.chat import running
 from kit.made import make_dataset
@@ -425,36 +419,6 @@ def test_failures_are_asked_again_and_only_they(place: Path) -> None:
     assert execute(plan, settings_at(place), Silent(), again).n_done == 1
     assert set(journalled(settings_at(place)).values()) == {1}
     assert len(journalled(settings_at(place))) == N * len(QUERIES)
-
-
-@pytest.mark.slow
-def test_killed_and_run_again_asks_nothing_twice(place: Path) -> None:
-    slow = f"{GOOD}&latency_s=0.15"
-    words = ["run", "--task", "birds.yaml", "--model", slow, "--concurrency", "2"]
-    start = [sys.executable, "-m", "fieldmark", *words]
-    process = forked.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
-    settings, until = Settings(results=place / "results"), time.monotonic() + 60
-    while sum(lines_of(settings).values()) < 8 and time.monotonic() < until:
-        assert process.poll() is None, "it was killed in the middle of its work"
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    n_kept = sum(lines_of(settings).values())
-    assert main(words) == 0
-    assert 8 <= n_kept < N * len(QUERIES)
-    assert set(lines_of(settings).values()) == {1}
-    with Store.open(settings.store) as store:
-        rows = store.predictions(1)
-    calm = rerank(place, GOOD).predictions
-    columns = ["id", "prediction", "score", "outcome"]
-    assert rows.select(columns).equals(calm.select(columns))
-
-
-def lines_of(settings: Settings) -> Counter[str]:
-    """As `journalled`, without a torn last line."""
-    texts = [path.read_text() for path in (settings.results / "journal").glob("*.jsonl")]
-    whole = [line for text in texts for line in text.rpartition("\n")[0].splitlines()]
-    return Counter(json.loads(line)["key"] for line in whole)
 
 
 @pytest.mark.parametrize(

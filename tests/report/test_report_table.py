@@ -169,8 +169,6 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         "† no answer counts as a wrong one:\n"
         "  chat/x, beluga: 2 of 100 failed, 3 not read: run the same command again,\n"
         "    `--again unparsed` asks those too\n"
-        "1 score leaves out what was not answered, as an earlier fieldmark did:\n"
-        "  `fieldmark rescore` counts it as wrong.\n"
         f"task=beluga protocol=ask settings=881087d8 n_train=all seed=0 app={APP}"
     )
 

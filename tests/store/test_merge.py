@@ -31,8 +31,8 @@ from fieldmark.store import (
     Score,
     Store,
     adopt_shard,
+    database,
     merge_shards,
-    schema,
 )
 
 RIGHT = [Score("accuracy", 0.75, low=0.5, high=0.9, n=4, is_primary=True, warning="few units")]
@@ -541,7 +541,7 @@ def damage(path: Path, how: str) -> None:
     elif how == "overwritten page":
         data[4096 : 2 * 4096] = os.urandom(4096)
     elif how in ("newer", "older"):
-        data[60:64] = (schema.VERSION + (1 if how == "newer" else -1)).to_bytes(4, "big")
+        data[60:64] = (database.VERSION + (1 if how == "newer" else -1)).to_bytes(4, "big")
     elif how == "another program's":
         data[68:72] = b"ABCD"
     path.write_bytes(data)

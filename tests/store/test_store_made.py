@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import StoreError
-from fieldmark.store import Store, schema
+from fieldmark.store import Store
+from fieldmark.store.database import VERSION
 
 
 def version_of(path: Path) -> int:
@@ -23,7 +24,7 @@ def version_of(path: Path) -> int:
 def test_a_new_file_has_the_schema_and_opens_again(path, spec):
     with Store.open(path) as store:
         store.begin_run(spec)
-    assert version_of(path) == schema.VERSION
+    assert version_of(path) == VERSION
     with Store.open(path) as store:
         assert len(store.runs()) == 1
     assert [each.name for each in path.parent.iterdir()] == [path.name]
@@ -34,13 +35,13 @@ def test_a_store_of_an_older_version_is_refused_and_left_as_it_is(path, spec, re
     with Store.open(path) as store:
         store.begin_run(spec)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {schema.VERSION - 1}")
+        connection.execute(f"PRAGMA user_version = {VERSION - 1}")
     before = path.read_bytes()
     with pytest.raises(StoreError) as caught:
         Store.open(path, read_only=read_only)
     assert str(caught.value) == (
-        f"{path}  was written by an older fieldmark (store version {schema.VERSION - 1}, this one "
-        f"wants {schema.VERSION}): move it away, or choose another folder with --results, and run "
+        f"{path}  was written by an older fieldmark (store version {VERSION - 1}, this one "
+        f"wants {VERSION}): move it away, or choose another folder with --results, and run "
         "the same command again."
     )
     assert path.read_bytes() == before
@@ -103,4 +104,4 @@ def test_kill_nine_between_any_two_statements_leaves_no_store_or_a_whole_one(tmp
     assert done.returncode == 0, done.stderr
     left = list(map(int, done.stdout.split()))
     assert len(left) > 15 and left == sorted(left)
-    assert set(left) <= {0, schema.VERSION}
+    assert set(left) <= {0, VERSION}

@@ -15,7 +15,7 @@ import pytest
 
 from fieldmark.errors import StoreError
 from fieldmark.files import FileSystem, filesystem_of
-from fieldmark.store import PartResult, Predictions, Store, database, schema
+from fieldmark.store import PartResult, Predictions, Store, database
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -250,7 +250,7 @@ def test_a_newer_file_is_refused(path):
             Store.open(path, read_only=read_only)
         assert str(caught.value) == (
             f"{path}  was written by a newer fieldmark (store version 99, this one knows up to "
-            f"{schema.VERSION}): update fieldmark, or choose another folder with "
+            f"{database.VERSION}): update fieldmark, or choose another folder with "
             "--results."
         )
 

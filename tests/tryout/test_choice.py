@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from fieldmark.tryout.choice import choose
-from fieldmark.tryout.confidence import (
+from fieldmark.tryout.judge.choice import choose
+from fieldmark.tryout.judge.confidence import (
     fit_temperature,
     fit_threshold,
     nearest_distance,
     p_value,
     softmax,
 )
-from fieldmark.tryout.findings import HeldOut, plan_search
-from fieldmark.tryout.heads import KINDS, fit_head, out_of_unit
-from fieldmark.tryout.split import can_be_tested, make_folds
+from fieldmark.tryout.judge.findings import HeldOut, plan_search
+from fieldmark.tryout.judge.heads import KINDS, fit_head, out_of_unit
+from fieldmark.tryout.judge.split import can_be_tested, make_folds
 
 
 def hits(random: np.random.Generator, n_units: int, n_each: int, n_models: int) -> np.ndarray:
@@ -34,7 +34,7 @@ def test_choosing_among_equal_models_does_not_flatter() -> None:
     naive, honest, covered = [], [], []
     for _ in range(60):
         hit_nm = hits(random, 30, 8, 12)
-        choice = choose(hit_nm, unit_n, np.arange(12.0))
+        choice = choose(hit_nm, unit_n, np.arange(12.0), 10)
         naive.append(hit_nm.mean(axis=0).max() - truth)
         honest.append(choice.accuracy - truth)
         covered.append(choice.low <= truth <= choice.high)
@@ -45,18 +45,18 @@ def test_choosing_among_equal_models_does_not_flatter() -> None:
 
 def test_ties_go_to_the_cheaper_model() -> None:
     hit_nm = np.ones((20, 3))
-    assert choose(hit_nm, np.arange(20), np.array([3.0, 1.0, 2.0])).best == 1
+    assert choose(hit_nm, np.arange(20), np.array([3.0, 1.0, 2.0]), 5).best == 1
 
 
 def test_too_few_units_give_no_interval() -> None:
-    choice = choose(np.ones((8, 1)), np.repeat(np.arange(4), 2), np.zeros(1))
+    choice = choose(np.ones((8, 1)), np.repeat(np.arange(4), 2), np.zeros(1), 4)
     assert not choice.has_interval and choice.n_units == 4
-    one = choose(np.ones((8, 1)), np.zeros(8, int), np.zeros(1))
+    one = choose(np.ones((8, 1)), np.zeros(8, int), np.zeros(1), 5)
     assert one.accuracy == 1 and math.isnan(one.low)
 
 
 def test_all_right_does_not_promise_everything() -> None:
-    choice = choose(np.ones((40, 2)), np.arange(40), np.zeros(2))
+    choice = choose(np.ones((40, 2)), np.arange(40), np.zeros(2), 5)
     assert choice.high == pytest.approx(1.0) and 0.85 < choice.low < 0.95
 
 
@@ -66,6 +66,13 @@ def test_units_are_never_on_both_sides() -> None:
     unit_n = np.unique(unit_n, return_inverse=True)[1]
     fold_n = make_folds(random.integers(4, size=300), unit_n)
     assert all(len(np.unique(fold_n[unit_n == unit])) == 1 for unit in range(unit_n.max() + 1))
+
+
+def test_labels_are_dealt_evenly_however_few_photos_they_have() -> None:
+    code_n = np.repeat(np.arange(40), 5)
+    fold_n = make_folds(code_n, np.arange(200))
+    assert all(len(np.unique(fold_n[code_n == code])) == 5 for code in range(40))
+    assert np.bincount(fold_n).tolist() == [20] * 10
 
 
 def test_a_label_of_one_unit_cannot_be_tested() -> None:
@@ -138,7 +145,7 @@ def test_what_a_search_promises(n_units: int, at_least: float) -> None:
     )
     search = plan_search(tested, 0)
     assert search.at_least == pytest.approx(at_least, abs=0.002)
-    assert search.share < 0.6 and search.found >= 0.98
+    assert search.share < 0.6 and search.share_found >= 0.98
 
 
 def test_out_of_unit_never_sees_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +156,7 @@ def test_out_of_unit_never_sees_the_fold(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.append(set(x_nd[:, 0].astype(int).tolist()))
         return original(kind, x_nd, code_n, n_labels)
 
-    monkeypatch.setattr("fieldmark.tryout.heads.fit_head", spy)
+    monkeypatch.setattr("fieldmark.tryout.judge.heads.fit_head", spy)
     x_nd = np.stack([np.arange(30.0), np.ones(30)], axis=1)
     fold_n = np.arange(30) % 3
     out_of_unit("class means", x_nd, np.arange(30) % 2, fold_n, 2)

@@ -11,7 +11,7 @@ import pytest
 from fieldmark import try_photos
 from fieldmark.cli import main
 from fieldmark.store import Store
-from fieldmark.tryout.heads import LABEL_NAMES
+from fieldmark.tryout.judge.heads import LABEL_NAMES
 from kit.planted import Plan, make_photos
 
 PLAN = Plan(n_labels=4, n_photos=12, seed=1, has_names=True)

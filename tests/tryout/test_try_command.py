@@ -252,7 +252,8 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_which_folder_is_the_label(
     tmp_path: Path, folders: list[str], label: str, unit: str
 ) -> None:
-    from fieldmark.tryout.photos import Columns, read_photos
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
 
     for number, folder in enumerate(folders):
         picture(tmp_path / folder / "x.png", number)
@@ -262,7 +263,8 @@ def test_which_folder_is_the_label(
 
 
 def test_boxes_become_crops(tmp_path: Path) -> None:
-    from fieldmark.tryout.photos import Columns, read_photos
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
 
     for number, label in enumerate(("cat", "dog", "dog")):
         picture(tmp_path / "p" / label / f"{number}.png", number, (200, 100))
@@ -277,7 +279,8 @@ def test_boxes_become_crops(tmp_path: Path) -> None:
 
 
 def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
-    from fieldmark.tryout.photos import Columns, read_photos
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
 
     tables = {
         "deployments": "deploymentID,locationID\nd1,north\nd2,south\n",
@@ -299,7 +302,8 @@ def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
 
 
 def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:
-    from fieldmark.tryout.photos import Columns, read_photos
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
 
     data = {
         "categories": [{"id": 1, "name": "fox"}, {"id": 2, "name": "badger"}],

@@ -96,13 +96,23 @@ class RunChoice:
     def where(self) -> RunFilter:
         from fieldmark.store import RunFilter
 
-        return RunFilter(models=self.model, tasks=self.task, folders=self.common.folders())
+        folders = self.common.folders()
+        return RunFilter(models=full_names(self.model), tasks=self.task, folders=folders)
 
     def open_store(self) -> Store:
         """The results, to read."""
         from fieldmark.store import Store
 
         return Store.open(self.common.settings().store, read_only=True)
+
+
+def full_names(models: Sequence[str]) -> tuple[str, ...]:
+    """The models, or patterns of models, as results name them."""
+    if not models:
+        return ()
+    from fieldmark.models import full_name
+
+    return tuple(map(full_name, models))
 
 
 def existing_store(common: Common) -> Path:

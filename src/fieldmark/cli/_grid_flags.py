@@ -20,7 +20,7 @@ from fieldmark.cli._flags import Common, CommonFlags, check_send_key
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import OtherModel, Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import load_settings
-from fieldmark.source_lines import refuse_twice, set_dotted, toml_value
+from fieldmark.source_lines import set_dotted, toml_value
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
@@ -312,11 +312,14 @@ def _changes(protocol: Protocol, words: Sequence[str]) -> dict[str, Any]:
 def _pairs(words: Sequence[str]) -> dict[str, Any]:
     """`provider.order=["x"]` as in a TOML file; what is no such value is text."""
     pairs: dict[str, Any] = {}
-    refuse_twice(words)
+    given: set[str] = set()
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise UsageError(f"{word!r}: expected KEY=VALUE.")
+        if key in given:
+            raise UsageError(f"{key} is given twice. Give it once.")
+        given.add(key)
         try:
             set_dotted(pairs, key, text)
         except ValueError as error:

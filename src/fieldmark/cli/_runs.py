@@ -12,7 +12,7 @@ from fieldmark.cli._show import counted, print_json, printable, show_rows, talk
 from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.store import Claim, Run, Store
+    from fieldmark.store import Claim, Run, RunFilter, Store
 
 SHORT = 8
 """hex digits of a key that people are shown"""
@@ -86,23 +86,21 @@ def _version(version: str) -> str:
     return f"#{digest[:SHORT]}" if sign else ""
 
 
-def standings(
-    store: Store, models: Sequence[str] = (), tasks: Sequence[str] = (), states: Sequence[str] = ()
-) -> list[Standing]:
+def standings(store: Store, where: RunFilter, states: Sequence[str]) -> list[Standing]:
     """The runs asked for, by number. A name that no run has is a slip, not an empty list."""
     from fieldmark.store import RunFilter
 
     everything = store.runs()
-    for name in models if everything else ():
+    for name in where.models if everything else ():
         if not store.runs(RunFilter(models=(name,))):
             known = {run.spec.model for run in everything}
             raise UnknownName("model in these results", name, known, "fieldmark runs ls")
-    for name in tasks if everything else ():
+    for name in where.tasks if everything else ():
         if not store.runs(RunFilter(tasks=(name,))):
             known = {run.spec.task for run in everything}
             raise UnknownName("task in these results", name, known, "fieldmark runs ls")
     claims, superseded = store.claims(), store.superseded()
-    runs = store.runs(RunFilter(models=tuple(models), tasks=tuple(tasks)))
+    runs = store.runs(where)
     every = [_standing(run, claims.get(run.key), superseded.get(run.id)) for run in runs]
     return sorted(
         (standing for standing in every if not states or standing.state in states),

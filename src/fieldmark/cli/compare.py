@@ -15,7 +15,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._flags import Common, CommonFlags, Words
+from fieldmark.cli._flags import Common, CommonFlags, Words, full_names
 from fieldmark.cli._show import print_json, talk, width
 from fieldmark.errors import UsageError
 
@@ -59,10 +59,11 @@ def _pair(args: CompareArgs) -> int:
     if len(args.models) != 2:
         given = f"found {len(args.models)}" if args.models else "found none"
         raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
+    a, b = full_names(args.models)
     settings = args.common.settings()
     where = RunFilter(tasks=args.task, folders=args.common.folders())
     with Store.open(settings.store, read_only=True) as store:
-        compared = compare_models(store, *args.models, where, args.metric)
+        compared = compare_models(store, a, b, where, args.metric)
     needed = needed_units(compared, args.power)
     if args.json:
         power = {"power": [plain_needed(row) for row in needed]} if args.power else {}
@@ -83,7 +84,7 @@ def _published(args: CompareArgs) -> int:
     from fieldmark.report import match_published, plain_published, published_text, read_table
     from fieldmark.store import RunFilter, Store, nothing_stored
 
-    where = RunFilter(models=args.models, tasks=args.task)
+    where = RunFilter(models=full_names(args.models), tasks=args.task)
     settings = args.common.settings()
     with Store.open(settings.store, read_only=True) as store:
         table = read_table(store, where, args.metric, compare=False)

@@ -29,6 +29,7 @@ from fieldmark.progress import duration
 if TYPE_CHECKING:
     from fieldmark.chat import Estimate
     from fieldmark.experiments import Plan
+    from fieldmark.protocols import Draw
     from fieldmark.settings import Settings
 
 
@@ -92,7 +93,10 @@ def _show(args: PlanFlags) -> int:
         )
         return 0
     without = ("label", *(() if plan.cost else ("requests", "usd")))
-    shown = [row | {"protocol": row["label"] or row["protocol"]} for row in rows]
+    shown = [
+        row | {"protocol": row["label"] or row["protocol"], "n_train": _n_train(planned.job.draw)}
+        for row, planned in zip(rows, plan.jobs, strict=True)
+    ]
     shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
     show_rows(shown, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
     _show_power(power)
@@ -128,6 +132,12 @@ def _show_steps(steps: PlannedSteps) -> None:
     talk(f"{counted(len(steps.steps), 'step')} on {steps.where}{arrays}.")
     if steps.n_taken:
         talk(f"{counted(steps.n_taken, 'run')} left out: steps of an earlier command are on them.")
+
+
+def _n_train(draw: Draw) -> str:
+    if draw.shots:
+        return f"{draw.shots} per class"
+    return "all" if draw.n_train < 0 else str(draw.n_train)
 
 
 def _usd(cost: Estimate | None) -> str:

@@ -28,6 +28,6 @@ class RunsLsArgs(RunChoice):
 def run(args: RunsLsArgs) -> int:
     path = existing_store(args.common)
     with args.open_store() as store:
-        runs = standings(store, args.model, args.task, args.state)
+        runs = standings(store, args.where, args.state)
     show_runs(runs, args.json, f"in {path}. `runs rm` removes runs, `runs free` frees claims.")
     return 0

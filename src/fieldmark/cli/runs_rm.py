@@ -62,7 +62,7 @@ def run(args: RunsRmArgs) -> int:
 
 
 def _chosen(store: Store, args: RunsRmArgs, states: list[str]) -> list[Standing]:
-    every = standings(store, args.model, args.task, states)
+    every = standings(store, args.where, states)
     if not args.run:
         return every
     by_key = {standing.run.key: standing for standing in every}

@@ -24,8 +24,8 @@ from fieldmark.errors import UsageError
 if TYPE_CHECKING:
     from fieldmark.settings import Settings
     from fieldmark.tryout.chat import ChatTrial
-    from fieldmark.tryout.evaluate import Sample
-    from fieldmark.tryout.trial import Answer
+    from fieldmark.tryout.evaluate import TrialSample
+    from fieldmark.tryout.trial import TrialAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class TryArgs:
 
 def run(args: TryArgs) -> int:
     from fieldmark.progress import for_people
-    from fieldmark.tryout.photos import Columns
+    from fieldmark.tryout.look.photos import Columns
     from fieldmark.tryout.products import as_json, write_products
     from fieldmark.tryout.trial import TrialOptions, run_trial
     from fieldmark.tryout.words import tell
@@ -101,13 +101,13 @@ def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
     return None
 
 
-def _show(step: Sample | Answer, is_quiet: bool) -> None:
-    from fieldmark.tryout.evaluate import Sample
+def _show(step: TrialSample | TrialAnswer, is_quiet: bool) -> None:
+    from fieldmark.tryout.evaluate import TrialSample
     from fieldmark.tryout.words import tell_data, tell_short
 
     if is_quiet:
         return
-    if isinstance(step, Sample):
+    if isinstance(step, TrialSample):
         talk("\n".join(tell_data(step)) + "\n")
     else:
         talk(tell_short(step.verdict, step.is_first))

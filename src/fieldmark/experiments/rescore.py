@@ -56,7 +56,7 @@ def rescore(
 
 
 def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[str]) -> Rescored:
-    protocol = protocol_of(run.spec.protocol, run.spec.settings)
+    protocol = protocol_of(run.spec.protocol)
     primary = next((score.metric for score in before if score.is_primary), "")
     names = _metrics(protocol, before, primary, extra)
     lost = [name for name in names if protocol.takes_metrics and not _is_here(name)]

@@ -28,7 +28,7 @@ from fieldmark.models._name import (
     wishing,
 )
 from fieldmark.models._user import adopt, load_file
-from fieldmark.registry import Registry, resolve_reference
+from fieldmark.registry import Registry, is_file_reference, resolve_reference
 
 if TYPE_CHECKING:
     from fieldmark.models._identity import ModelMemory
@@ -219,10 +219,13 @@ def load_chat_model(
 
 
 def full_name(name: str) -> str:
-    """The one name under which the results of a model stand; most families have no other."""
-    parsed = parse_name(name)
-    is_family = not parsed.is_file and parsed.base not in REGISTRY.added
-    entry: Any = family_of(parsed) if is_family else None
+    """The one name under which the results of a model stand; most families have no other. Nothing
+    is checked, so that a pattern (`chat/gemini/*`) may stand for several.
+    """
+    base, family = name.partition("?")[0], name.partition("/")[0]
+    if is_file_reference(base) or base in REGISTRY.added or family not in families():
+        return name
+    entry: Any = REGISTRY.get(family)
     return str(entry.full_name(name)) if hasattr(entry, "full_name") else name
 
 

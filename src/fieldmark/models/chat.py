@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.abilities import ANSWERS, MOCK
-from fieldmark.errors import UsageError
+from fieldmark.errors import UnknownName, UsageError
 from fieldmark.models._backbone import Checkpoint
 
 if TYPE_CHECKING:
@@ -91,9 +91,13 @@ def check_name(name: str) -> None:
 
 def full_name(name: str) -> str:
     """The name without another word for its provider: `chat/gemini/…` is `chat/google/…`."""
-    from fieldmark.chat import chat_model, user_tables
+    from fieldmark.chat import user_tables
 
-    return chat_model(name, user_tables(Path.cwd())).name
+    word = name.partition("/")[2].partition("/")[0]
+    with suppress(UnknownName):
+        provider = user_tables(Path.cwd()).provider(word)
+        return name.replace(f"/{word}/", f"/{provider.name}/", 1)
+    return name
 
 
 def check_key(name: str, place: str, send_key: Sequence[str]) -> None:

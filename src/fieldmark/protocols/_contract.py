@@ -378,21 +378,13 @@ def register_protocol(protocol: Protocol) -> None:
     PROTOCOLS.register(protocol.name, protocol)
 
 
-def protocol_of(label: str, settings: Collection[str] = ()) -> Protocol:
-    """The protocol that made a run, by the run's `protocol`; one that is not here has defaults.
-
-    A run whose settings hold the block of another protocol, and none of its label's, is of a time
-    when both had one label.
-    """
+def protocol_of(label: str) -> Protocol:
+    """The protocol that made a run, by the run's `protocol`; one that is not here has defaults."""
     name = label.partition("/")[0]
-    if name not in settings:
-        name = next((other for other in PROTOCOLS.names() if other in settings), name)
-    return load_protocol(name) if name in PROTOCOLS.names() else _absent(name)
-
-
-def _absent(name: str) -> Protocol:
-    kind: type[Protocol] = type(name, (Protocol,), {"name": name, "summary": name})
-    return kind()
+    if name in PROTOCOLS.names():
+        return load_protocol(name)
+    absent: type[Protocol] = type(name, (Protocol,), {"name": name, "summary": name})
+    return absent()
 
 
 def fitting_protocols(task: Any, abilities: Collection[str], wanted: str = "") -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from fieldmark import draws
@@ -117,17 +118,20 @@ def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
     or a value of the columns that count `also`. Neither the place of a file nor the order of rows
     counts.
     """
-    hasher = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        hasher.update(canonical_json([part.name, part.groups]).encode())
-        for rows in (part.train, part.test):
-            names = [name for name in dict.fromkeys((*ROWS, *also)) if name in rows.columns]
-            text = rows.select(
-                *(pl.col(name).cast(pl.String) for name in names),
-                pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
-            )
-            hasher.update(text.sort("id").write_csv().encode())
-    return hasher.hexdigest()
+    frames = [rows for part in parts for rows in (part.train, part.test)]
+    sizes = [len(rows) for rows in frames]
+    every = pl.concat(frames, how="diagonal")
+    names = [name for name in dict.fromkeys((*ROWS, *also)) if name in every.columns]
+    text = every.select(
+        *(pl.col(name).cast(pl.String) for name in names),
+        pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
+    )
+    # All frames in one go: one by one, NeWT's 328 cost a finished run 0.07 s of CPU time more
+    # (measured 2026-11-18). Their sizes tell where one ends.
+    of = pl.Series(np.repeat(np.arange(len(frames)), sizes))
+    facts = canonical_json([[(part.name, part.groups) for part in parts], sizes])
+    rows = text.sort(pl.lit(of), "id").write_csv()
+    return hashlib.blake2b(f"{facts}\n{rows}".encode(), digest_size=8).hexdigest()
 
 
 def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:

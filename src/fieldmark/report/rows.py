@@ -94,7 +94,7 @@ def read_table(
     versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
-    notes += [*apart, *mark_notes(rows), *_earlier_note(rows), *_leaves_out_note(rows, scores)]
+    notes += [*apart, *mark_notes(rows)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
@@ -111,31 +111,6 @@ def read_table(
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
     return Table(tuple(rows), left_out, tuple(notes), study)
-
-
-_EARLIER = ("bootstrap", "leave-one-out")
-"""methods of intervals of version 0.1.0, which took units of several parts for several"""
-
-
-def _earlier_note(rows: Sequence[Row]) -> list[str]:
-    n = sum(row.score.method in _EARLIER and not is_valued(row.run) for row in rows)
-    words = "interval is" if n == 1 else "intervals are"
-    return [f"{n:,} {words} of an earlier fieldmark: `fieldmark rescore` renews them."] * (n > 0)
-
-
-def _leaves_out_note(rows: Sequence[Row], scores: Mapping[int, Sequence[Score]]) -> list[str]:
-    """Scores of version 0.1.0 leave out what was not answered."""
-    beside = {AMONG_ANSWERED, ANSWERED_RATE}
-    old = {
-        row.run.id
-        for row in rows
-        if row.answered < 1 and not beside & {score.metric for score in scores[row.run.id]}
-    }
-    words = "score leaves" if len(old) == 1 else "scores leave"
-    return [
-        f"{len(old):,} {words} out what was not answered, as an earlier fieldmark did: "
-        "`fieldmark rescore` counts it as wrong."
-    ] * bool(old)
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:

@@ -9,9 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
-from fieldmark.source_lines._paths import is_file, is_folder, is_there, with_home
-from fieldmark.source_lines.assignments import refuse_twice, set_dotted, toml_value
-from fieldmark.source_lines.located import Located, read_text, read_toml
+from fieldmark.source_lines.assignments import set_dotted, toml_value
+from fieldmark.source_lines.located import (
+    Located,
+    is_file,
+    is_folder,
+    is_there,
+    read_text,
+    read_toml,
+    with_home,
+)
 from fieldmark.source_lines.schema_errors import SchemaError, validate
 
 if TYPE_CHECKING:
@@ -26,7 +33,6 @@ __all__ = [
     "read_text",
     "read_toml",
     "read_yaml",
-    "refuse_twice",
     "set_dotted",
     "toml_value",
     "validate",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
 from typing import Any
-
-from fieldmark.errors import UsageError
 
 
 def toml_value(text: str) -> Any:
@@ -19,14 +16,6 @@ def toml_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def refuse_twice(words: Sequence[str]) -> None:
-    """UsageError where a key is given twice: only the last would count."""
-    keys = [word.partition("=")[0] for word in words]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise UsageError(f"{key} is given twice. Give it once.")
 
 
 def set_dotted(table: dict[str, Any], key: str, text: str) -> None:

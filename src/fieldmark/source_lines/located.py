@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,3 +153,34 @@ def _entries(value: str) -> Iterator[tuple[int, int]]:
 
 def _split_key(text: str) -> Key:
     return tuple(part.strip().strip("\"'") for part in text.split("."))
+
+
+# --- is a file or folder there? Names come from task files and rows of data: one that no file can
+# have (too long, a null byte, a home folder nobody has) is one that is not there.
+
+
+def is_file(path: Path) -> bool:
+    return _asked(path.is_file)
+
+
+def is_folder(path: Path) -> bool:
+    return _asked(path.is_dir)
+
+
+def is_there(path: Path) -> bool:
+    return _asked(path.exists)
+
+
+def _asked(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except (OSError, ValueError):
+        return False
+
+
+def with_home(text: str) -> Path:
+    """The path with `~` filled in, where there is such a home."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)

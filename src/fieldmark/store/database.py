@@ -1,10 +1,10 @@
 """SQLite connection: how is the results file opened and written safely?
 
-Whatever is made or changed is one transaction. A store of another version is refused. Reading
-changes nothing, and a missing file is answered by an empty store in memory. WAL needs memory that
-all processes share, which network file systems do not have. A fault of SQLite is told in one line:
-the path, what is wrong, what to do; faults that only a bug in fieldmark can cause are left as they
-are.
+Whatever is made or changed is one transaction. `sql/schema.sql` is the whole schema, and a new file
+gets all of it. A file of another version is refused and never changed. Reading changes nothing,
+and a missing file is answered by an empty store in memory. WAL needs memory that all processes
+share, which network file systems do not have. A fault of SQLite is told in one line: the path, what
+is wrong, what to do; faults that only a bug in fieldmark can cause are left as they are.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import DataError, StoreError, at
 from fieldmark.files import filesystem_of
-from fieldmark.store import schema
 
+VERSION = 6
+APPLICATION_ID = 0x464D524B  # "FMRK", as in sql/schema.sql
 RWC, ALONE = "mode=rwc", "nolock=1"
 _CACHE_KIB = 65_536
 _RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -120,10 +122,27 @@ def _open_to_read(path: Path, timeout_s: float, is_private: bool = False) -> Dat
 
 
 def _make_tables(database: Database) -> None:
-    """Of a new file; another process may be first."""
+    """Of a new file; another process may be first. `executescript` would end the transaction, so
+    the script runs in memory, and what it made is made here statement by statement.
+    """
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.executescript(_schema())
+        made = memory.execute(
+            "SELECT sql FROM sqlite_master "
+            "WHERE sql IS NOT NULL AND name NOT GLOB 'sqlite_*' ORDER BY rowid"
+        ).fetchall()
     with database.writing() as connection:
-        if connection.execute("PRAGMA user_version").fetchone() == (0,):
-            schema.create(connection)
+        if connection.execute("PRAGMA user_version").fetchone() != (0,):
+            return
+        for (sql,) in made:
+            connection.execute(sql)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _schema() -> str:
+    file = resources.files("fieldmark.store") / "sql" / "schema.sql"
+    return file.read_text(encoding="utf-8") + f"PRAGMA user_version = {VERSION};"
 
 
 def _connect_alone(path: Path, timeout_s: float) -> Database:
@@ -178,7 +197,7 @@ def _is_about_rights(error: BaseException | None) -> bool:
 
 def _empty(path: Path, timeout_s: float) -> Database:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(schema.schema())
+    connection.executescript(_schema())
     connection.execute("PRAGMA query_only = ON")
     return Database(connection, path, timeout_s)
 
@@ -220,12 +239,12 @@ def _checked_version(database: Database) -> int:
     ((version,),) = database.rows("PRAGMA user_version")
     ((application,),) = database.rows("PRAGMA application_id")
     ((n_tables,),) = database.rows("SELECT count(*) FROM sqlite_master")
-    if application != schema.APPLICATION_ID and (application or version or n_tables):
+    if application != APPLICATION_ID and (application or version or n_tables):
         raise _foreign(database.path)
-    if version > schema.VERSION:
-        raise _newer(database.path, version, schema.VERSION)
-    if 0 < version < schema.VERSION:
-        raise _older(database.path, version, schema.VERSION)
+    if version > VERSION:
+        raise _newer(database.path, version, VERSION)
+    if 0 < version < VERSION:
+        raise _older(database.path, version, VERSION)
     return int(version)
 
 

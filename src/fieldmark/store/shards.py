@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import StoreError, at
-from fieldmark.store import schema
-from fieldmark.store.database import Database, explained, open_database, open_unchanging
+from fieldmark.store.database import VERSION, Database, explained, open_database, open_unchanging
 from fieldmark.store.predictions import unpack
 
 _SEPARATORS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\uf8ff"
@@ -194,7 +193,7 @@ def _opened(path: Path, is_left: bool) -> Iterator[Database | None]:
     if is_left and len(_files(path)) == 1:
         database = open_unchanging(path)
         with closing(database.connection):
-            if database.rows("PRAGMA user_version") == [(schema.VERSION,)]:
+            if database.rows("PRAGMA user_version") == [(VERSION,)]:
                 yield database
                 return
     with tempfile.TemporaryDirectory(prefix="fieldmark-shard-") as folder:

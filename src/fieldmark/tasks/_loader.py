@@ -254,7 +254,7 @@ class Finder:
         return [row for library in self._libraries() for row in library.rows()]
 
     def _in_file(self, name: str, path: Path, where: str) -> list[NamedTask]:
-        if is_file(path):
+        if is_file(path) and path.parent != FOLDER:  # those of the package are in its own form
             for library in self._libraries():
                 tasks = library.in_file(path)
                 if tasks is not None:

@@ -23,8 +23,8 @@ from fieldmark.protocols.ask.run import estimate_cost
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.settings import Settings
 from fieldmark.tasks import task_schema
-from fieldmark.tryout.evaluate import Gain, Sample, Verdict, paired_gain
-from fieldmark.tryout.photos import Photos
+from fieldmark.tryout.evaluate import Gain, TrialSample, Verdict, paired_gain
+from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import counted
 
 MOST_ASKED = 200
@@ -39,7 +39,7 @@ class ChatTrial:
     options: Options
     budget: Budget
 
-    def check(self, photos: Photos) -> None:
+    def check(self, photos: LabelledPhotos) -> None:
         """Refuses a mock of which the photos are real, before anything is computed."""
         from fieldmark.data import is_synthetic
 
@@ -81,7 +81,7 @@ def ask_chat(
     return _compare(verdict, f"{chat.model.name}{mark}", answers.frame)
 
 
-def _assignment(sample: Sample) -> Assignment:
+def _assignment(sample: TrialSample) -> Assignment:
     """All tested photos as the one part of a task, of which some are drawn."""
     table = sample.table.select("id", "image", "crop").with_columns(
         target=pl.Series(np.array(sample.labels)[sample.code_n]),

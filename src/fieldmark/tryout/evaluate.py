@@ -27,14 +27,12 @@ from fieldmark.models import Backbone, abilities, load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.stats import Items, errors, tiers
-from fieldmark.tryout.audit import Audit, Evidence, audit, number_groups
-from fieldmark.tryout.choice import Choice, choose
-from fieldmark.tryout.confidence import Threshold, fit_temperature, fit_threshold, softmax
-from fieldmark.tryout.exif import read_exif
-from fieldmark.tryout.findings import (
+from fieldmark.tryout.judge.choice import ModelChoice, choose
+from fieldmark.tryout.judge.confidence import SureThreshold, fit_temperature, fit_threshold, softmax
+from fieldmark.tryout.judge.findings import (
     HeldOut,
     MixUp,
-    Search,
+    SearchPlan,
     Suspects,
     Weakness,
     coarser,
@@ -45,7 +43,7 @@ from fieldmark.tryout.findings import (
     genus_of,
     plan_search,
 )
-from fieldmark.tryout.heads import (
+from fieldmark.tryout.judge.heads import (
     LABEL_NAMES,
     Head,
     few_threads,
@@ -54,9 +52,11 @@ from fieldmark.tryout.heads import (
     name_head,
     out_of_unit,
 )
-from fieldmark.tryout.look import Looker, Looks, read_looks
-from fieldmark.tryout.photos import Photos
-from fieldmark.tryout.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
+from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
+from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
+from fieldmark.tryout.look.exif import read_exif
+from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
+from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 class Survey:
     """Photos that were looked at, whether or not a model can be tested on them."""
 
-    photos: Photos
+    photos: LabelledPhotos
     audit: Audit
     is_ok_n: np.ndarray
     """can it be read? This and what follows has one entry for each photo of the table"""
@@ -119,10 +119,10 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TrialSample:
     """Photos that were looked at, and how they are tested."""
 
-    photos: Photos
+    photos: LabelledPhotos
     audit: Audit
     is_ok_n: np.ndarray
     """of all photos of the table: can it be read?"""
@@ -145,6 +145,10 @@ class Sample:
     @property
     def n_units(self) -> int:
         return int(self.unit_n.max()) + 1
+
+    @property
+    def n_folds(self) -> int:
+        return len(np.unique(self.fold_n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +203,12 @@ class Rival:
 class Verdict:
     """What there is to say about the photos and the models."""
 
-    sample: Sample
+    sample: TrialSample
     entries: tuple[Entry, ...]
-    choice: Choice
+    choice: ModelChoice
     held_out: HeldOut
     temperature: float
-    threshold: Threshold
+    threshold: SureThreshold
     rivals: tuple[Rival, ...]
     majority: float
     """how often the most common label is right"""
@@ -215,10 +219,10 @@ class Verdict:
     mix_ups: tuple[MixUp, ...]
     weaknesses: tuple[Weakness, ...]
     suspects: Suspects
-    searches: tuple[Search, ...]
+    searches: tuple[SearchPlan, ...]
     wanted: float
     """of a label's photos that a person wants to find"""
-    genus: Choice | None
+    genus: ModelChoice | None
     """at the rank of genus; None where labels are no scientific names"""
     chat: ChatScore | None = None
     """a chat model on some of the photos; None where none was asked"""
@@ -249,7 +253,7 @@ class Verdict:
 # --- look and split
 
 
-def look_at(photos: Photos, settings: Settings, progress: Progress) -> Survey:
+def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> Survey:
     """Looks at every photo: what is wrong with them, and which belong together?"""
     embedded = _embed(Looker(), photos, settings, progress)
     if not embedded.is_ok.any():
@@ -260,7 +264,7 @@ def look_at(photos: Photos, settings: Settings, progress: Progress) -> Survey:
     return Survey(photos, seen, embedded.is_ok, looks, _units(photos, seen))
 
 
-def prepare(survey: Survey) -> Sample:
+def prepare(survey: Survey) -> TrialSample:
     """Decides which photos are tested, and on which side of which fold."""
     if why := survey.too_little:
         raise DataError(why)
@@ -271,7 +275,7 @@ def prepare(survey: Survey) -> Sample:
     rows = rows[kept]
     code_n = np.unique(code_all[kept], return_inverse=True)[1]
     unit_n = np.unique(survey.unit_n[rows], return_inverse=True)[1]
-    return Sample(
+    return TrialSample(
         survey.photos,
         survey.audit,
         survey.is_ok_n,
@@ -286,7 +290,7 @@ def prepare(survey: Survey) -> Sample:
     )
 
 
-def _embed(model: Any, photos: Photos, settings: Settings, progress: Progress) -> Embedded:
+def _embed(model: Any, photos: LabelledPhotos, settings: Settings, progress: Progress) -> Embedded:
     images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
     refs = [
         ImageRef(image, tuple(crop) if crop else None)
@@ -299,7 +303,7 @@ def _options(settings: Settings) -> EmbedOptions:
     return EmbedOptions(settings.cache, settings.n_threads, settings.batch_size, bad_images="skip")
 
 
-def _evidence(photos: Photos, embedded: Embedded, looks: Looks) -> Evidence:
+def _evidence(photos: LabelledPhotos, embedded: Embedded, looks: Looks) -> Evidence:
     images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
     key_of = {ref.image: key for ref, key in embedded.keys.items()}
     content = [
@@ -310,7 +314,7 @@ def _evidence(photos: Photos, embedded: Embedded, looks: Looks) -> Evidence:
     return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices, photos.empty)
 
 
-def _units(photos: Photos, seen: Audit) -> np.ndarray:
+def _units(photos: LabelledPhotos, seen: Audit) -> np.ndarray:
     """The unit of each photo: the one that is named, else its burst; copies are in one unit."""
     if not photos.unit_from:
         return seen.burst_n
@@ -321,7 +325,7 @@ def _units(photos: Photos, seen: Audit) -> np.ndarray:
     return np.asarray(number_groups(int(named.max()) + 1, pairs)[named])
 
 
-def _unit_word(photos: Photos) -> str:
+def _unit_word(photos: LabelledPhotos) -> str:
     """Cameras, sites; bursts are not what a person counts, so that they are called photos."""
     if not photos.unit_from:
         return "photos"
@@ -336,7 +340,7 @@ def _take(looks: Looks, rows: np.ndarray) -> Looks:
 # --- models
 
 
-def score(sample: Sample, name: str, settings: Settings, progress: Progress) -> list[Entry]:
+def score(sample: TrialSample, name: str, settings: Settings, progress: Progress) -> list[Entry]:
     """The answers of one model, with each head that suits the photos."""
     model = open_model(name, settings)
     x_nd = features_of(sample, model, settings, progress)
@@ -362,7 +366,7 @@ _NAME = re.compile(r"[^\W\d_]{3}")
 """three letters: a label without them (A1, 007) is no name that a model may have read"""
 
 
-def _label_names(sample: Sample, model: Any, settings: Settings, progress: Progress) -> Head:
+def _label_names(sample: TrialSample, model: Any, settings: Settings, progress: Progress) -> Head:
     """The labels as a dual encoder reads them."""
     from fieldmark.protocols.zero_shot.class_text import plain
     from fieldmark.protocols.zero_shot.classes import openai_templates
@@ -384,7 +388,7 @@ def open_model(name: str, settings: Settings) -> Backbone:
 
 
 def features_of(
-    sample: Sample, model: Backbone, settings: Settings, progress: Progress
+    sample: TrialSample, model: Backbone, settings: Settings, progress: Progress
 ) -> np.ndarray:
     """Features of the tested photos."""
     return np.asarray(_embed(model, sample.photos, settings, progress).features[sample.rows])
@@ -394,7 +398,7 @@ def features_of(
 
 
 def conclude(
-    sample: Sample,
+    sample: TrialSample,
     entries: Sequence[Entry],
     settings: Settings,
     progress: Progress,
@@ -403,7 +407,7 @@ def conclude(
     """Chooses a model and works out all that can be said about it."""
     hit_nm = np.stack([entry.answer_n == sample.code_n for entry in entries], axis=1).astype(float)
     cost_m = np.array([-entry.images_per_s for entry in entries])
-    choice = choose(hit_nm, sample.unit_n, cost_m)
+    choice = choose(hit_nm, sample.unit_n, cost_m, sample.n_folds)
     best = entries[choice.best]
     n_u = np.bincount(sample.unit_n)
     temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])
@@ -443,7 +447,7 @@ def _per_model(entries: Sequence[Entry], hit_nm: np.ndarray) -> list[Entry]:
 
 
 def _rivals(
-    sample: Sample, entries: Sequence[Entry], hit_nm: np.ndarray, choice: Choice
+    sample: TrialSample, entries: Sequence[Entry], hit_nm: np.ndarray, choice: ModelChoice
 ) -> tuple[Rival, ...]:
     """Other models, best first, by the joint test that the tiers of `table` rest on."""
     chosen = entries[choice.best]
@@ -480,16 +484,22 @@ def _units_to_decide(first_n: np.ndarray, second_n: np.ndarray, unit_n: np.ndarr
     return max(0, math.ceil(wanted - len(n_u)))
 
 
-def _leak(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
+def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
     """What the same model shows when photos are split at random, units or not."""
     if sample.n_units == len(sample.unit_n):
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
-    score_nc = out_of_unit(best.fits, x_nd, sample.code_n, fold_n, len(sample.labels))
-    return _gain(score_nc.argmax(axis=1), best.answer_n, sample)
+    n_labels = len(sample.labels)
+    kinds = [*kinds_for(len(x_nd), n_labels), *((best.untrained,) if best.untrained else ())]
+    # Whoever splits at random also chooses by what that shows.
+    answers = [
+        out_of_unit(kind, x_nd, sample.code_n, fold_n, n_labels).argmax(axis=1) for kind in kinds
+    ]
+    shown = max(answers, key=lambda answer_n: int((answer_n == sample.code_n).sum()))
+    return _gain(shown, best.answer_n, sample)
 
 
-def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
+def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
     """What half of the training units would have cost."""
     if sample.n_units < 20:
         return Gain(0.0, -1.0, 1.0)
@@ -506,7 +516,7 @@ def _doubling(sample: Sample, best: Entry, x_nd: np.ndarray) -> Gain:
     return _gain(best.answer_n, answer_n, sample)
 
 
-def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: Sample) -> Gain:
+def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: TrialSample) -> Gain:
     """Paired difference in points."""
     hits = [(answer_n == sample.code_n).astype(float) for answer_n in (more_n, less_n)]
     return paired_gain(100.0 * (hits[0] - hits[1]), sample.unit_n)
@@ -523,9 +533,9 @@ def paired_gain(difference_n: np.ndarray, unit_n: np.ndarray) -> Gain:
     return Gain(value, value - half, value + half)
 
 
-def _genus(sample: Sample, held_out: HeldOut) -> Choice | None:
+def _genus(sample: TrialSample, held_out: HeldOut) -> ModelChoice | None:
     genus_c = coarser(sample.labels, genus_of(sample.labels))
     if genus_c is None:
         return None
     hit_n = genus_c[held_out.answer_n] == genus_c[sample.code_n]
-    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1))
+    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1), sample.n_folds)

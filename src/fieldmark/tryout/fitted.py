@@ -19,8 +19,8 @@ from fieldmark import draws
 from fieldmark.errors import DataError, ModelError
 from fieldmark.files import write_file
 from fieldmark.registry import app_version
-from fieldmark.tryout.confidence import NOVEL_P, nearest_distance, p_value, softmax
-from fieldmark.tryout.heads import Head, fit_head
+from fieldmark.tryout.judge.confidence import NOVEL_P, nearest_distance, p_value, softmax
+from fieldmark.tryout.judge.heads import Head, fit_head
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -59,7 +59,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedModel:
     """A model that labels photos."""
 
     about: About
@@ -84,7 +84,7 @@ class Fitted:
         return np.asarray(self.novelty(x_nd) < NOVEL_P)
 
 
-def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> Fitted:
+def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedModel:
     """The chosen model, fitted to all photos that were tested."""
     sample, choice = verdict.sample, verdict.choice
     n_labels = len(sample.labels)
@@ -113,7 +113,7 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> Fitted:
         sample.unit_word,
         head.is_unit_length,
     )
-    return Fitted(
+    return FittedModel(
         about, head, known, distance_n[is_known], weight_n[is_known], _drawn_features(model)
     )
 
@@ -142,7 +142,7 @@ def _drawn_features(model: Backbone) -> np.ndarray:
 # --- on disk
 
 
-def save_model(fitted: Fitted, folder: Path) -> None:
+def save_model(fitted: FittedModel, folder: Path) -> None:
     """Writes the folder; the JSON last, so that it never names arrays that are not there."""
     from safetensors.numpy import save
 
@@ -168,7 +168,7 @@ def save_model(fitted: Fitted, folder: Path) -> None:
     write_file(folder / ABOUT, text.encode())
 
 
-def load_fitted(folder: Path) -> Fitted:
+def load_fitted(folder: Path) -> FittedModel:
     """Reads a saved model. It is somebody else's file: everything in it is checked."""
     path = folder / ABOUT
     try:
@@ -204,13 +204,13 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise DataError(f"{path} cannot be read: {error}.") from error
 
 
-def _checked(about: About, arrays: dict[str, np.ndarray], folder: Path) -> Fitted:
+def _checked(about: About, arrays: dict[str, np.ndarray], folder: Path) -> FittedModel:
     try:
         head = Head(arrays["mean"], about.is_unit_length, arrays["weight"], arrays["bias"])
         rest = [arrays[name] for name in ("known", "distance", "distance_weight", "drawn")]
     except KeyError as error:
         raise DataError(f"{folder / ARRAYS} lacks {error}.") from error
-    fitted = Fitted(about, head, *rest)
+    fitted = FittedModel(about, head, *rest)
     dim, n_labels = len(head.mean_d), len(about.labels)
     is_sound = (
         head.weight_dc.shape == (dim, n_labels)
@@ -228,7 +228,7 @@ def _checked(about: About, arrays: dict[str, np.ndarray], folder: Path) -> Fitte
     return fitted
 
 
-def check_backbone(fitted: Fitted, model: Backbone, folder: Path) -> str:
+def check_backbone(fitted: FittedModel, model: Backbone, folder: Path) -> str:
     """Refuses a backbone that is not the one it was fitted with; a warning, or ""."""
     about = fitted.about
     if model.fingerprint != about.fingerprint:

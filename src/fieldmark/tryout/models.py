@@ -18,7 +18,7 @@ WORDS = ("auto", "small", "best", "classical")
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class HubModel:
     """A model whose weights come from a hub."""
 
     name: str
@@ -27,15 +27,15 @@ class Download:
 
 
 SMALL = (
-    Download("timm/mobilenetv4_conv_small.e2400_r224_in1k", 15, "Apache-2.0"),
-    Download("timm/efficientnet_b0.ra4_e3600_r224_in1k", 21, "Apache-2.0"),
-    Download("hf/facebook/dinov2-small", 88, "Apache-2.0"),
+    HubModel("timm/mobilenetv4_conv_small.e2400_r224_in1k", 15, "Apache-2.0"),
+    HubModel("timm/efficientnet_b0.ra4_e3600_r224_in1k", 21, "Apache-2.0"),
+    HubModel("hf/facebook/dinov2-small", 88, "Apache-2.0"),
 )
 BEST = (
     *SMALL,
-    Download("open-clip/hf-hub:imageomics/bioclip", 599, "MIT"),
-    Download("timm/vit_base_patch16_siglip_224.v2_webli", 372, "Apache-2.0"),
-    Download("open-clip/hf-hub:imageomics/bioclip-2", 1710, "MIT"),
+    HubModel("open-clip/hf-hub:imageomics/bioclip", 599, "MIT"),
+    HubModel("timm/vit_base_patch16_siglip_224.v2_webli", 372, "Apache-2.0"),
+    HubModel("open-clip/hf-hub:imageomics/bioclip-2", 1710, "MIT"),
 )
 DOWNLOADS = {model.name: model for model in BEST}
 
@@ -61,6 +61,16 @@ def chosen_models(words: Sequence[str]) -> list[str]:
 
 
 def told_before(name: str) -> str:
-    """What is said before weights are fetched; "" for a model that is not on the list."""
-    model = DOWNLOADS.get(name)
-    return f"Fetching {name} ({model.mb} MB, {model.licence})." if model else ""
+    """What is said before weights may be fetched."""
+    model = DOWNLOADS[name]
+    return f"{name}: {model.mb} MB to fetch, unless it is here already; licence {model.licence}"
+
+
+def told_absent(names: Sequence[str]) -> str:
+    """Of models whose weights are not here and could not be fetched."""
+    total = sum(DOWNLOADS[name].mb for name in names)
+    verb = "was" if len(names) == 1 else "were"
+    return (
+        f"{', '.join(names)} {verb} not tried: the weights are not on this machine ({total} MB). "
+        "With a network, the same command fetches them and goes on from here."
+    )

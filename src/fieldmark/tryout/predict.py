@@ -24,10 +24,10 @@ from fieldmark.files import write_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
-from fieldmark.tryout.confidence import NOVEL_P
-from fieldmark.tryout.findings import genus_of
-from fieldmark.tryout.fitted import Fitted, check_backbone, load_fitted
-from fieldmark.tryout.photos import JUNK
+from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
+from fieldmark.tryout.judge.confidence import NOVEL_P
+from fieldmark.tryout.judge.findings import genus_of
+from fieldmark.tryout.look.photos import JUNK
 
 UNSURE, UNLIKE, UNREADABLE = "unsure", "unlike anything seen", "unreadable"
 
@@ -93,7 +93,7 @@ def _find(photos: Path) -> tuple[Path, list[str]]:
     return photos, images
 
 
-def _answer(fitted: Fitted, images: list[str], x_nd: np.ndarray) -> Iterator[Prediction]:
+def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterator[Prediction]:
     labels, threshold = fitted.about.labels, fitted.about.threshold
     if not images:
         return

@@ -7,7 +7,7 @@ are cached photo by photo, so that the same command goes on where it was stopped
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, MissingExtra
+from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
-from fieldmark.tryout.evaluate import Entry, Sample, Verdict, conclude, look_at, prepare, score
-from fieldmark.tryout.models import CLASSICAL, chosen_models, has_torch, told_before
-from fieldmark.tryout.photos import Columns, Photos, read_photos
+from fieldmark.tryout.evaluate import Entry, TrialSample, Verdict, conclude, look_at, prepare, score
+from fieldmark.tryout.look.formats import read_photos
+from fieldmark.tryout.look.photos import Columns, LabelledPhotos
+from fieldmark.tryout.models import (
+    CLASSICAL,
+    DOWNLOADS,
+    chosen_models,
+    has_torch,
+    told_absent,
+    told_before,
+)
 
 if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatTrial
@@ -44,7 +52,7 @@ class TrialOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TrialAnswer:
     """An answer on the way to the last one."""
 
     verdict: Verdict
@@ -85,7 +93,7 @@ def run_trial(
     options: TrialOptions,
     settings: Settings,
     progress: Progress,
-    show: Callable[[Sample | Answer], None] = lambda _: None,
+    show: Callable[[TrialSample | TrialAnswer], None] = lambda _: None,
 ) -> Verdict:
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
@@ -95,42 +103,39 @@ def run_trial(
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         first = prepare(look_at(_some(photos), settings, progress))
         entries = score(first, CLASSICAL[0], settings, progress)
-        show(Answer(conclude(first, entries, settings, progress, options.wanted), is_first=True))
+        show(
+            TrialAnswer(conclude(first, entries, settings, progress, options.wanted), is_first=True)
+        )
     sample = prepare(look_at(photos, settings, progress))
     show(sample)
-    entries, notes = [], list[str]()
+    entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
-        scored = _try_model(sample, name, settings, progress, notes)
-        if scored:
-            entries += scored
-            verdict = conclude(sample, entries, settings, progress, options.wanted)
-            show(Answer(verdict, is_first=False))
+        if name in DOWNLOADS and not settings.offline:
+            progress.say(told_before(name))
+        try:
+            entries += score(sample, name, settings, progress)
+        except FieldmarkError as error:
+            if name in DOWNLOADS:
+                absent.append(name)
+            else:
+                notes.append(f"{name} was not tried: {error}")
+            continue
+        verdict = conclude(sample, entries, settings, progress, options.wanted)
+        show(TrialAnswer(verdict, is_first=False))
     if not entries:
-        raise FieldmarkError("no model could be run: " + " ".join(notes))
+        raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
     if options.chat is not None:
         verdict = _with_chat(verdict, options.chat, settings, progress, notes)
+    return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
+
+
+def _told_last(absent: Sequence[str]) -> Iterator[str]:
+    """What to do for better models."""
+    if absent:
+        yield told_absent(absent)
     if not has_torch():
-        extra = MissingExtra("Better models", "vision", "torch")
-        notes.append(f"{extra} Then give the same command again: it goes on from here.")
-    return dataclasses.replace(verdict, notes=tuple(notes))
-
-
-def _try_model(
-    sample: Sample, name: str, settings: Settings, progress: Progress, notes: list[str]
-) -> list[Entry]:
-    """The model's answers; none, and a note, where it cannot be loaded."""
-    try:
-        return score(sample, name, dataclasses.replace(settings, offline=True), progress)
-    except FieldmarkError as error:
-        if settings.offline or not told_before(name):
-            notes.append(f"{name} was not tried: {error}")
-            return []
-    progress.say(told_before(name))
-    try:
-        return score(sample, name, settings, progress)
-    except FieldmarkError as error:
-        notes.append(f"{name} was not tried: {error}")
-        return []
+        extra = MissingExtra("Every better model", "vision", "torch")
+        yield f"{extra} Then give the same command again: it goes on from here."
 
 
 def _with_chat(
@@ -147,7 +152,7 @@ def _with_chat(
     return dataclasses.replace(verdict, chat=score)
 
 
-def _some(photos: Photos) -> Photos:
+def _some(photos: LabelledPhotos) -> LabelledPhotos:
     """A sample with every label in it, as far as it reaches; neighbours in a folder stay together
     only by chance, so that it is honest about bursts where the whole is.
     """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fieldmark.protocols import PartItems, draw_test, draw_train
-from fieldmark.tryout.audit import merge_spellings
+from fieldmark.tryout.look.audit import merge_spellings
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:

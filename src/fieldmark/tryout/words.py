@@ -7,21 +7,24 @@ that it is a guess.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldmark.tryout.choice import ROUGH_UNITS
-from fieldmark.tryout.confidence import WRONG_PER_PHOTO
-from fieldmark.tryout.evaluate import Sample, Survey, Verdict
-from fieldmark.tryout.findings import iterate_labels
+from fieldmark.tryout.judge.choice import ROUGH_UNITS
+from fieldmark.tryout.judge.confidence import WRONG_PER_PHOTO
+from fieldmark.tryout.judge.findings import iterate_labels
 from fieldmark.words import counted, first_few
+
+if TYPE_CHECKING:
+    from fieldmark.tryout.evaluate import Survey, TrialSample, Verdict
 
 MOST = 3
 """sentences of one kind"""
 _WHERE = {"night": "at night", "blur": "in blurred photos"}
 
 
-def tell_data(sample: Sample | Survey) -> Iterator[str]:
+def tell_data(sample: TrialSample | Survey) -> Iterator[str]:
     """What the photos are, and what to know about them."""
     yield from tell_counts(sample)
     for finding in sample.audit.findings:
@@ -30,7 +33,7 @@ def tell_data(sample: Sample | Survey) -> Iterator[str]:
         yield tell_single(sample)
 
 
-def tell_counts(sample: Sample | Survey) -> Iterator[str]:
+def tell_counts(sample: TrialSample | Survey) -> Iterator[str]:
     """How many photos of what, and what names their label and their unit."""
     names, n_c = np.unique(sample.audit.label_n[sample.is_ok_n], return_counts=True)
     small, large = int(np.argmin(n_c)), int(np.argmax(n_c))
@@ -53,7 +56,7 @@ def tell_counts(sample: Sample | Survey) -> Iterator[str]:
         yield f"{counted(n, 'file')} {verb} ignored."
 
 
-def tell_single(sample: Sample | Survey) -> str:
+def tell_single(sample: TrialSample | Survey) -> str:
     """Labels that cannot be tested, because all their photos are of one unit."""
     verb = "comes" if len(sample.in_one_unit) == 1 else "come"
     return (
@@ -89,7 +92,7 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
         f"{len(sample.rows):,} photos of {len(sample.labels)} labels with fieldmark. Features were "
         "classified by the nearest class mean or by a ridge classifier. Models were tested by "
-        f"{len(np.unique(sample.fold_n))}-fold cross-validation. Photos of one unit (a burst, or "
+        f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or "
         f"what the data name) were never on both sides ({sample.n_units:,} units)."
     )
     if any(entry.untrained for entry in verdict.entries):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +19,9 @@ from fieldmark.build.taxa import Taxon
 from fieldmark.chat import MockScript, MockServer
 from kit.captions import make_shards, stubborn
 from kit.chat import running
+from kit.kills import kill_when, wait_for
 
-KILLS, CONCURRENCY, N_SHARDS, N = 20, 8, 8, 120
+CONCURRENCY, N_SHARDS, N = 8, 8, 120
 RUN = "import sys; from fieldmark.cli import main; sys.exit(main())"
 SHORT = "import fieldmark.leases as l; l.BEAT_S, l.SILENCE_S = 0.1, 1.5; " + RUN
 """a run whose leases are lost after a second and a half"""
@@ -93,28 +92,6 @@ def check_rows(out: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kill_nine_twenty_times_gives_the_same_bytes(
-    server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
-) -> None:
-    luck, out, n_killed, total = random.Random(17), tmp_path / "out", 0, 16 * N_SHARDS * N // 9
-    for kill in range(KILLS):
-        worker = start(server[1], shards, out)
-        bound = (kill + luck.random()) * total / KILLS
-        while server[0].counts.n_requests < bound and worker.poll() is None:
-            time.sleep(0.002)
-        time.sleep(luck.random() * 0.1)
-        n_killed += worker.poll() is None
-        worker.kill()
-        worker.communicate()
-    assert n_killed == KILLS, "it was killed in the middle of its work"
-    finish(start(server[1], shards, out))
-    assert digests(out) == calm
-    check_rows(out)
-    n_twice = server[0].answered.total() - len(server[0].answered)
-    assert n_twice <= KILLS * CONCURRENCY, "only what was in flight is paid twice"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [2, 3])
 def test_workers_share_shards_and_nothing_is_asked_twice(
     server: tuple[MockServer, str],
@@ -135,13 +112,9 @@ def test_a_worker_that_dies_with_a_lease_is_replaced_and_its_answers_are_used(
 ) -> None:
     out = tmp_path / "out"
     first = start(server[1], shards, out)
-    while server[0].counts.n_requests < 60:
-        time.sleep(0.002)
+    wait_for(first, lambda: server[0].counts.n_requests >= 60)
     second = start(server[1], shards, out)
-    while server[0].counts.n_requests < 400 and first.poll() is None:
-        time.sleep(0.002)
-    first.kill()
-    first.communicate()
+    kill_when(first, lambda: server[0].counts.n_requests >= 400)
     finish(second)
     assert digests(out) == calm
     n_twice = server[0].answered.total() - len(server[0].answered)
@@ -155,8 +128,7 @@ def test_a_worker_that_slept_too_long_writes_nothing(
     """SIGSTOP, as a process that hangs: it is there, and silent."""
     out = tmp_path / "out"
     sleeper = start(server[1], shards, out, SHORT)
-    while server[0].counts.n_requests < 100:
-        time.sleep(0.002)
+    wait_for(sleeper, lambda: server[0].counts.n_requests >= 100)
     os.kill(sleeper.pid, signal.SIGSTOP)
     finish(start(server[1], shards, out, SHORT))
     whole = digests(out)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import json
-import subprocess
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -16,30 +12,11 @@ import pytest
 from fieldmark.build.describe.run import is_of_sister
 from fieldmark.build.taxa import Taxon
 from fieldmark.cli import main
-from fieldmark.world import RANKS
 from fieldmark.world.wiki import WorldPage, export_xml
 from kit.chat import running
 from kit.mediawiki import CONTACT, MediaWiki
 from kit.mock_wiki import MockWiki, mock_pages
-from kit.wiki_traps import trap_wiki
-
-N_KILLS = 20
-
-
-def write_names(path: Path, n_each: int) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow((*RANKS, "common_name"))
-        rows.writerows((*trap.ranks, trap.common_name) for trap in trap_wiki(0, n_each).traps)
-    return path
-
-
-def texts(pages: Iterable[WorldPage]) -> dict[str, str]:
-    """A page property that no template tells is what MediaWiki's magic word gives."""
-    return {
-        page.title: page.wikitext + ("\n__DISAMBIG__" if page.is_disambiguation else "")
-        for page in pages
-    }
+from kit.wiki_traps import texts_of, trap_wiki, write_names
 
 
 def described(folder: Path) -> pl.DataFrame:
@@ -53,12 +30,12 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_api_and_dump_describe_alike(names: Path, tmp_path: Path) -> None:
     pages = trap_wiki(0, 2).pages
-    with running(MockWiki(mock_pages(texts(pages)))) as url:
+    with running(MockWiki(mock_pages(texts_of(pages)))) as url:
         command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
         assert main([*command, "--out", str(tmp_path / "api"), "--quiet"]) == 0
     dump = tmp_path / "wiki.xml.bz2"
     dump.write_bytes(bz2.compress(export_xml(
-        WorldPage(title, text) for title, text in texts(pages).items()
+        WorldPage(title, text) for title, text in texts_of(pages).items()
     )))  # fmt: skip
     out = tmp_path / "dump"
     assert main(["describe", str(names), "--dump", str(dump), "--out", str(out), "--quiet"]) == 0
@@ -71,7 +48,7 @@ def test_api_and_dump_describe_alike(names: Path, tmp_path: Path) -> None:
 
 
 def test_kept_sentences_are_the_pages_own(names: Path, tmp_path: Path) -> None:
-    with running(MockWiki(mock_pages(texts(trap_wiki(0, 2).pages)))) as url:
+    with running(MockWiki(mock_pages(texts_of(trap_wiki(0, 2).pages)))) as url:
         command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
         assert main([*command, "--out", str(tmp_path), "--quiet"]) == 0
     for row in described(tmp_path).filter(status="described").to_dicts():
@@ -81,59 +58,9 @@ def test_kept_sentences_are_the_pages_own(names: Path, tmp_path: Path) -> None:
         assert row["url"].startswith("http://127.0.0.1/")
 
 
-KILLER = """
-import os, random, signal, sys, time
-from fieldmark.cli import main
-
-n_killed, rng, most = 0, random.Random(4), int(sys.argv[1])
-while True:
-    child = os.fork()
-    if child == 0:
-        os._exit(main(sys.argv[2:]))
-    if n_killed < most:
-        time.sleep(rng.uniform(0.02, 0.4))
-        os.kill(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
-    if os.WIFEXITED(status):
-        print(n_killed)
-        sys.exit(os.WEXITSTATUS(status))
-    n_killed += 1
-"""
-
-
-@pytest.mark.slow
-def test_a_thousand_names_and_twenty_kills(tmp_path: Path) -> None:
-    """Nothing lost or doubled; a tenth of a request per name, and one more per kill."""
-    names = write_names(tmp_path / "names.csv", 18)
-    traps = trap_wiki(0, 18).traps
-    assert len(traps) >= 900
-    tables = []
-    for n_kills in (0, N_KILLS):
-        wiki = MockWiki(mock_pages(texts(trap_wiki(0, 18).pages)), latency_s=0.05)
-        out = tmp_path / f"out{n_kills}"
-        with running(wiki) as url:
-            command = ["describe", str(names), "--wiki", url, "--contact", CONTACT]
-            command += ["--wiki-rpm", "1e6", "--out", str(out), "--quiet"]
-            done = subprocess.run(
-                [sys.executable, "-c", KILLER, str(n_kills), *command],
-                capture_output=True, text=True, timeout=300,
-            )  # fmt: skip
-        assert (done.returncode, done.stdout.strip()) == (0, str(n_kills)), done.stderr
-        # What was in flight is asked for again, and what the site is where that was not known yet.
-        assert wiki.counts.n_requests <= 0.1 * len(traps) + 2 * n_kills
-        tables.append(described(out).drop("url", "licence"))
-    assert tables[0].equals(tables[1])
-    assert tables[1]["key"].n_unique() == tables[1].height == len(traps)
-    right = sum(
-        (row["title"] or "") == trap.title
-        for row, trap in zip(tables[1].to_dicts(), traps, strict=True)
-    )
-    assert right >= 0.99 * len(traps)
-
-
 def test_a_real_mediawiki_is_described(mediawiki: MediaWiki, tmp_path: Path) -> None:
     made = trap_wiki(0, 2)
-    mediawiki.load(mock_pages(texts(made.pages)))
+    mediawiki.load(mock_pages(texts_of(made.pages)))
     names = write_names(tmp_path / "names.csv", 2)
     command = ["describe", str(names), "--wiki", mediawiki.endpoint, "--contact", CONTACT]
     assert main([*command, "--wiki-rpm", "1e6", "--out", str(tmp_path), "--quiet"]) == 0
@@ -149,7 +76,7 @@ def test_a_real_mediawiki_is_described(mediawiki: MediaWiki, tmp_path: Path) -> 
 def test_what_was_fetched_is_not_fetched_again(tmp_path: Path) -> None:
     made = trap_wiki(0, 1)
     names = write_names(tmp_path / "names.csv", 1)
-    wiki = MockWiki(mock_pages(texts(made.pages)))
+    wiki = MockWiki(mock_pages(texts_of(made.pages)))
     with running(wiki) as url:
         command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
         command += ["--out", str(tmp_path / "out"), "--quiet"]
@@ -160,7 +87,7 @@ def test_what_was_fetched_is_not_fetched_again(tmp_path: Path) -> None:
 
 
 def test_chat_filter_by_the_mock(names: Path, tmp_path: Path) -> None:
-    with running(MockWiki(mock_pages(texts(trap_wiki(0, 2).pages)))) as url:
+    with running(MockWiki(mock_pages(texts_of(trap_wiki(0, 2).pages)))) as url:
         command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
         command += ["--filter", "chat/mock/wren", "--out", str(tmp_path), "--quiet"]
         assert main(command) == 0

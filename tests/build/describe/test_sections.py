@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fieldmark.build.describe.sections import Verdict, appearance_text, judge_heading
+from fieldmark.build.describe.sections import SectionVerdict, appearance_text, judge_heading
 
 
 def headings_of(*lines: str) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def test_headings_are_judged_with_those_above(
     ],
 )
 def test_headings_on_appearance(heading: str) -> None:
-    assert judge_heading(heading) is Verdict.APPEARANCE
+    assert judge_heading(heading) is SectionVerdict.APPEARANCE
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_headings_on_appearance(heading: str) -> None:
     ],
 )
 def test_headings_on_something_else(heading: str) -> None:
-    assert judge_heading(heading) is not Verdict.APPEARANCE
+    assert judge_heading(heading) is not SectionVerdict.APPEARANCE
 
 
 def test_the_lead_is_the_fall_back() -> None:

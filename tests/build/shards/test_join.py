@@ -6,10 +6,6 @@ import gzip
 import hashlib
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -138,37 +134,3 @@ def test_places_that_cannot_be_meant(tmp_path: Path, shard: Path) -> None:
         join_captions(shard, captions, shard)
     with pytest.raises(UsageError, match="ends in .tar"):
         join_captions(shard, captions, tmp_path / "out.tar.gz")
-
-
-COPY = """
-import sys
-from pathlib import Path
-from fieldmark.build.shards import join_captions
-print("ready", flush=True)
-join_captions(*map(Path, sys.argv[1:]))
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_the_copy_is_whole_or_absent(tmp_path: Path) -> None:
-    shard, out = tmp_path / "big.tar", tmp_path / "copy.tar"
-    keys = [f"{number:05}" for number in range(1_500)]
-    shard.write_bytes(tar_bytes([(f"{key}.jpg", os.urandom(6_000)) for key in keys]))
-    captions = captions_file(tmp_path, {key: f"Caption of {key}." for key in keys})
-    join_captions(shard, captions, tmp_path / "expected.tar")
-    expected = (tmp_path / "expected.tar").read_bytes()
-    rng, n_killed = random.Random(17), 0
-    for _ in range(10):
-        words = [sys.executable, "-c", COPY, str(shard), str(captions), str(out)]
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            try:
-                process.wait(rng.uniform(0, 0.3))
-            except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
-            n_killed += process.wait() == -signal.SIGKILL
-        assert not out.exists() or out.read_bytes() == expected
-        out.unlink(missing_ok=True)
-    join_captions(shard, captions, out)
-    assert out.read_bytes() == expected and n_killed > 2

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from webdataset.tariterators import base_plus_ext
 
@@ -73,7 +73,6 @@ END_MARK = {form: -(-len(data.rstrip(b"\0")) // 512) * 512 + 1024 for form, data
 
 
 @given(st.data(), st.sampled_from(list(WHOLE)), st.booleans())
-@settings(max_examples=400, deadline=None)
 def test_a_cut_is_noticed_wherever_it_is(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, form: int, at_block: bool
 ) -> None:
@@ -99,7 +98,6 @@ def test_padding_behind_the_end_mark_is_no_loss(tmp_path: Path, form: int) -> No
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_cut_in_a_packed_shard_is_noticed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
@@ -159,7 +157,6 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
 def test_damage_of_any_kind_gives_samples_or_a_data_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

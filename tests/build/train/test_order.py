@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.build.train.order import SampleOrder
@@ -23,7 +23,6 @@ def shards_of(counts: list[int], numbers: np.ndarray) -> np.ndarray:
 
 
 @given(COUNTS, st.data(), st.integers(1, 30), st.integers(0, 2**40))
-@settings(max_examples=80, deadline=None)
 def test_an_epoch_has_every_sample_once(
     counts: list[int], data: st.DataObject, window: int, seed: int
 ) -> None:
@@ -40,7 +39,6 @@ def test_an_epoch_has_every_sample_once(
 
 
 @given(COUNTS, MODES, st.integers(1, 8), st.integers(1, 6), st.integers(0, 60), st.integers(0, 99))
-@settings(max_examples=80, deadline=None)
 def test_a_restart_and_more_ranks_change_nothing(
     counts: list[int], mode: str, n_ranks: int, part: int, step: int, seed: int
 ) -> None:
@@ -123,7 +121,6 @@ def test_small_and_large_shards_are_drawn_equally_often() -> None:
 
 
 @given(st.integers(2, 64), st.floats(0.01, 0.6), st.integers(1, 4), MODES)
-@settings(max_examples=60, deadline=None)
 def test_replay_lies_evenly_in_every_batch(
     batch: int, share: float, n_ranks: int, mode: str
 ) -> None:

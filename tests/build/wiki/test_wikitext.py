@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.build.wiki.wikitext import GAP, Section, clean_text, section_tree
@@ -172,7 +172,6 @@ PIECES = st.sampled_from([*MARKUP.split(), " ", "\n", "\n\n", "\t", "\x00", "\x0
 LEAKED = re.compile(r"\{|\}|\[\[|\]\]|''|\||<(?! ?\d)|[\x00-\x09\x0b-\x1f]| {2}|^\s|\s$")
 
 
-@settings(max_examples=600, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=80))
 def test_no_markup_leaks_however_broken_it_is(wikitext: str) -> None:
     assert not LEAKED.search(clean_text(wikitext))
@@ -180,7 +179,6 @@ def test_no_markup_leaks_however_broken_it_is(wikitext: str) -> None:
     assert not LEAKED.search(page.heading)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
     def own(section: Section) -> str:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from fieldmark.data import Source
 from fieldmark.data.get import Choice, Pace, get_sources
 from fieldmark.data.get.state import locked_folder
 from fieldmark.errors import DataError, ModelError, UsageError
+from kit.kills import wait_for
 
 PACE = Pace(n_tries=2, backoff_s=0.01, timeout_s=5)
 PHOTO = b"\xff\xd8\xff photo"
@@ -355,42 +355,9 @@ def test_interrupted_download_ends_at_once_and_keeps_its_bytes(
                "--out", str(tmp_path / "data")]  # fmt: skip
     part = tmp_path / "data/a.bin.part"
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not (part.is_file() and part.stat().st_size > 100_000):
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.005)
+    wait_for(running, lambda: part.is_file() and part.stat().st_size > 100_000)
     running.send_signal(signal.SIGINT)
-    _, output = running.communicate(timeout=5)
+    _, output = running.communicate(timeout=60)
     assert running.returncode == 130
     assert output.splitlines()[-1].startswith("fieldmark: interrupted. Finished work is kept")
     assert part.stat().st_size > 100_000
-
-
-@pytest.mark.slow
-def test_killed_download_transfers_only_the_rest(site: Any, noise: Any, tmp_path: Path) -> None:
-    """`kill -9` in the middle of a body; the same command again fetches what is missing."""
-    images = tarred({f"images/{i}.jpg": noise(40_000, i) for i in range(100)})
-    sources = (source(site, "/images.tar.gz", images),)
-    site.files["/images.tar.gz"].script = [{"drip": (1 << 16, 0.02)}]
-    command = [sys.executable, "-m", "fieldmark", "data", "get", module(tmp_path, sources),
-               "--out", str(tmp_path / "data")]  # fmt: skip
-    part = tmp_path / "data/images.tar.gz.part"
-    running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while not (part.is_file() and part.stat().st_size > 500_000):
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.005)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    kept = part.stat().st_size
-    assert 500_000 < kept < len(images)
-    before = site.n_sent["/images.tar.gz"]
-    site.files["/images.tar.gz"].script.clear()
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    time.sleep(0.05)
-    assert site.asked("/images.tar.gz")[-1]["Range"] == f"bytes={kept}-"
-    late = before + len(images) - kept
-    assert abs(site.n_sent["/images.tar.gz"] - late) <= 1 << 17  # the killed one's last block
-    assert (tmp_path / "data/images/99.jpg").read_bytes() == noise(40_000, 99)
-    assert not part.exists()

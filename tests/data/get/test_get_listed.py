@@ -5,10 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -207,30 +203,3 @@ def test_command_counts_and_lists_what_is_gone(
     assert main(command(tmp_path, "--json")) == 0
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert (file["state"], file["reason"]) == ("fetched", "")
-
-
-@pytest.mark.slow
-def test_killed_download_goes_on(site: Any, noise: Any, tmp_path: Path) -> None:
-    """`kill -9` amid an image: what is whole stays, what is half goes on from there."""
-    photos = {f"{100 + n}": noise(400_000, n) for n in range(4)}
-    for name, data in photos.items():
-        site.add(f"/asset/{name}/1200", data, etag=f'"{name}"')
-    for name in ("102", "103"):
-        site.files[f"/asset/{name}/1200"].script = [{"drip": (1 << 14, 0.05)}]
-    (tmp_path / FILE).write_text(table_text(site, photos))
-    words = [sys.executable, "-m", "fieldmark", *command(tmp_path)]
-    running = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    part = tmp_path / "images/102.jpg.part"
-    deadline = time.monotonic() + 20
-    while not (part.is_file() and part.stat().st_size > 50_000):
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.005)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    kept = part.stat().st_size
-    assert (tmp_path / "images/101.jpg").read_bytes() == photos["101"]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert {path.stem: path.read_bytes() for path in (tmp_path / "images").iterdir()} == photos
-    assert site.asked("/asset/102/1200")[-1]["Range"] == f"bytes={kept}-"
-    assert len(site.asked("/asset/101/1200")) == 1

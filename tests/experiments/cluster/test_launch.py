@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import time
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from fieldmark.experiments.cluster.gather import gather
 from fieldmark.processes import host
 from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
-from kit.launches import MOMENTS, start
+from kit.forked import Popen
+from kit.kills import Moment, start, wait_for
 
 SLOW, COLOUR = "m.py:Slow", "classical/colour"
 ON = ["--task", "blobs.yaml", "--quiet"]
@@ -61,21 +61,8 @@ def of_slow(results: Path) -> list[tuple[object, ...]]:
     return [row for row in answers(results) if str(row[0]).startswith(SLOW)]
 
 
-def wait_for_work(place: Path, launcher: ForkServerProcess) -> None:
-    end = time.monotonic() + 60
-    while not n_lines(place / "log"):
-        assert launcher.is_alive() and time.monotonic() < end, "it was to embed something"
-        time.sleep(0.05)
-
-
-def end_of(process: ForkServerProcess) -> int | None:
-    """Its exit status; a process that hangs fails the test and is ended."""
-    process.join(60)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
-        pytest.fail("the launcher did not end")
-    return process.exitcode
+def wait_for_work(place: Path, launcher: Popen) -> None:
+    wait_for(launcher, lambda: n_lines(place / "log") > 0)
 
 
 def test_in_process_the_table_is_that_of_a_run_here(
@@ -107,14 +94,30 @@ def test_in_local_processes_the_table_is_that_of_a_run_here(
     assert n_lines(place / "log") == N_IMAGES
 
 
+CLUSTER = "fieldmark.experiments.cluster"
+BOARD, GATHER = f"{CLUSTER}.board", f"{CLUSTER}.gather"
+MOMENTS = {
+    "with one of its steps written": Moment(BOARD, "write_work", 2),
+    "with its steps written and none submitted": Moment(f"{CLUSTER}.launch", "group_steps"),
+    "with steps submitted and none noted down": Moment(BOARD, "StepFolder.write_job"),
+    "with one step submitted": Moment(BOARD, "StepFolder.write_job", is_after=True),
+    "with the first step done": Moment(BOARD, "StepFolder.write_job", 2),
+    "in a run": Moment("fieldmark.store", "Store.write_part", 3, is_after=True),
+    "in the last run": Moment("fieldmark.store", "Store.finish_run", 4),
+    "before it merges": Moment(GATHER, "merge_shards"),
+    "before the steps are marked as merged": Moment(GATHER, "merge_shards", is_after=True),
+    "with one step marked as merged": Moment(BOARD, "StepFolder.mark_merged", is_after=True),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_launcher_killed_at_any_moment_loses_and_doubles_nothing(
     place: Path, here: Path, moment: str
 ) -> None:
-    killed = start([*RUN, "--on", "debug"], kill=moment)
-    assert end_of(killed) == -signal.SIGKILL
-    assert end_of(start([*RUN, "--on", "debug"])) == 0
+    killed = start([*RUN, "--on", "debug"], MOMENTS[moment])
+    assert killed.wait(60) == -signal.SIGKILL
+    assert start([*RUN, "--on", "debug"]).wait(60) == 0
     assert answers(place / "results") == answers(here)
     assert n_rows(place / "results") == n_rows(here)
     assert n_lines(place / "log") == N_IMAGES
@@ -139,7 +142,7 @@ def test_forced_runs_take_the_place_of_the_old_ones(place: Path) -> None:
 def test_two_grids_share_a_results_folder(place: Path, here: Path) -> None:
     base = ["run", *ON, "--on", "local", "--jobs", "1", "--model", SLOW]
     pair = [start([*base, "--n-train", "3", "-1"]), start([*base, "--n-train", "5"])]
-    assert [end_of(process) for process in pair] == [0, 0]
+    assert [process.wait(60) for process in pair] == [0, 0]
     steps = Board(place / "results").steps()
     names = [name for step in steps for name in step.record.names]
     assert len(names) == len(set(names)) == 3
@@ -170,7 +173,7 @@ def test_a_second_launcher_says_who_holds_the_grid_and_ends(
         f"fieldmark: process {launcher.pid} on {host()} holds this grid (it does {n} of the 2 "
         "runs): wait until it ends, or end it. `fieldmark status` shows how far it is.\n"
     )
-    assert end_of(launcher) == 0
+    assert launcher.wait(60) == 0
     assert answers(place / "results") == of_slow(here)
     assert not list((place / "results" / "cluster").glob("launcher-*"))
 
@@ -204,7 +207,7 @@ def test_cancelled_steps_are_lost_until_the_same_command(
     assert main(["status"]) == 0
     assert "running" in capsys.readouterr().out
     assert main(["cancel", "--all"]) == 0
-    assert end_of(launcher) == 5
+    assert launcher.wait(60) == 5
     capsys.readouterr()
     assert main(["status"]) == 0
     assert "lost" in capsys.readouterr().out
@@ -231,7 +234,7 @@ def test_a_refused_submission_leaves_nothing(
 @pytest.mark.slow
 def test_a_step_without_a_readable_outcome_is_done_again(place: Path, here: Path) -> None:
     """A node without power has not written all that it was told to."""
-    assert end_of(start([*SHORT, "--on", "debug"], kill="before it merges")) == -signal.SIGKILL
+    assert start([*SHORT, "--on", "debug"], MOMENTS["before it merges"]).wait(60) == -signal.SIGKILL
     (step,) = (step for step in Board(place / "results").steps() if step.record.names)
     (step.shard / "outcome.json").write_bytes(b"")
     assert main([*SHORT, "--on", "debug"]) == 0
@@ -248,7 +251,7 @@ def test_a_launcher_killed_with_workers_at_work(
     launcher = start([*SHORT, "--on", "local", "--jobs", "1"])
     wait_for_work(place, launcher)
     launcher.kill()
-    launcher.join()
+    launcher.wait()
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") == N_IMAGES
@@ -259,11 +262,11 @@ def test_ctrl_c_leaves_the_workers_at_work(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBED_PAUSE", "0.1")
-    launcher = start([*SHORT, "--on", "local", "--jobs", "1"], errors="errors")
+    with (place / "errors").open("w") as errors:
+        launcher = start([*SHORT, "--on", "local", "--jobs", "1"], stderr=errors)
     wait_for_work(place, launcher)
-    assert launcher.pid is not None
-    os.kill(launcher.pid, signal.SIGINT)
-    assert end_of(launcher) == 130
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.wait(60) == 130
     again, ending = (place / "errors").read_text().splitlines()
     assert again == (
         "interrupted: steps that were begun go on. The same command waits for them and gets their "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from fieldmark.cli import main
 from fieldmark.experiments.cluster import Board
 from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
-from kit.launches import start
+from kit.kills import Moment, start
 from kit.slurm import Slurm, wait_until
 
 RUN = ["run", "--model", "m.py:Slow", "--model", "classical/colour", "--task", "blobs.yaml"]
@@ -78,13 +77,6 @@ def worker_of(model: str, results: Path) -> int:
     return int(embedding.progress["pid"])
 
 
-def join(launcher: ForkServerProcess) -> None:
-    launcher.join(120)
-    if launcher.exitcode is None:
-        launcher.kill()
-        pytest.fail("the launcher still waits after two minutes")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "disaster", ["scancel", "requeue", "worker killed", "launcher killed", "slurmctld killed"]
@@ -102,18 +94,15 @@ def test_whatever_happens_the_same_command_ends_it(
     elif disaster == "worker killed":
         os.kill(worker_of("m.py:Slow", place / "results"), signal.SIGKILL)
     elif disaster == "launcher killed":
-        os.kill(launcher.pid or 0, signal.SIGKILL)
+        launcher.kill()
     else:
         now = time.time()
         wait_until(lambda: slurm.has_saved(now), "Slurm's own note of the jobs")
         slurm.kill("slurmctld")
         slurm.start()
-    join(launcher)
     is_harmless = disaster in ("requeue", "slurmctld killed")
-    assert (launcher.exitcode == 0) == is_harmless
-    again = start([*RUN, "--on", "slurm"])
-    join(again)
-    assert again.exitcode == 0
+    assert (launcher.wait(120) == 0) == is_harmless
+    assert start([*RUN, "--on", "slurm"]).wait(120) == 0
     assert answers(place / "results") == here
     assert n_rows(place / "results") == n_rows(place / "here")
     is_calm = disaster in ("launcher killed", "slurmctld killed")
@@ -126,7 +115,8 @@ def test_jobs_that_a_dead_launcher_did_not_note_down_can_be_cancelled(
     place: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBED_PAUSE", "5")
-    join(start([*RUN, "--on", "slurm"], kill="with steps submitted and none noted down"))
+    noting = Moment("fieldmark.experiments.cluster.board", "StepFolder.write_job")
+    assert start([*RUN, "--on", "slurm"], noting).wait(120) == -signal.SIGKILL
     assert slurm.call("squeue", "-h", "-r").count("\n") == 2, "those that embed"
     assert main(["cancel", "--all"]) == 0
     wait_until(lambda: not slurm.call("squeue", "-h"), "an empty queue", 20)

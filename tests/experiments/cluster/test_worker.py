@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +20,7 @@ from fieldmark.registry import PROTOCOLS
 from fieldmark.settings import Settings
 from kit import forked
 from kit.documents import write_jsonl
+from kit.kills import kill_when
 from kit.pictures import mark_drawn, write_image
 from kit.registries import forget
 from kit.steps import do_here, do_in_steps, everything, merge, plan_of, write_steps
@@ -115,15 +113,6 @@ def run_apart(folder: Path) -> int:
 
 def n_lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
-
-
-def kill_when(process: forked.Popen, is_due: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not is_due():
-        assert process.poll() is None and time.monotonic() < end, "it was to be killed at work"
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
 
 
 @pytest.mark.slow

@@ -64,16 +64,18 @@ def _appearance_sections(
 ) -> Iterator[tuple[tuple[str, ...], Section]]:
     for child in section.children:
         verdict = judge_heading(child.heading)
-        if verdict is Verdict.CLOSED:
+        if verdict is SectionVerdict.CLOSED:
             continue
-        is_kept = verdict is Verdict.APPEARANCE or (verdict is Verdict.OPEN and is_inside)
+        is_kept = verdict is SectionVerdict.APPEARANCE or (
+            verdict is SectionVerdict.OPEN and is_inside
+        )
         here = (*path, child.heading)
         if is_kept:
             yield here, child
         yield from _appearance_sections(child, here, is_kept)
 
 
-class Verdict(Enum):
+class SectionVerdict(Enum):
     """What a heading says on the section and those below it."""
 
     APPEARANCE = "appearance"
@@ -82,7 +84,7 @@ class Verdict(Enum):
     CLOSED = "no, and nothing below it either"
 
 
-def judge_heading(heading: str) -> Verdict:
+def judge_heading(heading: str) -> SectionVerdict:
     """By its words alone.
 
     >>> judge_heading("Population structure").name, judge_heading("Leaves and bark").name
@@ -92,28 +94,28 @@ def judge_heading(heading: str) -> Verdict:
     parts = [_words(part) for part in re.split(r",|/|;|:|&|\band\b|\bor\b", text)]
     verdicts = [_judge_part(words) for words in parts if words]
     others = {word for words in parts for word in words}
-    if Verdict.APPEARANCE in verdicts:
+    if SectionVerdict.APPEARANCE in verdicts:
         is_naming = others & _FIRST_DESCRIBED and not others & (_LOOKS - {"description"})
-        return Verdict.CLOSED if is_naming else Verdict.APPEARANCE
-    for verdict in (Verdict.CLOSED, Verdict.OTHER):
+        return SectionVerdict.CLOSED if is_naming else SectionVerdict.APPEARANCE
+    for verdict in (SectionVerdict.CLOSED, SectionVerdict.OTHER):
         if verdict in verdicts:
             return verdict
-    return Verdict.OPEN
+    return SectionVerdict.OPEN
 
 
 def _words(part: str) -> list[str]:
     return [word.removesuffix("'s") for word in re.findall(r"[^\W\d_]+(?:['’]s)?", part)]
 
 
-def _judge_part(words: list[str]) -> Verdict:
+def _judge_part(words: list[str]) -> SectionVerdict:
     bare = set(words) - _PLAIN
     if bare & _ELSEWHERE or ("description" in bare and set(words) & _FORMAL):
-        return Verdict.CLOSED
+        return SectionVerdict.CLOSED
     if bare & _LIFE:
-        return Verdict.OTHER
+        return SectionVerdict.OTHER
     if bare & _LOOKS or (bare and bare <= _BODY):
-        return Verdict.APPEARANCE
-    return Verdict.OTHER if set(words) & _LIFE else Verdict.OPEN
+        return SectionVerdict.APPEARANCE
+    return SectionVerdict.OTHER if set(words) & _LIFE else SectionVerdict.OPEN
 
 
 _LOOKS = word_set(

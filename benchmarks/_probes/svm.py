@@ -1,11 +1,9 @@
 """How much sooner does the SVM random search answer than scikit-learn's, with the same answer?
 
-    python benchmarks/probes_svm.py [--quick]
-
 The rival is `RandomizedSearchCV(StandardScaler + SVC)`, 100 draws, 5 folds, four kernels (NeWT and
 Ages). Made features: Gaussian classes, 768 columns with a falling spectrum, float32, harder and
 easier tasks in turn. CPU seconds of one thread on both sides, `fit` as a whole; compiling (once per
-machine) is done before and its time printed. `--quick`: one task of each size, two classes.
+machine) is done before and its time printed.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from _rows import Row, note, peak_mb, run_alone
+from _rows import Row, note, peak_mb
 from fieldmark.draws import generator
 from fieldmark.probes._select import stratified
 from fieldmark.probes.svm import SupportVectors
@@ -37,9 +35,12 @@ class Case:
     classes: int
     bar: float
     tasks: int
+    draws: int = 100
 
 
 CASES = (Case(100, 2, 50, 8), Case(200, 2, 25, 4), Case(400, 2, 15, 4), Case(240, 12, 0, 1))
+
+TOY = Case(60, 2, 0, 1, draws=8)
 
 
 @dataclass(slots=True)
@@ -64,21 +65,22 @@ def make_task(case: Case, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return x_nd[: case.n_train], y[: case.n_train], x_nd[case.n_train :]
 
 
-def rival() -> RandomizedSearchCV:
+def rival(draws: int) -> RandomizedSearchCV:
     drawn = {f"svc__{name}": values for name, values in distributions().items()}
     machine = make_pipeline(StandardScaler(), SVC())
-    return RandomizedSearchCV(machine, drawn, n_iter=100, cv=5, random_state=42)
+    return RandomizedSearchCV(machine, drawn, n_iter=draws, cv=5, random_state=42)
 
 
 def compare(case: Case, number: int, tally: Tally) -> None:
     x_nd, y, query_nd = make_task(case, number)
-    ours_s, ours = timed(lambda: SupportVectors().fit(x_nd, y))
-    theirs_s, theirs = timed(lambda: rival().fit(x_nd.astype(np.float64), y))
+    ours_s, ours = timed(lambda: SupportVectors(search=case.draws).fit(x_nd, y))
+    theirs_s, theirs = timed(lambda: rival(case.draws).fit(x_nd.astype(np.float64), y))
     tally.ours_s, tally.theirs_s = tally.ours_s + ours_s, tally.theirs_s + theirs_s
     best = {name.removeprefix("svc__"): value for name, value in theirs.best_params_.items()}
     tally.same_winner += ours.best_params_ == best
     cell_sf = np.stack([theirs.cv_results_[f"split{k}_test_score"] for k in range(5)], axis=1)
-    found_sf = score_candidates(x_nd.astype(np.float64), y, stratified(5, y), candidates(100, 42))
+    drawn = candidates(case.draws, 42)
+    found_sf = score_candidates(x_nd.astype(np.float64), y, stratified(5, y), drawn)
     tally.cells += cell_sf.size
     tally.same_cells += int((cell_sf == found_sf).sum())
     tally.answers += len(query_nd)
@@ -87,9 +89,9 @@ def compare(case: Case, number: int, tally: Tally) -> None:
     )
 
 
-def measure(case: Case, tasks: int) -> Row:
+def measure(case: Case) -> Row:
+    tasks, tally = case.tasks, Tally()
     note(f"svm n_train={case.n_train}, {case.classes} classes, {tasks} tasks")
-    tally = Tally()
     for number in range(tasks):
         compare(case, number + (tasks == 1), tally)
     x_nd, y, _ = make_task(case, 0)
@@ -102,17 +104,13 @@ def measure(case: Case, tasks: int) -> Row:
         agreement=f"same winner {tally.same_winner}/{tasks}, CV cells equal "
         f"{tally.same_cells}/{tally.cells}, predictions {tally.same_answers}/{tally.answers}",
         is_equal=tally.same_winner == tasks,
-        memory_mb=peak_mb(lambda: SupportVectors().fit(x_nd, y)),
+        memory_mb=peak_mb(lambda: SupportVectors(search=case.draws).fit(x_nd, y)),
     )
 
 
 def rows(is_quick: bool) -> Iterator[Row]:
     with threadpool_limits(1):
-        first_s, _ = timed(lambda: SupportVectors().fit(*make_task(CASES[0], 99)[:2]))
+        first_s, _ = timed(lambda: SupportVectors(search=8).fit(*make_task(CASES[0], 99)[:2]))
         note(f"svm: first fit, compiling or loading compiled code: {first_s:.1f} s")
-        for case in CASES[:3] if is_quick else CASES:
-            yield measure(case, 1 if is_quick else case.tasks)
-
-
-if __name__ == "__main__":
-    run_alone(rows)
+        for case in (TOY,) if is_quick else CASES:
+            yield measure(case)

@@ -7,8 +7,6 @@ have shown is computed beside it, to be told, never to be believed.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from fieldmark import draws
@@ -38,19 +36,21 @@ def can_be_tested(code_n: np.ndarray, unit_n: np.ndarray, n_labels: int) -> np.n
 
 
 def make_folds(code_n: np.ndarray, unit_n: np.ndarray, seed: str = "") -> np.ndarray:
-    """The fold of each photo: units whole, labels as even as units allow."""
+    """The fold of each photo: units whole, labels as even as units allow.
+
+    Units are dealt out in the order of their most common label, like cards: two units of one label
+    that follow each other are never in one fold. (scikit-learn's StratifiedGroupKFold refuses
+    labels with fewer photos than folds.)
+    """
     n_units = int(unit_n.max()) + 1
     if n_units <= EVERY_UNIT:
         return np.asarray(unit_n)
-    from sklearn.model_selection import StratifiedGroupKFold
-
-    n_folds = min(n_units, MORE_FOLDS if len(code_n) <= FEW_PHOTOS else FOLDS)
-    state = draws.number("folds", seed, n_units) % 2**32
-    folds = StratifiedGroupKFold(n_folds, shuffle=True, random_state=state)
-    fold_n = np.empty(len(code_n), np.intp)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # labels with fewer photos than folds
-        parts = folds.split(np.zeros(len(code_n)), code_n, unit_n)
-        for fold, (_, held) in enumerate(parts):
-            fold_n[held] = fold
-    return fold_n
+    n_folds = MORE_FOLDS if len(code_n) <= FEW_PHOTOS else FOLDS
+    pairs, n_p = np.unique(np.stack([unit_n, code_n]), axis=1, return_counts=True)
+    main_u = np.empty(n_units, np.intp)
+    by_count = np.argsort(n_p, kind="stable")
+    main_u[pairs[0, by_count]] = pairs[1, by_count]  # the last written is the most common
+    shuffled_u = draws.generator("folds", seed, n_units).permutation(n_units)
+    fold_u = np.empty(n_units, np.intp)
+    fold_u[np.lexsort((shuffled_u, main_u))] = np.arange(n_units) % n_folds
+    return np.asarray(fold_u[unit_n])

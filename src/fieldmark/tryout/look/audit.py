@@ -19,8 +19,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import polars as pl
 
-from fieldmark.tryout.look import Looks
-from fieldmark.tryout.split import LEAST_PHOTOS
+from fieldmark.tryout.judge.split import LEAST_PHOTOS
+from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
 
 HASH_BITS = 26
@@ -128,7 +128,7 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
     looks = evidence.looks
     rows = np.flatnonzero(evidence.is_ok_n & ~looks.is_plain_n)
     hash_kw = looks.hash_nw[rows]
-    found = [np.empty((0, 2), np.intp)]
+    pairs = [np.empty((0, 2), np.intp)]
     for start in range(0, len(rows), _BLOCK):
         block = hash_kw[start : start + _BLOCK]
         n_bits = np.zeros((len(block), len(rows) - start), np.uint16)
@@ -137,8 +137,8 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
         first, second = np.nonzero(np.triu(n_bits <= HASH_BITS, 1))
         pair = rows[np.stack([first, second], axis=1) + start]
         if len(pair):
-            found.append(pair[looks.correlation(pair[:, 0], pair[:, 1]) >= ALIKE])
-    return np.concatenate(found)
+            pairs.append(pair[looks.correlation(pair[:, 0], pair[:, 1]) >= ALIKE])
+    return np.concatenate(pairs)
 
 
 def _is_copy(looks: Looks, pairs: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Photos:
+class LabelledPhotos:
     """Labelled photos."""
 
     root: Path
@@ -63,39 +63,10 @@ class Photos:
     """folders without photos"""
 
 
-def read_photos(path: Path, columns: Columns) -> Photos:
-    """The labelled photos of a folder or a table."""
-    photos = _read(path, columns)
-    if columns.boxes is None:
-        return photos
-    from fieldmark.tryout.formats import add_boxes
-
-    return add_boxes(photos, columns.boxes)
-
-
-def _read(path: Path, columns: Columns) -> Photos:
-    from fieldmark.tryout.formats import PACKAGE, read_camtrap, read_coco
-
-    if path.name == PACKAGE or (path / PACKAGE).is_file():
-        return read_camtrap(path.parent if path.is_file() else path)
-    if path.is_dir():
-        return _read_folder(path, columns)
-    if path.suffix.lower() in TABLES:
-        return _read_table(path, columns)
-    if path.suffix.lower() == ".json" and path.is_file():
-        return read_coco(path)
-    if not path.exists():
-        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
-    raise DataError(
-        f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
-        "nor a COCO file (.json)."
-    )
-
-
 # --- folders
 
 
-def _read_folder(root: Path, columns: Columns) -> Photos:
+def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     if columns.image or columns.label or columns.unit:
         raise UsageError(
             f"{root} is a folder, and --image, --label and --unit name columns of a table: leave "
@@ -113,9 +84,9 @@ def _read_folder(root: Path, columns: Columns) -> Photos:
     rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in folders]
     depth = max((len(parts) for parts in rest), default=0)
     if not depth:
-        found = f"{len(paths):,} photos outside any folder" if paths else "no photos"
+        content = f"{len(paths):,} photos outside any folder" if paths else "no photos"
         raise DataError(
-            f"{root} holds {found}: sort them into one folder per label, or give a table "
+            f"{root} holds {content}: sort them into one folder per label, or give a table "
             "(.csv) with a column for the photo and one for the label."
         )
     label_at, unit_at = _choose_parts(rest, columns.label_part)
@@ -131,7 +102,7 @@ def _read_folder(root: Path, columns: Columns) -> Photos:
         if len(inner) > label_at
     ]
     table = pl.DataFrame(rows, orient="row", schema=_SCHEMA)
-    return Photos(
+    return LabelledPhotos(
         root,
         table.with_columns(crop=pl.lit(None, pl.List(pl.Float64))),
         f"folder {label_at + 1}",
@@ -146,7 +117,7 @@ _SCHEMA = dict.fromkeys(("id", "image", "split", "label", "unit"), pl.String)
 
 def _empty_folders(root: Path) -> tuple[str, ...]:
     """Innermost folders in which nobody put a photo; hidden ones are other programs'."""
-    found = [
+    folders_below = [
         Path(folder).relative_to(root)
         for folder, inner, names in os.walk(root)
         if not inner and not any(map(is_image, names))
@@ -154,7 +125,7 @@ def _empty_folders(root: Path) -> tuple[str, ...]:
     return tuple(
         sorted(
             path.as_posix()
-            for path in found
+            for path in folders_below
             if not any(part[0] == "." or part in JUNK for part in path.parts)
         )
     )
@@ -194,7 +165,7 @@ def _reads_as(pattern: re.Pattern[str], names: Counter[str]) -> bool:
 # --- tables
 
 
-def _read_table(path: Path, columns: Columns) -> Photos:
+def read_table(path: Path, columns: Columns) -> LabelledPhotos:
     if columns.label_part:
         raise UsageError("--label-part is about folders: name the column with --label.")
     given = {
@@ -213,7 +184,7 @@ def _read_table(path: Path, columns: Columns) -> Photos:
     table = table.with_columns(pl.col("label").map_elements(_nfc, return_dtype=pl.String))
     unit_from = "" if table.get_column("unit").is_null().all() else _same_column(table, "unit")
     n_ignored = len(every) - len(table)
-    return Photos(path.parent, table, _same_column(table, "label"), unit_from, n_ignored)
+    return LabelledPhotos(path.parent, table, _same_column(table, "label"), unit_from, n_ignored)
 
 
 def _same_column(table: pl.DataFrame, role: str) -> str:

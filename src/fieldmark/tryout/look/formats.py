@@ -18,7 +18,13 @@ import polars as pl
 from fieldmark.data import Box, read_bytes, read_header
 from fieldmark.data.read.table import read_json
 from fieldmark.errors import DataError
-from fieldmark.tryout.photos import Photos
+from fieldmark.tryout.look.photos import (
+    TABLES,
+    Columns,
+    LabelledPhotos,
+    read_folder,
+    read_table,
+)
 from fieldmark.words import counted
 
 PACKAGE = "datapackage.json"
@@ -31,10 +37,35 @@ _SWAPPED = (5, 6, 7, 8)
 """EXIF orientations that swap width and height"""
 
 
+def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
+    """The labelled photos of a folder, a table, a COCO file or a Camtrap DP."""
+    photos = _read(path, columns)
+    if columns.boxes is None:
+        return photos
+    return add_boxes(photos, columns.boxes)
+
+
+def _read(path: Path, columns: Columns) -> LabelledPhotos:
+    if path.name == PACKAGE or (path / PACKAGE).is_file():
+        return read_camtrap(path.parent if path.is_file() else path)
+    if path.is_dir():
+        return read_folder(path, columns)
+    if path.suffix.lower() in TABLES:
+        return read_table(path, columns)
+    if path.suffix.lower() == ".json" and path.is_file():
+        return read_coco(path)
+    if not path.exists():
+        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+    raise DataError(
+        f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
+        "nor a COCO file (.json)."
+    )
+
+
 # --- COCO
 
 
-def read_coco(path: Path) -> Photos:
+def read_coco(path: Path) -> LabelledPhotos:
     """Photos of a COCO file with the label of their annotations; photos with two labels are left
     out, and several boxes of one photo share its unit.
     """
@@ -51,11 +82,11 @@ def read_coco(path: Path) -> Photos:
         of_image[annotation["image_id"]].append(annotation)
     rows = []
     for key, image in images.items():
-        found = of_image.get(key, [])
-        labels = {names.get(one.get("category_id"), "") for one in found}
-        boxes = [box for one in found if (box := one.get("bbox"))]
+        annotations = of_image.get(key, [])
+        labels = {names.get(one.get("category_id"), "") for one in annotations}
+        boxes = [box for one in annotations if (box := one.get("bbox"))]
         if len(labels) == 1 or boxes:
-            rows += list(_coco_rows(image, found, names, has_boxes=bool(boxes)))
+            rows += list(_coco_rows(image, annotations, names, has_boxes=bool(boxes)))
     if not rows:
         raise DataError(f"{path} names no photo with a label.")
     table = pl.DataFrame(rows, orient="row", schema=_SCHEMA, infer_schema_length=None)
@@ -63,7 +94,7 @@ def read_coco(path: Path) -> Photos:
     word = "location" if any("location" in image for image in images.values()) else "seq_id"
     n_left = len(images) - table.get_column("image").n_unique()
     root = _photo_root(path.parent, table.get_column("image")[0])
-    return Photos(root, table, "category", f"column {word}" if has_unit else "", n_left)
+    return LabelledPhotos(root, table, "category", f"column {word}" if has_unit else "", n_left)
 
 
 _SCHEMA: dict[str, Any] = {
@@ -77,15 +108,15 @@ _SCHEMA: dict[str, Any] = {
 
 
 def _coco_rows(
-    image: dict[str, Any], found: list[dict[str, Any]], names: dict[Any, str], has_boxes: bool
+    image: dict[str, Any], annotations: list[dict[str, Any]], names: dict[Any, str], has_boxes: bool
 ) -> Iterator[tuple[object, ...]]:
     unit = image.get("location", image.get("seq_id"))
     unit = None if unit is None else str(unit)
     name = str(image["file_name"]).replace("\\", "/")
     if not has_boxes:
-        yield name, name, None, names.get(found[0].get("category_id"), ""), unit, None
+        yield name, name, None, names.get(annotations[0].get("category_id"), ""), unit, None
         return
-    for number, one in enumerate(found):
+    for number, one in enumerate(annotations):
         if box := one.get("bbox"):
             crop = list(square((float(box[0]), float(box[1]), float(box[2]), float(box[3]))))
             label = names.get(one.get("category_id"), "")
@@ -108,7 +139,7 @@ def _photo_root(folder: Path, first: str) -> Path:
 # --- MegaDetector
 
 
-def add_boxes(photos: Photos, path: Path, sure: float = SURE_BOX) -> Photos:
+def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> LabelledPhotos:
     """The photos cut to their best animal; photos without one stay whole."""
     data = read_json(path)
     boxes: dict[str, tuple[Box, bool]] = {}
@@ -134,15 +165,15 @@ def _best_box(detections: list[dict[str, Any]], sure: float) -> tuple[Box, bool]
     """The surest box of an animal, and whether it is relative to the photo's size. One dialect has
     x, y, width and height from 0 to 1; the other x1, y1, x2 and y2 in pixels.
     """
-    found = []
+    boxes = []
     for one in detections:
         confidence = float(one.get("conf", one.get("confidence", 0.0)))
         box = one.get("bbox")
         if box and one.get("category") in _ANIMAL and confidence >= sure:
-            found.append((confidence, tuple(map(float, box))))
-    if not found:
+            boxes.append((confidence, tuple(map(float, box))))
+    if not boxes:
         return None
-    _, (a, b, c, d) = max(found)
+    _, (a, b, c, d) = max(boxes)
     is_relative = max(a, b, c, d) <= 1
     return ((a, b, c, d) if is_relative else (a, b, c - a, d - b)), is_relative
 
@@ -166,7 +197,7 @@ def _crop(root: Path, image: str, boxes: dict[str, tuple[Box, bool]]) -> list[fl
 # --- Camtrap DP
 
 
-def read_camtrap(folder: Path) -> Photos:
+def read_camtrap(folder: Path) -> LabelledPhotos:
     """Photos of a Camtrap DP with one species that a person saw; the unit is the place."""
     media = _resource(folder, "media").filter(~pl.col("filePath").str.contains(r"^https?://"))
     seen = _resource(folder, "observations")
@@ -200,7 +231,7 @@ def read_camtrap(folder: Path) -> Photos:
     table = pl.DataFrame(rows, orient="row", schema=_SCHEMA)
     counts = Counter(len(names) for names in labels.values())
     n_left = sum(n for size, n in counts.items() if size > 1)
-    return Photos(folder, table, "scientificName", "column location", n_left)
+    return LabelledPhotos(folder, table, "scientificName", "column location", n_left)
 
 
 def _resource(folder: Path, name: str) -> pl.DataFrame:

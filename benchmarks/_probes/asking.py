@@ -1,11 +1,8 @@
 """What does it cost to ask a fitted probe for labels and for how sure it is, as every run does?
 
-    python benchmarks/probes_asking.py           4,000 test rows, 768 wide, 200 classes
-    python benchmarks/probes_asking.py --quick   1,000 test rows, 50 classes
-
-The rival is asking twice: `predict`, then `predict_score`, each of which goes through all rows. The
-last column has the share that matters to a run: asking as a run does over `predict` alone (1 where
-the scores come for nothing). One thread, CPU seconds.
+4,000 test rows, 768 wide, 200 classes. The rival is asking twice: `predict`, then `predict_score`,
+each of which goes through all rows. The last column has the share that matters to a run: asking as
+a run does over `predict` alone (1 where the scores come for nothing). One thread, CPU seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from _features import WIDTH, features, timed  # isort: skip  (sets one thread be
 
 import numpy as np
 
-from _rows import Row, note, run_alone
+from _rows import Row, note
 from fieldmark.probes import load_probe
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.tasks import task_schema
@@ -69,10 +66,6 @@ def best_of(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def rows(is_quick: bool) -> Iterator[Row]:
-    size = (1_500, 1_000, 50) if is_quick else (6_000, 4_000, 200)
+    size = (200, 100, 5) if is_quick else (6_000, 4_000, 200)
     for name in PROBES:
         yield measure(name, *size)
-
-
-if __name__ == "__main__":
-    run_alone(rows)

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmark.tryout.look import Looks
+from fieldmark.tryout.judge.confidence import fit_temperature, softmax
+from fieldmark.tryout.look.hashes import Looks
 
 LEVEL = 0.05
 LEAST_CELL = 5
 """units on each side of a comparison"""
+SURE = 0.9
+"""probability from which a label is doubted"""
 FOUND = 0.95
 """of a label's photos that a person wants to find"""
 _NIGHT_BRIGHTNESS, _NIGHT_COLOUR = 60.0, 8.0
@@ -145,12 +148,12 @@ def find_weaknesses(held_out: HeldOut, condition: dict[str, np.ndarray]) -> list
             outside = _unit_scores(held_out, is_label_n & ~is_inside_n)
             if len(inside) >= LEAST_CELL and len(outside) >= LEAST_CELL:
                 cells.append((word, label, is_label_n, is_inside_n, inside, outside))
-    found = []
+    weaknesses = []
     for word, label, is_label_n, is_inside_n, inside, outside in cells:
         chance = _fisher(inside, outside)
         if chance * len(cells) < LEVEL and outside.mean() - inside.mean() > 0.1:
-            found.append((chance, _weakness(held_out, word, label, is_label_n, is_inside_n)))
-    return [weakness for _, weakness in sorted(found, key=lambda item: item[0])]
+            weaknesses.append((chance, _weakness(held_out, word, label, is_label_n, is_inside_n)))
+    return [weakness for _, weakness in sorted(weaknesses, key=lambda item: item[0])]
 
 
 def _unit_scores(held_out: HeldOut, is_in_n: np.ndarray) -> np.ndarray:
@@ -195,59 +198,66 @@ class Suspects:
     suggested: tuple[int, ...]
     """the label that the models give"""
     expected: float
-    """how many of them are wrong, if the probabilities are right"""
+    """how many of them are wrong, if the probabilities are right: the others are its mistakes"""
 
 
 def find_suspects(
     held_out: HeldOut, others: list[np.ndarray], mix_ups: Sequence[MixUp] = ()
 ) -> Suspects:
-    """Photos that every model (`others`: answers of models of other kinds) gives one other label.
+    """Photos that every model (`others`: answers of models of other kinds) surely gives one other
+    label; not between labels that are mixed up anyway.
 
-    Between labels that are mixed up anyway, only what the model is very sure of is listed.
-
-    A list is given only where, by calibrated probabilities, half of it or more and at least two
-    labels are expected to be wrong: a clean set gives none.
+    A good model is wrong now and then where it is sure, so that there must be clearly more such
+    photos than that. How often it would be is told by its probabilities, calibrated without the
+    photos in question: wrong labels make a model look less sure than it is.
     """
+    from scipy.stats import poisson
+
     answer_n = held_out.answer_n
-    doubted = ~held_out.is_right_n
-    for other_n in others:
-        doubted &= other_n == answer_n
-    rows = np.flatnonzero(doubted)
-    given_k = held_out.prob_nc[rows, held_out.code_n[rows]]
-    answer_k = held_out.prob_nc[rows, answer_n[rows]]
-    rows = rows[np.argsort(given_k - answer_k, kind="stable")]
-    seen: set[tuple[int, int, int]] = set()
-    kept = []
-    for row in rows:
-        key = int(held_out.unit_n[row]), int(held_out.code_n[row]), int(answer_n[row])
-        if key not in seen:
-            seen.add(key)
-            kept.append(int(row))
     alike = {frozenset((pair.first, pair.second)) for pair in mix_ups}
-
-    def is_sure(row: int) -> bool:
-        """Enough to doubt the label? Other photos are hard, whatever their label."""
-        pair = frozenset((held_out.labels[held_out.code_n[row]], held_out.labels[answer_n[row]]))
-        return bool(held_out.prob_nc[row, answer_n[row]] >= (0.9 if pair in alike else 0.5))
-
-    kept = [row for row in kept if is_sure(row)]
-    doubt = [1 - float(held_out.prob_nc[row, held_out.code_n[row]]) for row in kept]
-    if sum(doubt) < 2 or sum(doubt) < 0.5 * len(kept):
+    in_question = ~held_out.is_right_n
+    for other_n in others:
+        in_question &= other_n == answer_n
+    prob_nc = _calibrated_without(held_out, in_question)
+    sure_n = prob_nc.max(axis=1)
+    rows = np.flatnonzero(in_question & (sure_n >= SURE))
+    rows = rows[np.argsort(prob_nc[rows, held_out.code_n[rows]], kind="stable")]
+    first: dict[tuple[int, int, int], int] = {}
+    for row in map(int, rows):
+        given, answer = int(held_out.code_n[row]), int(answer_n[row])
+        if frozenset((held_out.labels[given], held_out.labels[answer])) not in alike:
+            first.setdefault((int(held_out.unit_n[row]), given, answer), row)
+    kept = tuple(first.values())
+    # Mistakes of photos of one unit are one mistake.
+    weight_n = 1 / np.bincount(held_out.unit_n)[held_out.unit_n]
+    chance = float((weight_n * (1 - sure_n))[sure_n >= SURE].sum())
+    if len(kept) < 2 or poisson.sf(len(kept) - 1, chance) >= LEVEL:
         return Suspects((), (), 0.0)
-    return Suspects(tuple(kept), tuple(int(answer_n[row]) for row in kept), sum(doubt))
+    return Suspects(kept, tuple(int(answer_n[row]) for row in kept), len(kept) - chance)
+
+
+def _calibrated_without(held_out: HeldOut, is_left_out_n: np.ndarray) -> np.ndarray:
+    """Probabilities whose temperature is fitted to the other photos."""
+    score_nc = np.log(np.maximum(held_out.prob_nc, 1e-30))
+    kept = ~is_left_out_n
+    if not is_left_out_n.any() or not kept.any():
+        return held_out.prob_nc
+    weight_k = np.ones(int(kept.sum()))
+    temperature = fit_temperature(score_nc[kept], held_out.code_n[kept], weight_k)
+    return softmax(score_nc, temperature)
 
 
 # --- finding all photos of a label
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchPlan:
     """How many photos a person must look at to find most of a label's."""
 
     label: str
     share: float
     """of all photos"""
-    found: float
+    share_found: float
     """of the label's photos that are then found, here"""
     at_least: float
     """found among new photos, with 95 % confidence"""
@@ -255,7 +265,7 @@ class Search:
     """units with that label"""
 
 
-def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> Search:
+def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPlan:
     """Ranks photos by the label's probability and stops where enough are found.
 
     With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
@@ -277,7 +287,7 @@ def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> Search:
     n_found = int((best_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
     is_seen = prob_n >= threshold
-    return Search(
+    return SearchPlan(
         held_out.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units
     )
 

@@ -1,13 +1,10 @@
 """How much sooner does a gradient probe train on features that stay where they are?
 
-    python benchmarks/probes_gradient.py           FishNet's size on a GPU, small on a CPU
-    python benchmarks/probes_gradient.py --quick   fewer epochs and steps
-
-Two trainings on float32 features: the trait network of FishNet (75,631 images, nine traits) and the
-linear probe (1,000 classes). The rival is what earlier suites do: torch.nn with torch.optim and a
-DataLoader over the features (timed on some steps, and scaled). GPU rows are wall seconds. Balanced
-logistic regression of KABR's size has scikit-learn's default solver as its rival, on the CPU,
-stopped where both are as near to the minimum.
+Two trainings on float32 features, smaller ones where there is no GPU: the trait network of FishNet
+(75,631 images, nine traits) and the linear probe (1,000 classes). The rival is what earlier suites
+do: torch.nn with torch.optim and a DataLoader over the features (timed on some steps, and scaled).
+GPU rows are wall seconds. Balanced logistic regression of KABR's size has scikit-learn's default
+solver as its rival, on the CPU, stopped where both are as near to the minimum.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from _rows import Row, note, peak_mb, run_alone
+from _rows import Row, note, peak_mb
 from fieldmark.probes.linear import Linear
 from fieldmark.probes.logistic import Logistic
 from fieldmark.probes.mlp import MLP
@@ -58,7 +55,7 @@ def clock(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def traits(is_quick: bool) -> Case:
-    n, epochs = (75_631, 3 if is_quick else 20) if HAS_GPU else (2000, 2)
+    n, epochs = (512, 2) if is_quick else (75_631, 20) if HAS_GPU else (2000, 2)
     x, y = features(n, 200, apart=0.4)
     target = np.random.default_rng(3).integers(0, 2, (200, TRAITS))[y].astype(np.float64)
     n_steps = epochs * -(-n // 256)
@@ -66,9 +63,14 @@ def traits(is_quick: bool) -> Case:
 
 
 def classes(is_quick: bool) -> Case:
-    n, n_classes, steps = (100_000, 1000, 200 if is_quick else 1000) if HAS_GPU else (4000, 50, 60)
+    n, n_classes, steps, batch_size = (
+        (512, 10, 20, 128)
+        if is_quick
+        else (100_000, 1000, 1000, 2048)
+        if HAS_GPU
+        else (4000, 50, 60, 512)
+    )
     x, y = features(n, n_classes, apart=0.4)
-    batch_size = 2048 if HAS_GPU else 512
     probe = Linear(learning_rates=3e-4, weight_decays=1e-2, steps=steps, batch_size=batch_size)
     return Case("linear", probe, x, y, (WIDTH, n_classes), batch_size, steps)
 
@@ -140,10 +142,6 @@ def logistic(n: int, n_classes: int) -> Row:
 
 
 def rows(is_quick: bool) -> Iterator[Row]:
-    yield logistic(*((1000, 4) if is_quick else (5000, 8)))
+    yield logistic(*((300, 3) if is_quick else (5000, 8)))
     yield measure(traits(is_quick))
     yield measure(classes(is_quick))
-
-
-if __name__ == "__main__":
-    run_alone(rows)

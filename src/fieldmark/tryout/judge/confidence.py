@@ -44,12 +44,12 @@ def fit_temperature(score_nc: np.ndarray, code_n: np.ndarray, weight_n: np.ndarr
         prob_n = softmax(score_nc, spread * math.exp(log_t))[rows[: len(code_n)], code_n]
         return float(-(weight_n * np.log(np.maximum(prob_n, 1e-12))).sum())
 
-    found = minimize_scalar(loss, bounds=(-8.0, 4.0), method="bounded")
-    return float(spread * math.exp(found.x))
+    minimum = minimize_scalar(loss, bounds=(-8.0, 4.0), method="bounded")
+    return float(spread * math.exp(minimum.x))
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class SureThreshold:
     """From which probability on a label is given without a warning."""
 
     at_least: float
@@ -67,7 +67,7 @@ def fit_threshold(
     is_right_n: np.ndarray,
     unit_n: np.ndarray,
     wrong: float = WRONG_PER_PHOTO,
-) -> Threshold:
+) -> SureThreshold:
     """The lowest threshold with (Σ wrong shares of units + 1) / (K + 1) <= `wrong`.
 
     With K units of which each counts the same, the expected share of photos of a new unit that are
@@ -83,10 +83,10 @@ def fit_threshold(
     is_last = np.append(np.diff(prob_n[order]) != 0, True)
     ends = np.flatnonzero(is_last & (wrong_n <= allowed + 1e-9))
     if not len(ends):
-        return Threshold(math.inf, is_promise, 0.0, 0.0)
+        return SureThreshold(math.inf, is_promise, 0.0, 0.0)
     is_named = prob_n >= prob_n[order][ends[-1]]
     named, mistaken = share_n @ is_named, share_n @ (is_named & ~is_right_n)
-    return Threshold(float(prob_n[order][ends[-1]]), is_promise, float(named), float(mistaken))
+    return SureThreshold(float(prob_n[order][ends[-1]]), is_promise, float(named), float(mistaken))
 
 
 def nearest_distance(

@@ -1,8 +1,5 @@
 """How much faster are neighbours and repeated class means than the usual way, and are they exact?
 
-    python benchmarks/probes_neighbours.py           1-NN, 10-NN at n=50k; 525 classes × 100 repeats
-    python benchmarks/probes_neighbours.py --quick   1-NN at n=12k; 20 repeats
-
 Leave-one-out k-NN: the rival is scikit-learn's NearestNeighbors (brute, k + 1 neighbours, the first
 being the image itself). Class means, 1 shot, 2,625 test rows: the rivals are scikit-learn's
 NearestCentroid, fitted for each repeat on centred features of length one, and the difference array
@@ -23,13 +20,13 @@ from _features import WIDTH, features, timed  # isort: skip  (sets one thread be
 import numpy as np
 from sklearn.neighbors import NearestCentroid, NearestNeighbors
 
-from _rows import Row, note, peak_mb, run_alone
+from _rows import Row, note, peak_mb
 from fieldmark.probes import Normaliser
 from fieldmark.probes.neighbours import nearest
 from fieldmark.probes.simpleshot import predict_repeats
 
 STEPS = ("centre", "l2")
-CLASSES, PER_CLASS, TESTS = 525, 40, 2625
+PER_CLASS, TESTS_PER_CLASS = 40, 5
 N_EXACT = 20
 N_CHECKED = 4096
 
@@ -65,11 +62,11 @@ def others(found: np.ndarray, own: np.ndarray) -> np.ndarray:
     return found[~is_own].reshape(len(found), -1)
 
 
-def measure_repeats(repeats: int, shots: int, bar: float) -> Iterator[Row]:
+def measure_repeats(n_classes: int, repeats: int, shots: int, bar: float) -> Iterator[Row]:
     """Class means of many draws, against both rivals."""
     note(f"SimpleShot {repeats} repeats, {shots}-shot")
-    x, y = features(CLASSES * PER_CLASS, CLASSES, apart=0.4)
-    test, _ = features(TESTS, CLASSES, apart=0.4, seed=1)
+    x, y = features(n_classes * PER_CLASS, n_classes, apart=0.4)
+    test, _ = features(n_classes * TESTS_PER_CLASS, n_classes, apart=0.4, seed=1)
     draws = make_draws(y, repeats, shots)
     ours_s, ours = timed(lambda: predict_repeats(x, y, draws, test, STEPS))
     memory = peak_mb(lambda: predict_repeats(x, y, draws, test, STEPS))
@@ -84,7 +81,7 @@ def measure_repeats(repeats: int, shots: int, bar: float) -> Iterator[Row]:
         ask = partial(rival, test=test)
         theirs_s, _ = timed(partial(_ask_each, ask, x, y, some))
         yield Row(
-            f"SimpleShot {CLASSES} classes × {repeats} repeats, {shots}-shot",
+            f"SimpleShot {n_classes} classes × {repeats} repeats, {shots}-shot",
             rival=f"{name} on CL2N a repeat",
             scaled=f"{len(some)} of {repeats} repeats",
             rival_s=theirs_s * repeats / len(some),
@@ -103,7 +100,7 @@ def _ask_each(ask: Any, x: np.ndarray, y: np.ndarray, some: list[np.ndarray]) ->
 
 def make_draws(y: np.ndarray, repeats: int, shots: int) -> list[np.ndarray]:
     order, random = np.argsort(y, kind="stable"), np.random.default_rng(0)
-    ends = np.searchsorted(y[order], np.arange(CLASSES + 1))
+    ends = np.searchsorted(y[order], np.arange(y.max() + 2))
     return [
         np.concatenate([order[a + random.permutation(b - a)[:shots]] for a, b in pairwise(ends)])
         for _ in range(repeats)
@@ -133,14 +130,10 @@ def difference(x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
 
 def rows(is_quick: bool) -> Iterator[Row]:
     if is_quick:
-        yield measure(12_000, 1, 0)
-        yield from measure_repeats(20, 1, 0)
+        yield measure(400, 10, 0)
+        yield from measure_repeats(10, 3, 1, 0)
         return
     yield measure(50_000, 1, 0)
     yield measure(50_000, 10, 0)
-    yield from measure_repeats(100, 1, 100)
-    yield from measure_repeats(100, 5, 0)
-
-
-if __name__ == "__main__":
-    run_alone(rows)
+    yield from measure_repeats(525, 100, 1, 100)
+    yield from measure_repeats(525, 100, 5, 0)

@@ -1,0 +1,1 @@
+"""What follows from features: honest scores, a choice, promises, claims. Reads no photo."""
