@@ -46,7 +46,7 @@ def make_photos(root: Path, plan: Plan) -> Path:
     world = World(seed=plan.seed, n_species=N_SPECIES, difficulty=plan.difficulty)
     labels = [f"species {chr(97 + code)}{chr(97 + code)}{chr(97 + code)}" for code in range(26)]
     if plan.has_names:
-        labels = [species.scientific_name for species in world.species]
+        labels = [world.species[kind].scientific_name for kind in KINDS]
     number = 0
     for code in range(plan.n_labels):
         shown = KINDS[0 if plan.has_twins and code == 1 else code]
