@@ -39,12 +39,14 @@ def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
         assert word not in text
 
 
+@pytest.mark.slow
 def test_copies_and_bursts(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(n_copies=6))
     assert "6 photos are copies of another" in text
     assert verdict.sample.n_units == 120
 
 
+@pytest.mark.slow
 def test_a_burst_across_a_random_split(tmp_path: Path) -> None:
     """Two labels of one species: only a frame of the same burst tells them apart."""
     plan = Plan(n_labels=3, n_photos=60, n_shots=6, has_twins=True)
@@ -60,6 +62,7 @@ def test_two_labels_that_look_alike(tmp_path: Path) -> None:
     assert len(verdict.mix_ups) == 1 and not verdict.suspects.rows
 
 
+@pytest.mark.slow
 def test_labels_that_are_wrong(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(n_mislabelled=4, n_photos=40, difficulty=0.0))
     assert "Check 4 labels" in text
@@ -68,6 +71,7 @@ def test_labels_that_are_wrong(tmp_path: Path) -> None:
     assert {verdict.sample.labels[code] for code in verdict.suspects.suggested} == {"species aaa"}
 
 
+@pytest.mark.slow
 def test_a_label_that_fails_at_night(tmp_path: Path) -> None:
     text, _ = try_out(tmp_path, Plan(night_fails=True, n_photos=60, difficulty=0.0))
     assert "species aaa is recognised less often at night" in text
@@ -108,6 +112,7 @@ def test_clean_sets_give_few_false_alarms(tmp_path: Path) -> None:
     assert all(n <= 5 for n in alarms.values()), dict(alarms)
 
 
+@pytest.mark.slow
 def test_the_same_photos_in_another_place_give_the_same_verdict(
     clean: tuple[str, Verdict], tmp_path: Path
 ) -> None:

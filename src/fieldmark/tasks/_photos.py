@@ -76,15 +76,13 @@ def photo_task(path: Path, taken: Container[str] = ()) -> Task:
             "shots": max(1, min(MOST_SHOTS, fewest // 2)),
             "repeats": REPEATS,
         }
-    return task_schema().model_validate(
-        {
-            "task": f"photos-{name}" if name in taken else name,
-            "dataset": dataset,
-            "data": str(path),
-            "metric": "accuracy",
-            "probe": {"classifier": "simpleshot", "normalise": ["centre", "l2"]},
-            "zero_shot": {},
-            "ask": {},
-            **keys,
-        }
-    )
+    keys |= {
+        "task": f"photos-{name}" if name in taken else name,
+        "dataset": dataset,
+        "data": str(path),
+        "metric": "accuracy",
+        "probe": {"classifier": "simpleshot", "normalise": ["centre", "l2"]},
+        "zero_shot": {},
+        "ask": {},
+    }
+    return task_schema()(**keys)

@@ -87,11 +87,15 @@ def _assignment(sample: TrialSample) -> Assignment:
         target=pl.Series(np.array(sample.labels)[sample.code_n]),
         unit=pl.Series(sample.unit_n).cast(pl.String),
     )
-    keys = {"task": "try", "dataset": "folder", "metric": "accuracy", "ask": {}}
-    task = task_schema().model_validate(keys)
+    keys: dict[str, Any] = {
+        "task": "try",
+        "dataset": "folder",
+        "metric": "accuracy",
+        "ask": {},
+    }
     part = PartItems("", table.clear(), table)
     draw = Draw(n_train=0, n_test=MOST_ASKED)
-    return Assignment(task, [part], sample.photos.root, draw, AskSettings())
+    return Assignment(task_schema()(**keys), [part], sample.photos.root, draw, AskSettings())
 
 
 def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:

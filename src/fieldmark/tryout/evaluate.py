@@ -486,7 +486,7 @@ def _units_to_decide(first_n: np.ndarray, second_n: np.ndarray, unit_n: np.ndarr
 
 def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
     """What the same model shows when photos are split at random, units or not."""
-    if sample.n_units == len(sample.unit_n):
+    if best.untrained or sample.n_units == len(sample.unit_n):
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
     n_labels = len(sample.labels)
