@@ -35,7 +35,7 @@ def test_answers_are_those_of_the_protocol(photos: Path) -> None:
     (entry,) = [entry for entry in verdict.entries if entry.head == LABEL_NAMES]
     own = [verdict.sample.labels[code] for code in entry.answer_n]
     assert dict(zip(verdict.sample.table["id"], own, strict=True)) == answers
-    assert (entry.answer_n == verdict.sample.code_n).mean() > 0.4, "chance is 0.25"
+    assert (entry.answer_n == verdict.sample.code_n).mean() > 0.7, "chance is 0.25"
     assert len(verdict.entries) == 3, "it takes part in the choice beside the two heads"
 
 

@@ -490,10 +490,10 @@ def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
     n_labels = len(sample.labels)
+    kinds = [*kinds_for(len(x_nd), n_labels), *((best.untrained,) if best.untrained else ())]
     # Whoever splits at random also chooses by what that shows.
     answers = [
-        out_of_unit(kind, x_nd, sample.code_n, fold_n, n_labels).argmax(axis=1)
-        for kind in kinds_for(len(x_nd), n_labels)
+        out_of_unit(kind, x_nd, sample.code_n, fold_n, n_labels).argmax(axis=1) for kind in kinds
     ]
     shown = max(answers, key=lambda answer_n: int((answer_n == sample.code_n).sum()))
     return _gain(shown, best.answer_n, sample)
