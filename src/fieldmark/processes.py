@@ -6,10 +6,20 @@ its process ended: so a process is known by its place, its number and when it wa
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+"""options of mallopt(3), from malloc.h"""
+_MAPPED_AT, _N_MAPPED = 32 << 20, 65_536
+"""bytes from which a block is mapped, at most; how many may be: glibc's own limits"""
 
 
 def host() -> str:
@@ -74,6 +84,39 @@ def peak_bytes() -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak << 10
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Page faults: freed memory stays with the process and is used again, instead of being mapped
+    and cleared anew for every photo and every layer of a network. Given back at the end.
+
+    Features are bit-identical. An EfficientNet-B0 embeds 61 images per CPU second instead of 33
+    (`benchmarks/embed_cpu.py`, 2026). Nothing happens where the C library is not glibc.
+    """
+    libc = _glibc()
+    if libc is None:
+        yield
+        return
+    libc.mallopt(_TRIM_THRESHOLD, 1 << 30)
+    libc.mallopt(_MMAP_MAX, 0)
+    try:
+        yield
+    finally:
+        # Large arrays of later work are mapped again: holes of their size would not be given back.
+        libc.mallopt(_MMAP_MAX, _N_MAPPED)
+        libc.mallopt(_MMAP_THRESHOLD, _MAPPED_AT)
+        libc.mallopt(_TRIM_THRESHOLD, 2 * _MAPPED_AT)
+        libc.malloc_trim(0)
+
+
+@cache
+def _glibc() -> Any:
+    """The C library of this process; None where it is another one."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "gnu_get_libc_version") else None
 
 
 def end_with_parent() -> None:

@@ -35,6 +35,7 @@ from fieldmark.embed.work import (
     decode_of,
 )
 from fieldmark.errors import ModelError, OutOfMemory, naming_model
+from fieldmark.processes import kept_memory
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def run_threads(
     progress: Progress,
 ) -> Throughput:
     """Embeds what the sink asks for of the wanted files."""
-    return _ThreadRun(model, root, sink, options, progress).run(wanted)
+    with kept_memory():
+        return _ThreadRun(model, root, sink, options, progress).run(wanted)
 
 
 class PreparedFile(NamedTuple):
