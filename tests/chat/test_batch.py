@@ -151,6 +151,7 @@ def test_submit_wait_fetch_and_table(
     assert not list(load_records(tmp_path / "results" / "journal"))
 
 
+@pytest.mark.slow
 def test_a_run_with_gaps_is_scored_and_mended(
     world: Path,
     tmp_path: Path,
@@ -219,6 +220,7 @@ def test_shared_examples_get_one_cache_breakpoint(
         )
 
 
+@pytest.mark.slow
 @EVERY
 def test_kill_nine_between_submitting_and_noting_it_pays_nothing_twice(
     make: Make, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -270,6 +270,7 @@ def huge_png(width: int, height: int) -> bytes:
     )
 
 
+@pytest.mark.slow
 def test_large_photos_open_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

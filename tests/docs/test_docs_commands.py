@@ -32,7 +32,7 @@ WITH_COMMANDS = [page for page in PAGES if any(lang == "sh" for lang, _, _ in co
 
 
 @pytest.mark.parametrize(
-    "page", mostly_slow(WITH_COMMANDS, ROOT / "docs" / "table.md"), ids=lambda page: page.name
+    "page", mostly_slow(WITH_COMMANDS, ROOT / "docs" / "add-a-probe.md"), ids=lambda page: page.name
 )
 def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own. A

@@ -44,6 +44,7 @@ def predictions(results: Path) -> dict[str, list[tuple[str, str | None, float | 
     return {name: frame.select(columns).rows() for name, frame in frames.items()}
 
 
+@pytest.mark.slow
 def test_a_probe_on_cached_features_imports_no_torch(
     tmp_path: Path,
     hf_folders: dict[str, Path],

@@ -52,6 +52,7 @@ def reference(x: np.ndarray, y: np.ndarray, splits: Any, weight: str | None) -> 
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)  # each is a grid search: a quarter of a second
 @given(
     seed=st.integers(0, 10_000),

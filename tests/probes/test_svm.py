@@ -67,6 +67,7 @@ def test_the_default_is_the_published_search() -> None:
     }
 
 
+@pytest.mark.slow
 def test_defect_init_svc_minus_one_skips_scaling_and_search() -> None:
     """`n_train = -1` means all images: standardised, and searched 100 times over 5 folds."""
     x, y = question(20, dim=3)

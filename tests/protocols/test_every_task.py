@@ -48,9 +48,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name", mostly_slow(NAMES, "beluga", "newt@simpleshot", "fishvista", "plantnet")
-)
+@pytest.mark.parametrize("name", mostly_slow(NAMES, "beluga", "fishvista", "plantnet"))
 def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
     task = load_own_task(name)
     root(task.dataset)

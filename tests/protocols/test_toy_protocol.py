@@ -70,6 +70,7 @@ def test_help_shows_its_flags(pond: Pond) -> None:
     assert "--whisper" in text and "says nothing at all" in text
 
 
+@pytest.mark.slow
 def test_plan_run_table_and_page_know_it(pond: Pond) -> None:
     planned = json.loads(pond.type("plan", *pond.grid("--json")))["jobs"]
     assert [(job["protocol"], job["status"]) for job in planned] == [

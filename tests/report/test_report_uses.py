@@ -13,6 +13,7 @@ from fieldmark.store import Store
 from kit.made import make_dataset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "metrics", "probe"),
     [

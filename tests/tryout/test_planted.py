@@ -56,6 +56,7 @@ def test_a_burst_across_a_random_split(tmp_path: Path) -> None:
     assert verdict.leak.low > 0
 
 
+@pytest.mark.slow
 def test_two_labels_that_look_alike(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(has_twins=True))
     assert "It mixes up species aaa and species bbb" in text
