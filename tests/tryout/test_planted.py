@@ -22,7 +22,7 @@ def try_out(folder: Path, plan: Plan) -> tuple[str, Verdict]:
     """Everything that is said, and the verdict."""
     settings = Settings(cache=folder / "cache")
     verdict = run_trial(make_photos(folder / "photos", plan), ALL, settings, Silent())
-    return "\n".join([*tell_data(verdict.sample), *tell(verdict)]), verdict
+    return "\n".join([*tell_data(verdict.sample.survey), *tell(verdict)]), verdict
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:
     for path in moved:
         path.rename(tmp_path / "photos" / "species aaa" / path.name)
     verdict = run_trial(tmp_path / "photos", ALL, Settings(cache=tmp_path / "c"), Silent())
-    text = "\n".join(tell_data(verdict.sample))
+    text = "\n".join(tell_data(verdict.sample.survey))
     assert "'species aaa' (3) and 'Species_AAA' are the same label: merged." in text
     assert len(verdict.sample.labels) == 4
 
@@ -105,7 +105,7 @@ def test_clean_sets_give_few_false_alarms(tmp_path: Path) -> None:
     alarms = Counter[str]()
     for seed in range(100):
         text, verdict = try_out(tmp_path / str(seed), Plan(seed=seed, difficulty=0.3))
-        kinds = {finding.kind for finding in verdict.sample.audit.findings}
+        kinds = {finding.kind for finding in verdict.sample.survey.audit.findings}
         said = {"mixes up": "mix-up", "less often": "weakness", "Check": "suspects"}
         kinds |= {kind for words, kind in said.items() if words in text}
         kinds |= {"leak"} if "random split" in text else set()

@@ -24,7 +24,7 @@ from fieldmark.errors import UsageError
 if TYPE_CHECKING:
     from fieldmark.settings import Settings
     from fieldmark.tryout.chat import ChatTrial
-    from fieldmark.tryout.evaluate import TrialSample
+    from fieldmark.tryout.survey import Survey
     from fieldmark.tryout.trial import TrialAnswer
 
 
@@ -101,13 +101,13 @@ def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
     return None
 
 
-def _show(step: TrialSample | TrialAnswer, is_quiet: bool) -> None:
-    from fieldmark.tryout.evaluate import TrialSample
+def _show(step: Survey | TrialAnswer, is_quiet: bool) -> None:
+    from fieldmark.tryout.survey import Survey
     from fieldmark.tryout.words import tell_data, tell_short
 
     if is_quiet:
         return
-    if isinstance(step, TrialSample):
+    if isinstance(step, Survey):
         talk("\n".join(tell_data(step)) + "\n")
     else:
-        talk(tell_short(step.verdict, step.is_first))
+        talk(tell_short(step))

@@ -19,8 +19,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.abilities import EMBEDS_TEXTS
-from fieldmark.data import ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, embed, throughput_of
+from fieldmark.embed import throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
 from fieldmark.models import Backbone, abilities, load_model
@@ -52,80 +51,20 @@ from fieldmark.tryout.judge.heads import (
     name_head,
     out_of_unit,
 )
-from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, make_folds, unit_numbers
-from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
-from fieldmark.tryout.look.exif import read_exif
-from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
+from fieldmark.tryout.judge.split import make_folds
+from fieldmark.tryout.look.hashes import Looks
 from fieldmark.tryout.look.photos import LabelledPhotos
-from fieldmark.words import first_few
+from fieldmark.tryout.survey import Survey, embed_options, embed_photos
 
 if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatScore
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """Photos that were looked at, whether or not a model can be tested on them."""
-
-    photos: LabelledPhotos
-    audit: Audit
-    is_ok_n: np.ndarray
-    """can it be read? This and what follows has one entry for each photo of the table"""
-    looks: Looks
-    unit_n: np.ndarray
-
-    @property
-    def n_units(self) -> int:
-        return len(np.unique(self.unit_n[self.is_ok_n]))
-
-    @property
-    def unit_word(self) -> str:
-        return _unit_word(self.photos)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Of the photos that can be read."""
-        return tuple(map(str, np.unique(self.audit.label_n[self.is_ok_n])))
-
-    @property
-    def can_test_c(self) -> np.ndarray:
-        """Of each label: are there photos enough, of two units at least?"""
-        code_k = np.unique(self.audit.label_n[self.is_ok_n], return_inverse=True)[1]
-        return can_be_tested(code_k, self.unit_n[self.is_ok_n], len(self.labels))
-
-    @property
-    def in_one_unit(self) -> tuple[str, ...]:
-        """Labels with photos enough, all of one unit."""
-        n_c = np.unique(self.audit.label_n[self.is_ok_n], return_counts=True)[1]
-        is_single = ~self.can_test_c & (n_c >= LEAST_PHOTOS)
-        return tuple(np.array(self.labels)[is_single].tolist())
-
-    @property
-    def too_little(self) -> str:
-        """Why no model can be tested on these photos; "" = it can."""
-        labels, n = self.labels, int(self.can_test_c.sum())
-        if len(labels) < 2:
-            return (
-                f"{self.photos.root} has photos of one label only ({labels[0]}): a model is tested "
-                f"on two labels or more. Labels were read from {self.photos.label_from}; "
-                "--label-part or --label says what else to read."
-            )
-        if n < 2:
-            return (
-                f"{self.photos.root} has {len(labels)} labels, and {n} of them can be tested: that "
-                f"takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
-            )
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
 class TrialSample:
-    """Photos that were looked at, and how they are tested."""
+    """Which photos are tested, and on which side of which fold."""
 
-    photos: LabelledPhotos
-    audit: Audit
-    is_ok_n: np.ndarray
-    """of all photos of the table: can it be read?"""
+    survey: Survey
     rows: np.ndarray
     """the photos that are tested, by row of the table; what follows has one entry for each"""
     labels: tuple[str, ...]
@@ -133,10 +72,15 @@ class TrialSample:
     unit_n: np.ndarray
     fold_n: np.ndarray
     looks: Looks
-    unit_word: str
-    """what units are, in words: cameras, bursts, photos"""
-    in_one_unit: tuple[str, ...]
-    """labels with photos enough, all of one unit: they cannot be tested"""
+
+    @property
+    def photos(self) -> LabelledPhotos:
+        return self.survey.photos
+
+    @property
+    def unit_word(self) -> str:
+        """What units are: cameras, sites, photos."""
+        return self.survey.unit_word
 
     @property
     def table(self) -> pl.DataFrame:
@@ -250,18 +194,7 @@ class Verdict:
         return "\n".join(f"- {line}" for line in tell(self))
 
 
-# --- look and split
-
-
-def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> Survey:
-    """Looks at every photo: what is wrong with them, and which belong together?"""
-    embedded = _embed(Looker(), photos, settings, progress)
-    if not embedded.is_ok.any():
-        why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
-        raise DataError(f"{photos.root}: no photo can be read: {why}.")
-    looks = read_looks(np.nan_to_num(embedded.features))
-    seen = audit(photos.table, _evidence(photos, embedded, looks))
-    return Survey(photos, seen, embedded.is_ok, looks, _units(photos, seen))
+# --- split
 
 
 def prepare(survey: Survey) -> TrialSample:
@@ -276,61 +209,14 @@ def prepare(survey: Survey) -> TrialSample:
     code_n = np.unique(code_all[kept], return_inverse=True)[1]
     unit_n = np.unique(survey.unit_n[rows], return_inverse=True)[1]
     return TrialSample(
-        survey.photos,
-        survey.audit,
-        survey.is_ok_n,
+        survey,
         rows,
         tuple(map(str, labels[can_test])),
         code_n,
         unit_n,
         make_folds(code_n, unit_n),
         _take(survey.looks, rows),
-        survey.unit_word,
-        survey.in_one_unit,
     )
-
-
-def _embed(model: Any, photos: LabelledPhotos, settings: Settings, progress: Progress) -> Embedded:
-    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
-    refs = [
-        ImageRef(image, tuple(crop) if crop else None)
-        for image, crop in zip(images, crops, strict=True)
-    ]
-    return embed(model, photos.root, refs, _options(settings), progress)
-
-
-def _options(settings: Settings) -> EmbedOptions:
-    return EmbedOptions(settings.cache, settings.n_threads, settings.batch_size, bad_images="skip")
-
-
-def _evidence(photos: LabelledPhotos, embedded: Embedded, looks: Looks) -> Evidence:
-    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
-    key_of = {ref.image: key for ref, key in embedded.keys.items()}
-    content = [
-        draws.digest(key_of[image], crop) if image in key_of and is_ok else None
-        for image, crop, is_ok in zip(images, crops, embedded.is_ok, strict=True)
-    ]
-    times, devices = read_exif(photos.root, images)
-    return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices, photos.empty)
-
-
-def _units(photos: LabelledPhotos, seen: Audit) -> np.ndarray:
-    """The unit of each photo: the one that is named, else its burst; copies are in one unit."""
-    if not photos.unit_from:
-        return seen.burst_n
-    named = unit_numbers(photos.table.get_column("unit").to_numpy())
-    by_copy = np.argsort(seen.copy_n, kind="stable")
-    is_same = np.flatnonzero(np.diff(seen.copy_n[by_copy]) == 0)
-    pairs = np.stack([named[by_copy[is_same]], named[by_copy[is_same + 1]]], axis=1)
-    return np.asarray(number_groups(int(named.max()) + 1, pairs)[named])
-
-
-def _unit_word(photos: LabelledPhotos) -> str:
-    """Cameras, sites; bursts are not what a person counts, so that they are called photos."""
-    if not photos.unit_from:
-        return "photos"
-    word = photos.unit_from.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
-    return f"{word}s" if photos.unit_from.startswith("column ") and word.isalpha() else "units"
 
 
 def _take(looks: Looks, rows: np.ndarray) -> Looks:
@@ -373,7 +259,9 @@ def _label_names(sample: TrialSample, model: Any, settings: Settings, progress: 
     from fieldmark.protocols.zero_shot.run import text_features
 
     texts = [plain(label) for label in sample.labels]
-    return name_head(text_features(model, texts, openai_templates(), _options(settings), progress))
+    return name_head(
+        text_features(model, texts, openai_templates(), embed_options(settings), progress)
+    )
 
 
 def open_model(name: str, settings: Settings) -> Backbone:
@@ -391,10 +279,20 @@ def features_of(
     sample: TrialSample, model: Backbone, settings: Settings, progress: Progress
 ) -> np.ndarray:
     """Features of the tested photos."""
-    return np.asarray(_embed(model, sample.photos, settings, progress).features[sample.rows])
+    return np.asarray(embed_photos(model, sample.photos, settings, progress).features[sample.rows])
 
 
 # --- what follows
+
+
+def choose_entry(sample: TrialSample, entries: Sequence[Entry]) -> ModelChoice:
+    """The model and head to use; of those that are as good, the fastest."""
+    cost_m = np.array([-entry.images_per_s for entry in entries])
+    return choose(_hits(sample, entries), sample.unit_n, cost_m, sample.n_folds)
+
+
+def _hits(sample: TrialSample, entries: Sequence[Entry]) -> np.ndarray:
+    return np.stack([entry.answer_n == sample.code_n for entry in entries], axis=1).astype(float)
 
 
 def conclude(
@@ -405,9 +303,7 @@ def conclude(
     wanted: float = 0.95,
 ) -> Verdict:
     """Chooses a model and works out all that can be said about it."""
-    hit_nm = np.stack([entry.answer_n == sample.code_n for entry in entries], axis=1).astype(float)
-    cost_m = np.array([-entry.images_per_s for entry in entries])
-    choice = choose(hit_nm, sample.unit_n, cost_m, sample.n_folds)
+    hit_nm, choice = _hits(sample, entries), choose_entry(sample, entries)
     best = entries[choice.best]
     n_u = np.bincount(sample.unit_n)
     temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])

@@ -20,7 +20,7 @@ from fieldmark.errors import DataError, ModelError
 from fieldmark.files import write_file
 from fieldmark.registry import app_version
 from fieldmark.tryout.judge.confidence import NOVEL_P, nearest_distance, p_value, softmax
-from fieldmark.tryout.judge.heads import Head, fit_head
+from fieldmark.tryout.judge.heads import Head, few_threads, fit_head
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -88,12 +88,14 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
     """The chosen model, fitted to all photos that were tested."""
     sample, choice = verdict.sample, verdict.choice
     n_labels = len(sample.labels)
-    head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
+    with few_threads(x_nd):
+        head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
     k = 1 if len(x_nd) < 10 * n_labels else 5
     weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
     kept = _some_of_each(sample.code_n)
     known = x_nd[kept].astype(np.float16)
-    distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
+    with few_threads(x_nd):
+        distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)
     at_least = verdict.threshold.at_least
     limits = [None if math.isnan(value) else value for value in (choice.low, choice.high)]

@@ -76,7 +76,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         ],
         "could_be_as_good": [rival.model for rival in verdict.rivals if rival.is_as_good],
         "chat": verdict.chat and dataclasses.asdict(verdict.chat),
-        "data": [{"kind": f.kind, "text": f.text} for f in sample.audit.findings],
+        "data": [{"kind": f.kind, "text": f.text} for f in sample.survey.audit.findings],
         "text": list(tell(verdict)),
     }
 
@@ -97,11 +97,11 @@ def _write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[objec
 
 def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
     sample = verdict.sample
-    table, seen = sample.photos.table, sample.audit
+    table, seen = sample.photos.table, sample.survey.audit
     place = {int(row): at for at, row in enumerate(sample.rows)}
-    status = np.where(sample.is_ok_n, "left out: label cannot be tested", "unreadable").astype(
-        object
-    )
+    status = np.where(
+        sample.survey.is_ok_n, "left out: label cannot be tested", "unreadable"
+    ).astype(object)
     status[sample.rows] = "tested"
     columns = [table.get_column(name).to_list() for name in ("image", "label", "unit")]
     for row, (image, label, unit) in enumerate(zip(*columns, strict=True)):
@@ -178,7 +178,7 @@ def _page(verdict: Verdict) -> str:
     return template.render(
         answer=answer,
         sentences=rest,
-        data=list(tell_data(verdict.sample)),
+        data=list(tell_data(verdict.sample.survey)),
         models=_model_rows(verdict),
         labels=_label_rows(verdict),
         findings=_photo_groups(verdict),
@@ -252,10 +252,10 @@ def _photo_groups(verdict: Verdict) -> list[dict[str, Any]]:
         ]
         title = f"Mixed up: {pair.first} and {pair.second}"
         groups.append({"title": title, "photos": photos})
-    for finding in sample.audit.findings:
+    for finding in sample.survey.audit.findings:
         rows = [row for group in finding.groups[:4] for row in group[:4]]
         if rows and finding.kind in ("conflict", "leak", "burst", "duplicate"):
-            photos = [show(row, str(sample.audit.label_n[row])) for row in rows[:MOST_SHOWN]]
+            photos = [show(row, str(sample.survey.audit.label_n[row])) for row in rows[:MOST_SHOWN]]
             groups.append({"title": finding.text, "photos": photos})
     return groups
 

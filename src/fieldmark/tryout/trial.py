@@ -18,7 +18,16 @@ from fieldmark import draws
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
-from fieldmark.tryout.evaluate import Entry, TrialSample, Verdict, conclude, look_at, prepare, score
+from fieldmark.tryout.evaluate import (
+    Entry,
+    TrialSample,
+    Verdict,
+    choose_entry,
+    conclude,
+    prepare,
+    score,
+)
+from fieldmark.tryout.judge.choice import ModelChoice
 from fieldmark.tryout.look.formats import read_photos
 from fieldmark.tryout.look.photos import Columns, LabelledPhotos
 from fieldmark.tryout.models import (
@@ -29,6 +38,7 @@ from fieldmark.tryout.models import (
     told_absent,
     told_before,
 )
+from fieldmark.tryout.survey import Survey, look_at
 
 if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatTrial
@@ -55,7 +65,9 @@ class TrialOptions:
 class TrialAnswer:
     """An answer on the way to the last one."""
 
-    verdict: Verdict
+    model: str
+    choice: ModelChoice
+    n_photos: int
     is_first: bool
     """from a sample of the photos"""
 
@@ -93,7 +105,7 @@ def run_trial(
     options: TrialOptions,
     settings: Settings,
     progress: Progress,
-    show: Callable[[TrialSample | TrialAnswer], None] = lambda _: None,
+    show: Callable[[Survey | TrialAnswer], None] = lambda _: None,
 ) -> Verdict:
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
@@ -101,13 +113,13 @@ def run_trial(
     if options.chat is not None:
         options.chat.check(photos)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
-        first = prepare(look_at(_some(photos), settings, progress))
-        entries = score(first, CLASSICAL[0], settings, progress)
-        show(
-            TrialAnswer(conclude(first, entries, settings, progress, options.wanted), is_first=True)
-        )
-    sample = prepare(look_at(photos, settings, progress))
-    show(sample)
+        some = look_at(_some(photos), settings, progress)
+        if not some.too_little:  # of hundreds of labels, a sample has a photo or two
+            first = prepare(some)
+            show(_answer(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
+    survey = look_at(photos, settings, progress)
+    sample = prepare(survey)
+    show(survey)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if name in DOWNLOADS and not settings.offline:
@@ -120,13 +132,18 @@ def run_trial(
             else:
                 notes.append(f"{name} was not tried: {error}")
             continue
-        verdict = conclude(sample, entries, settings, progress, options.wanted)
-        show(TrialAnswer(verdict, is_first=False))
+        show(_answer(sample, entries, is_first=False))
     if not entries:
         raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
+    verdict = conclude(sample, entries, settings, progress, options.wanted)
     if options.chat is not None:
         verdict = _with_chat(verdict, options.chat, settings, progress, notes)
     return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
+
+
+def _answer(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> TrialAnswer:
+    choice = choose_entry(sample, entries)
+    return TrialAnswer(entries[choice.best].model, choice, len(sample.rows), is_first)
 
 
 def _told_last(absent: Sequence[str]) -> Iterator[str]:

@@ -17,27 +17,29 @@ from fieldmark.tryout.judge.findings import iterate_labels
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
-    from fieldmark.tryout.evaluate import Survey, TrialSample, Verdict
+    from fieldmark.tryout.evaluate import Verdict
+    from fieldmark.tryout.survey import Survey
+    from fieldmark.tryout.trial import TrialAnswer
 
 MOST = 3
 """sentences of one kind"""
 _WHERE = {"night": "at night", "blur": "in blurred photos"}
 
 
-def tell_data(sample: TrialSample | Survey) -> Iterator[str]:
+def tell_data(survey: Survey) -> Iterator[str]:
     """What the photos are, and what to know about them."""
-    yield from tell_counts(sample)
-    for finding in sample.audit.findings:
+    yield from tell_counts(survey)
+    for finding in survey.audit.findings:
         yield finding.text
-    if sample.in_one_unit:
-        yield tell_single(sample)
+    if survey.in_one_unit:
+        yield tell_single(survey)
 
 
-def tell_counts(sample: TrialSample | Survey) -> Iterator[str]:
+def tell_counts(survey: Survey) -> Iterator[str]:
     """How many photos of what, and what names their label and their unit."""
-    names, n_c = np.unique(sample.audit.label_n[sample.is_ok_n], return_counts=True)
+    names, n_c = np.unique(survey.audit.label_n[survey.is_ok_n], return_counts=True)
     small, large = int(np.argmin(n_c)), int(np.argmax(n_c))
-    photos, labels = counted(int(sample.is_ok_n.sum()), "photo"), counted(len(names), "label")
+    photos, labels = counted(int(survey.is_ok_n.sum()), "photo"), counted(len(names), "label")
     if n_c[small] == n_c[large]:
         yield f"{photos} of {labels}, {n_c[small]} of each."
     else:
@@ -45,32 +47,32 @@ def tell_counts(sample: TrialSample | Survey) -> Iterator[str]:
             f"{photos} of {labels}: the fewest of {names[small]} ({n_c[small]}), the most of "
             f"{names[large]} ({n_c[large]})."
         )
-    yield f"The label is {sample.photos.label_from}."
-    if sample.photos.unit_from:
+    yield f"The label is {survey.photos.label_from}."
+    if survey.photos.unit_from:
         yield (
-            f"The unit is {sample.photos.unit_from} ({sample.n_units:,} {sample.unit_word}): "
+            f"The unit is {survey.photos.unit_from} ({survey.n_units:,} {survey.unit_word}): "
             "models are tested on units that they were not trained on."
         )
-    if n := sample.photos.n_ignored:
+    if n := survey.photos.n_ignored:
         verb = "is not a labelled photo and was" if n == 1 else "are not labelled photos and were"
         yield f"{counted(n, 'file')} {verb} ignored."
 
 
-def tell_single(sample: TrialSample | Survey) -> str:
+def tell_single(survey: Survey) -> str:
     """Labels that cannot be tested, because all their photos are of one unit."""
-    verb = "comes" if len(sample.in_one_unit) == 1 else "come"
+    verb = "comes" if len(survey.in_one_unit) == 1 else "come"
     return (
-        f"{first_few(sample.in_one_unit)} {verb} from a single unit: such a label cannot be "
+        f"{first_few(survey.in_one_unit)} {verb} from a single unit: such a label cannot be "
         "tested on new units, and is left out."
     )
 
 
-def tell_short(verdict: Verdict, is_first: bool) -> str:
+def tell_short(answer: TrialAnswer) -> str:
     """The answer so far, in a line."""
-    choice, best = verdict.choice, verdict.best
+    choice = answer.choice
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    of = f"a first answer, from {len(verdict.sample.rows)} photos" if is_first else "so far"
-    return f"{of}: {best.model} is right on {_per_100(choice.accuracy)}{limits} of 100 photos"
+    of = f"a first answer, from {answer.n_photos} photos" if answer.is_first else "so far"
+    return f"{of}: {answer.model} is right on {_per_100(choice.accuracy)}{limits} of 100 photos"
 
 
 def tell(verdict: Verdict) -> Iterator[str]:

@@ -1,0 +1,136 @@
+"""Survey: what are the photos, which belong together, and can a model be tested on them?
+
+Everything that is known before a model is tried; `fieldmark check` says it, and `try` goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldmark import draws
+from fieldmark.data import ImageRef
+from fieldmark.embed import Embedded, EmbedOptions, embed
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress
+from fieldmark.settings import Settings
+from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, unit_numbers
+from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
+from fieldmark.tryout.look.exif import read_exif
+from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
+from fieldmark.tryout.look.photos import LabelledPhotos
+from fieldmark.words import first_few
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Photos that were looked at, whether or not a model can be tested on them."""
+
+    photos: LabelledPhotos
+    audit: Audit
+    is_ok_n: np.ndarray
+    """can it be read? This and what follows has one entry for each photo of the table"""
+    looks: Looks
+    unit_n: np.ndarray
+
+    @property
+    def n_units(self) -> int:
+        return len(np.unique(self.unit_n[self.is_ok_n]))
+
+    @property
+    def unit_word(self) -> str:
+        return _unit_word(self.photos)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the photos that can be read."""
+        return tuple(map(str, np.unique(self.audit.label_n[self.is_ok_n])))
+
+    @property
+    def can_test_c(self) -> np.ndarray:
+        """Of each label: are there photos enough, of two units at least?"""
+        code_k = np.unique(self.audit.label_n[self.is_ok_n], return_inverse=True)[1]
+        return can_be_tested(code_k, self.unit_n[self.is_ok_n], len(self.labels))
+
+    @property
+    def in_one_unit(self) -> tuple[str, ...]:
+        """Labels with photos enough, all of one unit."""
+        n_c = np.unique(self.audit.label_n[self.is_ok_n], return_counts=True)[1]
+        is_single = ~self.can_test_c & (n_c >= LEAST_PHOTOS)
+        return tuple(np.array(self.labels)[is_single].tolist())
+
+    @property
+    def too_little(self) -> str:
+        """Why no model can be tested on these photos; "" = it can."""
+        labels, n = self.labels, int(self.can_test_c.sum())
+        if len(labels) < 2:
+            return (
+                f"{self.photos.root} has photos of one label only ({labels[0]}): a model is tested "
+                f"on two labels or more. Labels were read from {self.photos.label_from}; "
+                "--label-part or --label says what else to read."
+            )
+        if n < 2:
+            return (
+                f"{self.photos.root} has {len(labels)} labels, and {n} of them can be tested: that "
+                f"takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
+            )
+        return ""
+
+
+def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> Survey:
+    """Looks at every photo: what is wrong with them, and which belong together?"""
+    embedded = embed_photos(Looker(), photos, settings, progress)
+    if not embedded.is_ok.any():
+        why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
+        raise DataError(f"{photos.root}: no photo can be read: {why}.")
+    looks = read_looks(np.nan_to_num(embedded.features))
+    seen = audit(photos.table, _evidence(photos, embedded, looks))
+    return Survey(photos, seen, embedded.is_ok, looks, _units(photos, seen))
+
+
+def embed_photos(
+    model: Any, photos: LabelledPhotos, settings: Settings, progress: Progress
+) -> Embedded:
+    """Features of all photos of the table."""
+    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
+    refs = [
+        ImageRef(image, tuple(crop) if crop else None)
+        for image, crop in zip(images, crops, strict=True)
+    ]
+    return embed(model, photos.root, refs, embed_options(settings), progress)
+
+
+def embed_options(settings: Settings) -> EmbedOptions:
+    return EmbedOptions(settings.cache, settings.n_threads, settings.batch_size, bad_images="skip")
+
+
+def _evidence(photos: LabelledPhotos, embedded: Embedded, looks: Looks) -> Evidence:
+    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
+    key_of = {ref.image: key for ref, key in embedded.keys.items()}
+    content = [
+        draws.digest(key_of[image], crop) if image in key_of and is_ok else None
+        for image, crop, is_ok in zip(images, crops, embedded.is_ok, strict=True)
+    ]
+    times, devices = read_exif(photos.root, images)
+    return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices, photos.empty)
+
+
+def _units(photos: LabelledPhotos, seen: Audit) -> np.ndarray:
+    """The unit of each photo: the one that is named, else its burst; copies are in one unit."""
+    if not photos.unit_from:
+        return seen.burst_n
+    named = unit_numbers(photos.table.get_column("unit").to_numpy())
+    by_copy = np.argsort(seen.copy_n, kind="stable")
+    is_same = np.flatnonzero(np.diff(seen.copy_n[by_copy]) == 0)
+    pairs = np.stack([named[by_copy[is_same]], named[by_copy[is_same + 1]]], axis=1)
+    return np.asarray(number_groups(int(named.max()) + 1, pairs)[named])
+
+
+def _unit_word(photos: LabelledPhotos) -> str:
+    """Cameras, sites; bursts are not what a person counts, so that they are called photos."""
+    if not photos.unit_from:
+        return "photos"
+    word = photos.unit_from.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
+    return f"{word}s" if photos.unit_from.startswith("column ") and word.isalpha() else "units"
