@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -468,6 +469,43 @@ def embed(place: Path, patch: Patch) -> Iterator[Activity]:
         n_kills=2,
         in_flight=4,
         n_kept=lambda out: sum(path.stat().st_size // 24 for path in out.rglob("rows-*.keys")),
+    )
+
+
+@activity("try")
+def try_photos(place: Path, patch: Patch) -> Iterator[Activity]:
+    """Killed while it looks, embeds and writes. No row of the cache is there twice."""
+    make_blobs(place, patch)
+    patch.setenv("EMBED_PAUSE", "0.05")
+    words = ["try", "photos", "--models", "m.py:Slow", "m.py:Other", "--quiet", "--out"]
+    speed = re.compile(r"It reads about \d+ photos per second|<td>\d*</td></tr>")
+    n_rows = 72 * 3
+
+    def products(out: Path) -> object:
+        every = [path for path in (out / "try").rglob("[!.]*") if path.is_file()]
+        files = {path.name: path for path in every}
+        page = speed.sub("", files.pop("index.html").read_text())
+        text = speed.sub("", out.with_suffix(".txt").read_text())
+        assert text.startswith("Use m.py:") and len(files) == 7
+        return page, text, {name: path.read_bytes() for name, path in files.items()}
+
+    def n_kept(out: Path) -> int:
+        return sum(path.stat().st_size // 24 for path in out.rglob("rows-*.keys"))
+
+    writing = "fieldmark.tryout.products"
+    yield Activity(
+        command=lambda out: [*words, out / "try"],
+        products=products,
+        n_done=n_kept,
+        size=n_rows,
+        n_kills=4,
+        moments=[
+            Moment("fieldmark.tryout.evaluate", "fit_temperature"),
+            Moment("fieldmark.tryout.fitted", "write_file", 2),
+            Moment(writing, "_write_table", 2),
+            Moment(writing, "write_file", 3, is_after=True),
+            Moment("pathlib", "Path.replace", 6),
+        ],
     )
 
 
