@@ -190,7 +190,7 @@ def main() -> int:
         "wrong ≤ 5 %": bool((np.nan_to_num(table[:, 5]) <= MOST_WRONG).all()),
         "ECE ≤ 3 points": bool((table[:, 6] <= MOST_ECE).all()),
     }
-    figure = f"coverage from {100 * covers.min():.1f} to {100 * covers.max():.1f} %"
+    figure = f"honesty: coverage from {100 * covers.min():.1f} to {100 * covers.max():.1f} %"
     return finish(figure, bars, args.quick)
 
 

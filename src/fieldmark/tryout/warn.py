@@ -66,12 +66,12 @@ def data_warnings(plan: Plan) -> list[str]:
 
 
 def _look(faults: _Faults, prepared: Prepared, part: PartItems, by_id: Mapping[str, bytes]) -> None:
+    if not prepared.protocol.learns:  # nothing is trained; some ask for no label either
+        return
     # One probe that learns all parts has the answers of each in a column of its name.
     trained = _values(part.train, part.name if part.is_joint else "target")
     tested = _values(part.test, "target")
     faults.labels |= trained | tested
-    if not prepared.protocol.learns:
-        return
     task, draw = prepared.job.task, prepared.job.draw
     # Tasks with unknown classes test some that have no training photos, and mean it.
     if "class_kind" not in part.test.columns and not task.is_leave_one_out:
