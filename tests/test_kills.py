@@ -502,7 +502,7 @@ def try_photos(place: Path, patch: Patch) -> Iterator[Activity]:
         moments=[
             Moment("fieldmark.tryout.evaluate", "fit_temperature"),
             Moment("fieldmark.tryout.fitted", "write_file", 2),
-            Moment(writing, "_write_table", 2),
+            Moment(writing, "write_table", 2),
             Moment(writing, "write_file", 3, is_after=True),
             Moment("pathlib", "Path.replace", 6),
         ],

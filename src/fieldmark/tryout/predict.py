@@ -7,8 +7,6 @@ known ones than 98 of 100 photos of known labels do is "unlike anything seen", w
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,17 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from fieldmark.data import ImageRef
-from fieldmark.data.read.folders import is_image, walk_files
 from fieldmark.embed import EmbedOptions, embed
 from fieldmark.errors import DataError
-from fieldmark.files import write_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
-from fieldmark.tryout.look.photos import JUNK
+from fieldmark.tryout.look.photos import photo_files
+from fieldmark.tryout.products import write_table
 
 UNSURE, UNLIKE, UNREADABLE = "unsure", "unlike anything seen", "unreadable"
 
@@ -83,11 +80,7 @@ def _find(photos: Path) -> tuple[Path, list[str]]:
         return photos.parent, [photos.name]
     if not photos.is_dir():
         raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
-    images = [
-        path
-        for path in walk_files(photos)
-        if is_image(path) and not any(part in JUNK for part in path.split("/"))
-    ]
+    images, _ = photo_files(photos)
     if not images:
         raise DataError(f"{photos} holds no photos.")
     return photos, images
@@ -128,14 +121,10 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
 
 
 def write_csv(predictions: list[Prediction], path: Path) -> None:
-    """One row per photo, for any spreadsheet."""
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(Prediction.__slots__)
-    for prediction in predictions:
-        values = [getattr(prediction, name) for name in Prediction.__slots__]
-        writer.writerow([_short(value) for value in values])
-    write_file(path, target.getvalue().encode("utf-8-sig"))  # spreadsheets guess wrong without it
+    """One row per photo."""
+    names = Prediction.__slots__
+    rows = ([_short(getattr(photo, name)) for name in names] for photo in predictions)
+    write_table(path, names, rows)
 
 
 def _short(value: object) -> object:

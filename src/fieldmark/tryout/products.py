@@ -39,8 +39,8 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     model = open_model(verdict.best.model, settings)
     x_nd = features_of(verdict.sample, model, settings, progress)
     save_model(fit_model(verdict, x_nd, model), out / "model")
-    _write_table(out / "data.csv", _DATA, _data_rows(verdict))
-    _write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
+    write_table(out / "data.csv", _DATA, _data_rows(verdict))
+    write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
     write_file(out / "methods.txt", "\n".join(tell_methods(verdict)).encode())
     chart = confusion_chart(verdict)
     for suffix in ("svg", "png"):
@@ -87,7 +87,8 @@ _DATA = ("image", "label", "label_used", "unit", "status", "copy_group", "burst"
 _PREDICTIONS = ("image", "label", "answer", "probability", "is_right", "fold", "is_sure")
 
 
-def _write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A CSV that any spreadsheet reads: without its mark they guess the encoding wrong."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(names)

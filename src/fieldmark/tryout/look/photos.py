@@ -66,18 +66,24 @@ class LabelledPhotos:
 # --- folders
 
 
+def photo_files(root: Path) -> tuple[list[str], int]:
+    """Photos below a folder, and how many other files; what systems leave there is no photo."""
+    paths, n_other = list[str](), 0
+    for path in walk_files(root):
+        if is_image(path) and not any(part in JUNK for part in path.split("/")):
+            paths.append(path)
+        else:
+            n_other += 1
+    return paths, n_other
+
+
 def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     if columns.image or columns.label or columns.unit:
         raise UsageError(
             f"{root} is a folder, and --image, --label and --unit name columns of a table: leave "
             "them out, or give the table."
         )
-    paths, n_other = [], 0
-    for path in walk_files(root):
-        if is_image(path) and not any(part in JUNK for part in path.split("/")):
-            paths.append(path)
-        else:
-            n_other += 1
+    paths, n_other = photo_files(root)
     folders = [tuple(path.split("/")[:-1]) for path in paths]
     # A label may be called train: only a folder of folders is a split.
     has_splits = any(len(parts) > 1 and _split_of(parts) for parts in folders)
