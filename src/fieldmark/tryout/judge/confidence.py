@@ -18,7 +18,7 @@ WRONG_PER_PHOTO = 0.05
 """accepted and wrong: what is promised at most"""
 NOVEL_P = 0.02
 """photos of known labels at new units that are called unlike anything seen, by mistake"""
-_BLOCK = 1024
+_BLOCK = 256
 
 
 def softmax(score_nc: np.ndarray, temperature: float) -> np.ndarray:
@@ -120,5 +120,6 @@ def p_value(distance_n: np.ndarray, seen_k: np.ndarray, weight_k: np.ndarray) ->
 
 
 def _unit_length(x_nd: np.ndarray) -> np.ndarray:
-    x_nd = np.asarray(x_nd, np.float64)
-    return np.asarray(x_nd / np.maximum(np.linalg.norm(x_nd, axis=1, keepdims=True), 1e-12))
+    z_nd = np.array(x_nd, np.float32)
+    z_nd /= np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
+    return z_nd

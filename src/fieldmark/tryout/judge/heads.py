@@ -61,7 +61,7 @@ def fit_head(kind: str | Head, x_nd: np.ndarray, code_n: np.ndarray, n_labels: i
     if isinstance(kind, Head):
         return kind
     fit = _fit_means if kind == "class means" else _fit_ridge
-    return fit(np.asarray(x_nd, np.float64), code_n, n_labels)
+    return fit(x_nd, code_n, n_labels)
 
 
 def out_of_unit(
@@ -90,8 +90,8 @@ def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
     """SimpleShot with centring and scaling (Wang et al. 2019, arXiv 1911.04623): the nearest class
     mean. -|z - m|²/2 and z·m - |m|²/2 differ by what all labels share.
     """
-    mean_d = x_nd.mean(axis=0)
-    z_nd = _normalise(x_nd, mean_d, is_unit_length=True)
+    mean_d = x_nd.mean(axis=0, dtype=np.float64)
+    z_nd = _normalise(x_nd, mean_d.astype(x_nd.dtype), is_unit_length=True)
     probe = load_probe("simpleshot").fit(z_nd, code_n)
     return _spread(
         mean_d, True, probe.means_.T, -(probe.means_**2).sum(axis=1) / 2, probe, n_labels
@@ -125,5 +125,5 @@ def _spread(
 def _normalise(x_nd: np.ndarray, mean_d: np.ndarray, is_unit_length: bool) -> np.ndarray:
     z_nd = x_nd - mean_d
     if is_unit_length:
-        z_nd = z_nd / np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
+        z_nd /= np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
     return np.asarray(z_nd)
