@@ -6,11 +6,14 @@ import dataclasses
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.tryout import Verdict
+from fieldmark.tryout.judge.findings import HeldOut, find_weak_places
 from fieldmark.tryout.trial import TrialOptions, run_trial
 from fieldmark.tryout.words import tell, tell_data
 from kit.planted import Plan, make_photos
@@ -97,6 +100,35 @@ def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:
     text = "\n".join(tell_data(verdict.sample.survey))
     assert "'species aaa' (3) and 'Species_AAA' are the same label: merged." in text
     assert len(verdict.sample.labels) == 4
+
+
+@pytest.mark.slow
+def test_a_camera_that_fails(tmp_path: Path) -> None:
+    """One of eight cameras takes photos of nothing but noise."""
+    root = make_photos(tmp_path / "photos", Plan(n_labels=3, n_photos=48, difficulty=0.0))
+    lines, random = ["image,label,camera"], np.random.default_rng(0)
+    for number, path in enumerate(sorted(root.rglob("*.jpg"))):
+        lines.append(f"{path.relative_to(root)},{path.parent.name},{number % 8}")
+        if number % 8 == 5:
+            Image.fromarray(random.integers(0, 255, (96, 96, 3), dtype=np.uint8)).save(path)
+    (root / "t.csv").write_text("\n".join(lines))
+    verdict = run_trial(root / "t.csv", ALL, Settings(cache=tmp_path / "c"), Silent())
+    said = [line for line in tell(verdict) if "less often at" in line]
+    assert len(said) == 1 and "Photos are recognised less often at camera 5: " in said[0]
+    assert " of 18 right, against " in said[0] and " of 126 otherwise." in said[0]
+
+
+def test_places_that_are_alike_give_few_false_alarms() -> None:
+    """400 sets of 12 cameras, bursts of 3: at most 5 of 100 sets name one."""
+    n_alarms, unit_n = 0, np.repeat(np.arange(12), 30)
+    for seed in range(400):
+        random = np.random.default_rng(seed)
+        burst_n = np.arange(360) // 3
+        is_right = (random.random(120) < 0.75)[burst_n]
+        prob_nc = np.where(is_right[:, None], [0.9, 0.1], [0.1, 0.9])
+        held_out = HeldOut(np.zeros(360, int), prob_nc, unit_n, ("a", "b"))
+        n_alarms += bool(find_weak_places(held_out, [*map(str, range(12))], burst_n))
+    assert n_alarms <= 20
 
 
 @pytest.mark.slow

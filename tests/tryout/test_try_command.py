@@ -143,6 +143,10 @@ def test_positions_are_nowhere(tmp_path: Path) -> None:
     out = tmp_path / "try"
     words = ["--models", "classical", "--quiet", "--cache", str(tmp_path / "cache")]
     assert main(["try", str(root), "--out", str(out), *words]) == 0
+    predict = ["predict", str(out / "model"), str(root), "--out", str(out / "p.csv"), *words[2:]]
+    assert main([*predict, "--copy-into", str(tmp_path / "sorted")]) == 0
+    copies = list((tmp_path / "sorted").rglob("*.jpg"))
+    assert copies and all(Image.open(path).getexif().get_ifd(0x8825) for path in copies)
     for path in out.rglob("*"):
         if path.is_file():
             data = path.read_bytes()
@@ -299,6 +303,47 @@ def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
     photos = read_photos(tmp_path, Columns())
     rows = photos.table.select("image", "label", "unit").rows()
     assert rows == [("a.png", "Vulpes vulpes", "north"), ("c.png", "Meles meles", "south")]
+
+
+def test_predictions_are_camtrap_dp_observations(
+    place: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns, required values, vocabularies and keys of the standard (1.0)."""
+    root = tmp_path / "package"
+    images = sorted(photos.rglob("*.jpg"))[::12]
+    for number, path in enumerate(images):
+        (root / "media").mkdir(parents=True, exist_ok=True)
+        (root / "media" / f"{number}.jpg").write_bytes(path.read_bytes())
+    (root / "media" / "broken.jpg").write_bytes(b"")
+    (root / "media" / "stranger.jpg").write_bytes(images[0].read_bytes())
+    names = [*map(str, range(len(images))), "broken"]
+    lines = [f"m{name},d1,media\\{name}.jpg,2024-03-19T06:00:00+0100" for name in names]
+    (root / "media.csv").write_text("\n".join(["mediaID,deploymentID,filePath,timestamp", *lines]))
+    resources = {"resources": [{"name": "media", "path": "media.csv"}]}
+    (root / "datapackage.json").write_text(json.dumps(resources))
+    words = ["predict", str(place / "try" / "model"), str(root), "--quiet", "--cache"]
+    words += [str(place / "cache"), "--out", str(tmp_path / "p.csv")]
+    assert main([*words, "--camtrap-dp", str(tmp_path / "observations.csv")]) == 0
+    assert (tmp_path / "observations.csv").read_bytes().startswith(b"observationID,deploymentID,")
+    seen = rows(tmp_path / "observations.csv")
+    assert len(seen[0]) == 28 and len(seen) == len(names) == len(rows(tmp_path / "p.csv")) - 1
+    assert {row["mediaID"] for row in seen} == {f"m{name}" for name in names}
+    assert len({row["observationID"] for row in seen}) == len(seen)
+    types = {"animal", "human", "vehicle", "blank", "unknown", "unclassified"}
+    for row in seen:
+        assert row["deploymentID"] == "d1" and row["observationLevel"] == "media"
+        assert row["eventStart"] == row["eventEnd"] == "2024-03-19T06:00:00+0100"
+        assert row["observationType"] in types and row["classificationMethod"] in ("machine", "")
+        assert 0 <= float(row["classificationProbability"] or 0) <= 1
+    by_media = {row["mediaID"]: row for row in seen}
+    assert by_media["mbroken"]["observationType"] == "unclassified"
+    animals = [row for row in seen if row["observationType"] == "animal"]
+    assert animals and all(row["observationTags"].startswith("label:species") for row in animals)
+    assert not any(row["scientificName"] for row in seen), "species aaa is no scientific name"
+    capsys.readouterr()
+    words[2] = str(photos)
+    assert main([*words, "--camtrap-dp", str(tmp_path / "o.csv")]) == 3
+    assert "has no datapackage.json: Camtrap DP observations need" in capsys.readouterr().err
 
 
 def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 examples:
   fieldmark predict try/model new_photos/
   fieldmark predict try/model new_photos/ --copy-into sorted
+  fieldmark predict try/model camtrap_package/ --camtrap-dp observations.csv
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class PredictArgs:
     out: Path = Path("predictions.csv")
     """table to write, one row per photo"""
     copy_into: Path | None = None
-    """copy each photo into a folder named after its answer, below this one"""
+    """copy each photo into a folder named after its answer, below this one; copies keep their
+    metadata, positions too"""
+    camtrap_dp: Path | None = None
+    """also write Camtrap DP observations to this file; PHOTOS is then a Camtrap DP"""
     json: bool = False
     """print the predictions as JSON"""
     common: CommonFlags = Common()
@@ -36,9 +40,17 @@ class PredictArgs:
 
 def run(args: PredictArgs) -> int:
     from fieldmark.progress import for_people
-    from fieldmark.tryout.predict import copy_photos, predict, write_csv
+    from fieldmark.tryout.predict import (
+        check_package,
+        copy_photos,
+        predict,
+        write_csv,
+        write_observations,
+    )
     from fieldmark.words import counted
 
+    if args.camtrap_dp is not None:
+        check_package(args.photos)
     with for_people(args.common.quiet) as progress:
         predictions = predict(args.model, args.photos, args.common.settings(), progress)
     write_csv(predictions, args.out)
@@ -48,6 +60,9 @@ def run(args: PredictArgs) -> int:
         counts = Counter(prediction.answer for prediction in predictions)
         for answer, n in counts.most_common():
             print(f"{n:>7,}  {answer}")
+    if args.camtrap_dp is not None:
+        n = write_observations(predictions, args.model, args.photos, args.camtrap_dp)
+        talk(f"{counted(n, 'observation')}: {args.camtrap_dp}")
     if args.copy_into is not None:
         n = copy_photos(predictions, args.photos, args.copy_into)
         talk(f"{counted(n, 'photo')} copied into {args.copy_into}")

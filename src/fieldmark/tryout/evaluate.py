@@ -38,6 +38,7 @@ from fieldmark.tryout.judge.findings import (
     conditions,
     find_mix_ups,
     find_suspects,
+    find_weak_places,
     find_weaknesses,
     genus_of,
     plan_search,
@@ -326,7 +327,7 @@ def conclude(
         _leak(sample, best, x_nd),
         _doubling(sample, best, x_nd),
         mix_ups,
-        tuple(find_weaknesses(held_out, conditions(sample.looks))),
+        (*find_weaknesses(held_out, conditions(sample.looks)), *_weak_places(sample, held_out)),
         _suspects(sample, held_out, others, mix_ups),
         tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
         wanted,
@@ -349,6 +350,23 @@ def _suspects(
     if not good or not is_good(held_out.answer_n):
         return Suspects((), (), 0.0)
     return find_suspects(held_out, good, mix_ups)
+
+
+_PLACES = ("cam", "site", "station", "plot", "trap", "deploy", "loc", "place", "transect", "unit")
+"""how the words for units that are places begin; a folder's units have no other word"""
+
+
+def _weak_places(sample: TrialSample, held_out: HeldOut) -> list[Weakness]:
+    """Places at which it fails, where units are places."""
+    if not sample.unit_word.startswith(_PLACES):
+        return []
+    word = "" if sample.unit_word == "units" else sample.unit_word.removesuffix("s")
+    first = np.unique(sample.unit_n, return_index=True)[1]
+    names = [str(name) for name in sample.table.get_column("unit").gather(first)]
+    names = [
+        name if name.lower().startswith(word[:3] or name) else f"{word} {name}" for name in names
+    ]
+    return find_weak_places(held_out, names, sample.survey.audit.burst_n[sample.rows])
 
 
 def _per_model(entries: Sequence[Entry], hit_nm: np.ndarray) -> list[Entry]:

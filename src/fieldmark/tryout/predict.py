@@ -7,22 +7,28 @@ known ones than 98 of 100 photos of known labels do is "unlike anything seen", w
 
 from __future__ import annotations
 
+import datetime
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
+from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.embed import EmbedOptions, embed
 from fieldmark.errors import DataError
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
+from fieldmark.registry import app_version
 from fieldmark.settings import Settings
 from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
+from fieldmark.tryout.look.formats import PACKAGE, read_resource
 from fieldmark.tryout.look.photos import photo_files
 from fieldmark.tryout.products import write_table
 
@@ -133,8 +139,84 @@ def _short(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
+OBSERVATIONS = (
+    "observationID", "deploymentID", "mediaID", "eventID", "eventStart", "eventEnd",
+    "observationLevel", "observationType", "cameraSetupType", "scientificName", "count",
+    "lifeStage", "sex", "behavior", "individualID", "individualPositionRadius",
+    "individualPositionAngle", "individualSpeed", "bboxX", "bboxY", "bboxWidth", "bboxHeight",
+    "classificationMethod", "classifiedBy", "classificationTimestamp",
+    "classificationProbability", "observationTags", "observationComments",
+)  # fmt: skip
+"""columns of Camtrap DP 1.0 (tdwg/camtrap-dp, observations-table-schema.json), in its order"""
+_NO_ANIMAL = {
+    **dict.fromkeys(("blank", "empty"), "blank"),
+    **dict.fromkeys(("human", "person", "people", "homo sapiens"), "human"),
+    "vehicle": "vehicle",
+}
+_SPECIES = re.compile(r"[A-Z][a-z-]+( [a-z-]+){1,2}")
+
+
+def check_package(photos: Path) -> None:
+    """Refuses photos without what the standard requires of an observation, before any work."""
+    if not (photos / PACKAGE).is_file():
+        raise DataError(
+            f"{photos} has no {PACKAGE}: Camtrap DP observations need the deployment and the time "
+            "of each photo, which a Camtrap DP names. Leave --camtrap-dp out, or give the package."
+        )
+
+
+def write_observations(
+    predictions: list[Prediction], folder: Path, photos: Path, path: Path
+) -> int:
+    """Camtrap DP observations of the photos that the package names; how many there are."""
+    about = load_fitted(folder).about
+    columns = ("filePath", "mediaID", "deploymentID", "timestamp")
+    media = read_resource(photos, "media")
+    if missing := [name for name in columns if name not in media.columns]:
+        raise DataError(f"{photos / PACKAGE}: the table media has no column {missing[0]}.")
+    named = media.select(pl.col("filePath").str.replace_all("\\", "/", literal=True), *columns[1:])
+    by_image = {image: rest for image, *rest in named.iter_rows()}
+    same = {
+        "observationLevel": "media",
+        "classificationMethod": "machine",
+        "classifiedBy": f"{about.model} with {about.head} (fieldmark {app_version()})",
+        "classificationTimestamp": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
+    }
+    rows = []
+    for photo in predictions:
+        if photo.image in by_image:
+            media_id, deployment, time = by_image[photo.image]
+            key = draws.digest("observation", media_id, about.fingerprint).hex()
+            one = {"observationID": key, "deploymentID": deployment, "mediaID": media_id}
+            one |= {"eventStart": time, "eventEnd": time, **same, **_observation(photo)}
+            rows.append([one.get(name, "") for name in OBSERVATIONS])
+    write_table(path, OBSERVATIONS, rows, "utf-8")
+    return len(rows)
+
+
+def _observation(photo: Prediction) -> dict[str, object]:
+    """What is said about the photo, in the standard's words."""
+    if photo.answer == UNREADABLE:
+        own = dict.fromkeys(("classificationMethod", "classifiedBy", "classificationTimestamp"), "")
+        return {**own, "observationType": "unclassified", "observationComments": photo.problem}
+    if photo.answer in (UNSURE, UNLIKE):
+        return {"observationType": "unknown", "observationComments": photo.answer}
+    if photo.answer != photo.label:  # a genus; its own probability is not kept
+        return {"observationType": "animal", "scientificName": photo.answer.removesuffix(" sp.")}
+    name = photo.label.replace("_", " ")
+    kind = _NO_ANIMAL.get(name.casefold(), "animal")
+    is_species = kind == "animal" and _SPECIES.fullmatch(name)
+    return {
+        "observationType": kind,
+        "scientificName": name if is_species else "",
+        "classificationProbability": _short(photo.probability),
+        "observationTags": "" if is_species or kind != "animal" else f"label:{photo.label}",
+    }
+
+
 def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
-    """Copies each photo into a folder named after its answer; how many were copied now.
+    """Copies each photo into a folder named after its answer; how many were copied now. Copies
+    keep all that the originals hold, positions too.
 
     Nothing is moved, deleted or written over: a copy of the same size is taken to be done.
     """

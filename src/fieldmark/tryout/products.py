@@ -87,13 +87,15 @@ _DATA = ("image", "label", "label_used", "unit", "status", "copy_group", "burst"
 _PREDICTIONS = ("image", "label", "answer", "probability", "is_right", "fold", "is_sure")
 
 
-def write_table(path: Path, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_table(
+    path: Path, names: Sequence[str], rows: Iterable[Sequence[object]], encoding: str = "utf-8-sig"
+) -> None:
     """A CSV that any spreadsheet reads: without its mark they guess the encoding wrong."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(names)
     writer.writerows(rows)
-    write_file(path, target.getvalue().encode("utf-8-sig"))
+    write_file(path, target.getvalue().encode(encoding))
 
 
 def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:

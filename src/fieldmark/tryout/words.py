@@ -195,7 +195,7 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"{pair.n_first} photos of {pair.first} were called {pair.second}, and "
             f"{pair.n_second_as_first} of {pair.n_second} the other way."
         )
-    for weak in verdict.weaknesses[:MOST]:
+    for weak in verdict.weaknesses[: 2 * MOST]:
         what = f"{weak.label} is" if weak.label else "Photos are"
         where = _WHERE.get(weak.condition, weak.condition)
         yield (

@@ -8,6 +8,7 @@ chance would produce it in fewer than 1 of 20 sets of photos, all claims of its 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -137,10 +138,26 @@ def conditions(looks: Looks) -> dict[str, np.ndarray]:
     return {"night": is_night, "blur": is_blurred & ~is_night}
 
 
-def find_weaknesses(held_out: HeldOut, condition: dict[str, np.ndarray]) -> list[Weakness]:
+def find_weak_places(
+    held_out: HeldOut, name_u: Sequence[str], burst_n: np.ndarray
+) -> list[Weakness]:
+    """Cameras or sites at which the model is right less often than elsewhere. Photos of one place
+    are counted in bursts, for its frames are one event; all places together are one family.
+    """
+    n_u = np.bincount(held_out.unit_n)
+    places = {
+        f"at {name_u[unit]}": held_out.unit_n == unit for unit in np.flatnonzero(n_u >= LEAST_CELL)
+    }
+    return find_weaknesses(dataclasses.replace(held_out, unit_n=burst_n), places, by_label=False)
+
+
+def find_weaknesses(
+    held_out: HeldOut, condition: dict[str, np.ndarray], by_label: bool = True
+) -> list[Weakness]:
     """Conditions that make a difference: Fisher's exact test over units."""
     groups = [("", np.ones(len(held_out.code_n), bool))]
-    groups += [(name, held_out.code_n == code) for code, name in enumerate(held_out.labels)]
+    if by_label:
+        groups += [(name, held_out.code_n == code) for code, name in enumerate(held_out.labels)]
     cells = []
     for word, is_inside_n in condition.items():
         for label, is_label_n in groups:

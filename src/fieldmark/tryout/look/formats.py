@@ -199,8 +199,8 @@ def _crop(root: Path, image: str, boxes: dict[str, tuple[Box, bool]]) -> list[fl
 
 def read_camtrap(folder: Path) -> LabelledPhotos:
     """Photos of a Camtrap DP with one species that a person saw; the unit is the place."""
-    media = _resource(folder, "media").filter(~pl.col("filePath").str.contains(r"^https?://"))
-    seen = _resource(folder, "observations")
+    media = read_resource(folder, "media").filter(~pl.col("filePath").str.contains(r"^https?://"))
+    seen = read_resource(folder, "observations")
     seen = seen.filter(
         (_column(seen, "classificationMethod") != "machine")
         & (_column(seen, "observationType") == "animal")
@@ -210,7 +210,7 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
     labels: dict[str, set[str]] = defaultdict(set)
     for key, name in seen.select("mediaID", "scientificName").iter_rows():
         labels[key].add(name)
-    places = _resource(folder, "deployments")
+    places = read_resource(folder, "deployments")
     where = dict(
         zip(
             places.get_column("deploymentID"),
@@ -234,7 +234,7 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
     return LabelledPhotos(folder, table, "scientificName", "column location", n_left)
 
 
-def _resource(folder: Path, name: str) -> pl.DataFrame:
+def read_resource(folder: Path, name: str) -> pl.DataFrame:
     data = read_json(folder / PACKAGE)
     for resource in data.get("resources", ()) if isinstance(data, dict) else ():
         if resource.get("name") == name:
