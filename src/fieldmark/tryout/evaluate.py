@@ -291,7 +291,7 @@ def choose_entry(sample: TrialSample, entries: Sequence[Entry]) -> ModelChoice:
     the slowest. A measured speed would make the answer another one each time.
     """
     hit_nm, order_m = _hits(sample, entries), np.arange(len(entries))
-    return choose(hit_nm, sample.unit_n, order_m, sample.n_folds)
+    return choose(hit_nm, sample.unit_n, order_m)
 
 
 def _hits(sample: TrialSample, entries: Sequence[Entry]) -> np.ndarray:
@@ -471,4 +471,4 @@ def _genus(sample: TrialSample, held_out: HeldOut) -> ModelChoice | None:
     if genus_c is None:
         return None
     hit_n = genus_c[held_out.answer_n] == genus_c[sample.code_n]
-    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1), sample.n_folds)
+    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1))
