@@ -231,6 +231,7 @@ class Answer:
 
 
 _KEPT = [field.name for field in fields(Answer) if field.name not in ("key", "is_replayed")]
+_USAGE = [field.name for field in fields(Usage)]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
@@ -238,7 +239,8 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
     values = {name: getattr(answer, name) for name in _KEPT}
     data = {name: value for name, value in values.items() if value not in ("", None, ())}
     if answer.usage is not None:
-        data["usage"] = asdict(answer.usage)
+        # Not `asdict`, which copies deeply: 0.02 ms of the 0.45 that a question takes.
+        data["usage"] = {name: getattr(answer.usage, name) for name in _USAGE}
     if answer.logprobs:
         data["logprobs"] = [asdict(chance) for chance in answer.logprobs]
     if answer.likelihoods:

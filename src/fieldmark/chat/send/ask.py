@@ -112,11 +112,20 @@ class ModelConnection:
         `requests` may give None where there is no request just now; it is asked again.
         """
         events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        source = iter(requests)
+        source, answered = iter(requests), list[tuple[Request, Answer]]()
+
+        def hand_over() -> None:
+            events.put(answered.copy())
+            answered.clear()
+
+        def note(request: Request, answer: Answer) -> None:
+            if not answered:  # with all that come in the same turn of the loop
+                self._loop.call_soon(hand_over)
+            answered.append((request, answer))
 
         async def begin() -> asyncio.Task[AskTotals]:
-            work = self.sender.ask_all(_drawn(events), lambda *pair: events.put(pair))
-            task = asyncio.create_task(work)
+            task = asyncio.create_task(self.sender.ask_all(_drawn(events), note))
+            # After a `hand_over` that was called earlier: the loop keeps the order of its calls.
             task.add_done_callback(lambda _: events.put(None))
             return task
 
@@ -125,8 +134,10 @@ class ModelConnection:
             while (event := events.get()) is not None:
                 if isinstance(event, asyncio.Future):
                     self._loop.call_soon_threadsafe(_give, event, *_next_of(source))
-                elif on_answer(*event):
-                    yield
+                    continue
+                for request, answer in event:
+                    if on_answer(request, answer):
+                        yield
         finally:
             if not task.done():
                 self._loop.call_soon_threadsafe(task.cancel)
