@@ -24,7 +24,7 @@ from _rows import Row, note, peak_mb
 from fieldmark.draws import generator
 from fieldmark.probes._select import stratified
 from fieldmark.probes.svm import SupportVectors
-from fieldmark.probes.svm.search import candidates, distributions, score_candidates
+from fieldmark.probes.svm.search import candidates, distributions, fold_scores, judge_candidates
 
 DIFFICULTIES = (0.06, 0.1, 0.14, 0.2)
 
@@ -73,14 +73,16 @@ def rival(draws: int) -> RandomizedSearchCV:
 
 def compare(case: Case, number: int, tally: Tally) -> None:
     x_nd, y, query_nd = make_task(case, number)
-    ours_s, ours = timed(lambda: SupportVectors(search=case.draws).fit(x_nd, y))
+    ours_s, ours = timed(lambda: SupportVectors(search=case.draws, choose="best").fit(x_nd, y))
     theirs_s, theirs = timed(lambda: rival(case.draws).fit(x_nd.astype(np.float64), y))
     tally.ours_s, tally.theirs_s = tally.ours_s + ours_s, tally.theirs_s + theirs_s
     best = {name.removeprefix("svc__"): value for name, value in theirs.best_params_.items()}
     tally.same_winner += ours.best_params_ == best
     cell_sf = np.stack([theirs.cv_results_[f"split{k}_test_score"] for k in range(5)], axis=1)
     drawn = candidates(case.draws, 42)
-    found_sf = score_candidates(x_nd.astype(np.float64), y, stratified(5, y), drawn)
+    folds = stratified(5, y)
+    right_sn = judge_candidates(x_nd.astype(np.float64), y, folds, drawn)
+    found_sf = fold_scores(right_sn, folds)
     tally.cells += cell_sf.size
     tally.same_cells += int((cell_sf == found_sf).sum())
     tally.answers += len(query_nd)
@@ -104,13 +106,15 @@ def measure(case: Case) -> Row:
         agreement=f"same winner {tally.same_winner}/{tasks}, CV cells equal "
         f"{tally.same_cells}/{tally.cells}, predictions {tally.same_answers}/{tally.answers}",
         is_equal=tally.same_winner == tasks,
-        memory_mb=peak_mb(lambda: SupportVectors(search=case.draws).fit(x_nd, y)),
+        memory_mb=peak_mb(lambda: SupportVectors(search=case.draws, choose="best").fit(x_nd, y)),
     )
 
 
 def rows(is_quick: bool) -> Iterator[Row]:
     with threadpool_limits(1):
-        first_s, _ = timed(lambda: SupportVectors(search=8).fit(*make_task(CASES[0], 99)[:2]))
+        first_s, _ = timed(
+            lambda: SupportVectors(search=8, choose="best").fit(*make_task(CASES[0], 99)[:2])
+        )
         note(f"svm: first fit, compiling or loading compiled code: {first_s:.1f} s")
         for case in (TOY,) if is_quick else CASES:
             yield measure(case)

@@ -79,7 +79,8 @@ def test_a_provider_that_charges_more_than_its_price_is_believed() -> None:
 
 def test_unknown_image_rules_are_guessed_by_size() -> None:
     bare = Estimator(Card(provider="x", id="y"))
-    assert bare.image(280, 280) == 102
+    assert bare.image(280, 280) == 578
+    assert bare.image(560, 560) > 1384  # measured where one per 28 × 28 said 402
 
 
 def test_a_shared_budget_serves_several_runs() -> None:

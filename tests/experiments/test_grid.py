@@ -6,12 +6,16 @@ import json
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from fieldmark.experiments import read_grid
+from fieldmark.experiments._grid import select
+from fieldmark.experiments._schema import NewtFilters
 from fieldmark.protocols import given
+from fieldmark.protocols._items import PartItems, is_selected
 from fieldmark.store import Store
 from kit.blobs import make_blobs
 
@@ -40,7 +44,6 @@ ckpt = "hf-hub:imageomics/bioclip"
 SMALL_DATA_CHAT = """
 prompting = ["single", "multi"]
 cot_enabled = false
-parallel = 10
 n_train = [0, 1, 3]
 n_test = 100
 newt_data = "datasets/newt"
@@ -82,7 +85,7 @@ def grid(tmp_path: Path, text: str):  # type: ignore[no-untyped-def]
 
 
 def test_small_data_metrics_file_loads_unchanged(tmp_path: Path) -> None:
-    read = grid(tmp_path, SMALL_DATA)
+    read = grid(tmp_path, SMALL_DATA.replace("ssl = false", "device = 'cuda'"))
     assert len(read.jobs) == 3 * 5
     assert [job.model for job in read.jobs[::5]] == [
         "open-clip/ViT-B-16/openai",
@@ -92,7 +95,7 @@ def test_small_data_metrics_file_loads_unchanged(tmp_path: Path) -> None:
     assert [job.draw.n_train for job in read.jobs[:5]] == [10, 30, 100, 300, -1]
     assert {job.task.task for job in read.jobs} == {"newt"}
     assert read.data["newt"] == Path("/datasets/newt")
-    assert len(read.notes) == 1 and read.notes[0].startswith(f"{tmp_path / 'grid.toml'}:7  ssl")
+    assert len(read.notes) == 1 and read.notes[0].startswith(f"{tmp_path / 'grid.toml'}:7  device")
 
 
 def test_small_data_metrics_chat_file_loads_unchanged(tmp_path: Path) -> None:
@@ -105,6 +108,77 @@ def test_small_data_metrics_chat_file_loads_unchanged(tmp_path: Path) -> None:
     assert job.selection.groups == (("cluster", ("appearance",)),)
     assert job.selection.without_groups == (("sub_cluster", ("species",)),)
     assert read.data["newt"] == tmp_path / "datasets/newt"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("parallel = 10", "parallel = 10: remove it and type `fieldmark run … --concurrency 10`."),
+        ("slurm = true", "slurm = True: remove it and type `fieldmark run … --on slurm`, or"),
+        ('slurm_acct = "PAS1"', 'remove it and write `account = "PAS1"` in a table [slurm]'),
+        ("ssl = false", "ssl = False: remove it and let certificates be checked"),
+    ],
+)
+def test_keys_that_a_run_would_pass_over_stop_it(tmp_path: Path, line: str, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        grid(tmp_path, f"{line}\n{SMALL_DATA_CHAT}")
+    assert str(error.value).startswith(f"{tmp_path / 'grid.toml'}:1  ")
+    assert words in str(error.value)
+
+
+def test_keys_at_their_usual_value_stop_nothing(tmp_path: Path) -> None:
+    usual = 'slurm = false\nslurm_acct = ""\nssl = true\n'
+    assert grid(tmp_path, usual + SMALL_DATA_CHAT).jobs
+
+
+def test_a_file_of_theirs_without_n_train_shows_all_that_fit(tmp_path: Path) -> None:
+    theirs = SMALL_DATA_CHAT.replace("n_train = [0, 1, 3]\n", "")
+    assert {job.draw.n_train for job in grid(tmp_path, theirs).jobs} == {-1}
+    ours = 'models = "chat/openrouter/openai/gpt-4o-mini-2024-07-18"\ntasks = "newt"\n'
+    assert {job.draw.n_train for job in grid(tmp_path, ours).jobs} == {0}
+
+
+@pytest.mark.parametrize(
+    "org", ["gemini", "groq", "together_ai", "fireworks_ai", "deepseek", "mistral", "xai"]
+)
+def test_providers_by_litellms_words(tmp_path: Path, org: str) -> None:
+    text = SMALL_DATA_CHAT.replace('org = "openrouter"', f'org = "{org}"')
+    assert grid(tmp_path, text).jobs[0].protocol == "ask"
+
+
+def include_task(filters: dict[str, list[str]], task: str, cluster: str, sub: str) -> bool:
+    """small-data-metrics' rule: exclusions first, then any inclusion that matches."""
+    mine = {"tasks": task, "clusters": cluster, "subclusters": sub}
+    for key, value in mine.items():
+        if value in filters.get(f"exclude_{key}", []):
+            return False
+    names = {"tasks": "tasks", "clusters": "include_clusters", "subclusters": "include_subclusters"}
+    asked = [(filters[name], mine[key]) for key, name in names.items() if filters.get(name)]
+    return not asked or any(value in wanted for wanted, value in asked)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"tasks": ["c"], "include_clusters": ["behavior"], "include_subclusters": ["age"]},
+        {"include_clusters": [], "tasks": ["a"]},
+        {"include_clusters": [], "include_subclusters": []},
+        {"include_clusters": ["appearance"], "exclude_subclusters": ["age"]},
+        {"include_subclusters": ["species"], "exclude_tasks": ["b"], "tasks": ["d"]},
+    ],
+)
+def test_filters_take_what_any_of_them_matches(filters: dict[str, list[str]]) -> None:
+    rows = [("a", "appearance", "age"), ("b", "appearance", "species"), ("c", "context", ""),
+            ("d", "behavior", "")]  # fmt: skip
+    parts = [
+        PartItems(
+            name, pl.DataFrame(), pl.DataFrame(), (("cluster", cluster), ("sub_cluster", sub))
+        )
+        for name, cluster, sub in rows
+    ]
+    wanted = select("newt", NewtFilters(**filters))
+    taken = [part.name for part in parts if is_selected(part, wanted)]
+    assert taken == [row[0] for row in rows if include_task(filters, *row)]
 
 
 def test_own_format_every_list_is_an_axis(tmp_path: Path) -> None:

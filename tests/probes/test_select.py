@@ -62,7 +62,7 @@ def noisy(n_each: int = 12, classes: int = 4, dim: int = 60) -> tuple[np.ndarray
     ("name", "settings", "chosen"),
     [
         ("ridge", {"alphas": "2^-15 .. 2^4"}, {"alpha", "cv_score"}),
-        ("svm", {"search": 5}, {"kernel", "C", "gamma", "cv_score"}),
+        ("svm", {"search": 5}, {"machine", "kernel", "C", "gamma", "cv_score"}),
         ("logistic", {"C": [1e-6, 1e-2, 1, 100]}, {"C", "cv_score"}),
         ("linear", {"steps": 30}, {"learning_rate", "weight_decay", "cv_score"}),
         ("mlp", {"learning_rate": [1e-4, 1e-3], "epochs": 3}, {"learning_rate", "cv_score"}),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request, Text, Usage
-from fieldmark.chat.prices import Card, squares, text_tokens
+from fieldmark.chat.prices import Card, text_tokens, unknown_squares
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -173,11 +173,13 @@ class Estimator:
     _sizes: dict[Size, int] = field(default_factory=dict)
 
     def image(self, width: int, height: int) -> int:
-        """Tokens of an image; by its pixels (one per 28 × 28) where no rule is known."""
+        """Tokens of an image. Where no rule is known the estimate is high, as a budget wants it:
+        one per 14 × 14 pixels, and not below the 576 that a tile takes in LLaVA-like models.
+        """
         size = (width, height)
         if size not in self._sizes:
             by_rule = self.card.tokens_of_image(width, height)
-            self._sizes[size] = squares(width, height) if by_rule is None else by_rule
+            self._sizes[size] = unknown_squares(width, height) if by_rule is None else by_rule
         return self._sizes[size]
 
     def text(self, text: str) -> int:

@@ -96,6 +96,15 @@ def squares(
     return max(1, across) * max(1, down) + ends
 
 
+def unknown_squares(width: int, height: int) -> int:
+    """Tokens of an image for a model of which no rule is known: high rather than low.
+
+    >>> unknown_squares(560, 560), unknown_squares(224, 224)
+    (1602, 578)
+    """
+    return max(squares(width, height, px=14, most=10**6), 578)
+
+
 def pixtral(width: int, height: int, px: int = 16, long_px: int = 1024) -> int:
     """One token per px × px square begun, and one at the end of each row; at most 1024 px a side.
 

@@ -18,6 +18,7 @@ from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
 from fieldmark.experiments._labels import label_jobs
 from fieldmark.experiments._schema import (
+    INSTEAD,
     NO_EFFECT,
     Experiment,
     ModelTable,
@@ -136,9 +137,12 @@ def read_grid(
     if "models" not in located.data:
         raise UsageError(f"{path}  lists no models: add `models = [...]` or `[[models]]` tables.")
     experiment = validate(experiment_schema(), located)
+    _refuse_how(located)
     names = experiment.tasks or _implied_tasks(experiment, path)
+    # small-data-metrics without `n_train`: all images, or all examples that fit into the prompt.
+    is_theirs = any(isinstance(entry, ModelTable) for entry in experiment.models)
     axes = Axes(
-        n_train=experiment.n_train or (None,),
+        n_train=experiment.n_train or ((-1,) if is_theirs else (None,)),
         n_test=experiment.n_test or (None,),
         sampling=experiment.sampling or (None,),
         seed=experiment.seed or (0,),
@@ -279,7 +283,7 @@ def select(
 
     def groups(clusters: list[str] | None, sub: list[str] | None) -> tuple[Any, ...]:
         pairs = (("cluster", clusters), ("sub_cluster", sub))
-        return tuple((column, tuple(values)) for column, values in pairs if values is not None)
+        return tuple((column, tuple(values)) for column, values in pairs if values)
 
     return Selection(
         parts=tuple(filters.tasks or ()),
@@ -493,9 +497,26 @@ def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
     return {name: path.parent / Path(folder).expanduser() for name, folder in folders.items()}
 
 
+def _refuse_how(located: Located) -> None:
+    """Keys of small-data-metrics that would change what a run costs or risks: said, not dropped."""
+    problems = [
+        f"{located.where((key,))}  {key} = {value!r}: remove it and {advice.format(value)}."
+        for key, advice in INSTEAD.items()
+        for value in [located.data.get(key)]
+        if _is_refused(key, value)
+    ]
+    if problems:
+        raise UsageError(join_problems(problems))
+
+
+def _is_refused(key: str, value: Any) -> bool:
+    if key == "ssl":
+        return value is False
+    return not (value in (None, "", False) or isinstance(value, dict))
+
+
 def _notes(located: Located) -> tuple[str, ...]:
-    has_table = isinstance(located.data.get("slurm"), dict)
-    keys = [key for key in located.data if key in NO_EFFECT and not (key == "slurm" and has_table)]
+    keys = [key for key in located.data if key in NO_EFFECT]
     return tuple(
         f"{located.where((key,))}  {key} has no effect here (it says how to run, not what: use "
         "flags)."

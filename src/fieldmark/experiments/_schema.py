@@ -34,15 +34,18 @@ NO_EFFECT = (
     "graph_to",
     "log_to",
     "report_to",
-    "slurm",
-    "slurm_acct",
-    "ssl",
     "batch_size",
     "n_workers",
     "device",
-    "parallel",
 )
 """keys of small-data-metrics that say how, not what: flags and `fieldmark.toml` decide here"""
+INSTEAD = {
+    "parallel": "type `fieldmark run … --concurrency {0}`",
+    "slurm": "type `fieldmark run … --on slurm`, or write a table [slurm]",
+    "slurm_acct": 'write `account = "{0}"` in a table [slurm], then `fieldmark run … --on slurm`',
+    "ssl": "let certificates be checked: SSL_CERT_FILE names your own authority's",
+}
+"""keys of small-data-metrics that a run must not pass over in silence → what to do instead"""
 
 
 class ModelTable(Strict):

@@ -41,7 +41,7 @@ class Selection:
 
     parts: tuple[str, ...] = ()
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """(column, allowed values); every column named must allow the part"""
+    """(column, allowed values); a part that `parts` or any of these columns allow is taken"""
     any_of: tuple[str, ...] = ()
     """part names or group values, as in `newt/behavior`"""
     without_parts: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
 
 def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
     _check_left_out(task, parts, wanted)
-    kept = [part for part in parts if _is_selected(part, wanted)]
+    kept = [part for part in parts if is_selected(part, wanted)]
     if not kept:
         raise _nothing_selected(task, parts, wanted)
     return kept
@@ -460,7 +460,7 @@ def _lacks(task: Task, rows: pl.DataFrame, column: str, *key: str) -> str:
     )
 
 
-def _is_selected(part: PartItems, wanted: Selection) -> bool:
+def is_selected(part: PartItems, wanted: Selection) -> bool:
     groups = dict(part.groups)
     values = (part.name, *groups.values())
 
@@ -468,9 +468,12 @@ def _is_selected(part: PartItems, wanted: Selection) -> bool:
         return [is_match(groups.get(column), patterns) for column, patterns in rules]
 
     return (
-        (not wanted.parts or is_match(part.name, wanted.parts))
+        (
+            not (wanted.parts or wanted.groups)
+            or is_match(part.name, wanted.parts)
+            or any(in_groups(wanted.groups))
+        )
         and (not wanted.any_of or any(is_match(value, wanted.any_of) for value in values))
-        and all(in_groups(wanted.groups))
         and not is_match(part.name, wanted.without_parts)
         and not any(in_groups(wanted.without_groups))
     )

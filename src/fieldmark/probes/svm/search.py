@@ -47,14 +47,19 @@ def candidates(n: int, seed: int) -> tuple[Parameters, ...]:
     return tuple(ParameterSampler(distributions(), n, random_state=seed))
 
 
-def score_candidates(
+def judge_candidates(
     x_nd: np.ndarray, code_n: np.ndarray, folds: Splits, settings: Sequence[Parameters]
 ) -> np.ndarray:
+    """Is each row right while it is held out? Settings × rows."""
+    right_sn = np.zeros((len(settings), len(x_nd)), bool)
+    for train, held in folds:
+        right_sn[:, held] = _judge_fold(_read_fold(x_nd, code_n, train, held), settings)
+    return right_sn
+
+
+def fold_scores(right_sn: np.ndarray, folds: Splits) -> np.ndarray:
     """Held-out accuracy, settings × folds."""
-    return np.stack(
-        [_score_fold(_read_fold(x_nd, code_n, train, held), settings) for train, held in folds],
-        axis=1,
-    )
+    return np.stack([right_sn[:, held].mean(axis=1) for _, held in folds], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +93,24 @@ def _read_fold(
     return _FoldProducts(inner_mn, square_mn, np.append(start, m), number_of[code_n[held]])
 
 
-def _score_fold(fold: _FoldProducts, settings: Sequence[Parameters]) -> np.ndarray:
-    from fieldmark.probes.svm.smo import count_correct
+def _judge_fold(fold: _FoldProducts, settings: Sequence[Parameters]) -> np.ndarray:
+    from fieldmark.probes.svm.smo import judge
 
     kernel_mn = np.empty_like(fold.inner_mn)
-    n_correct_s = np.zeros(len(settings))
+    right_sq = np.zeros((len(settings), len(fold.code_q)), bool)
     shared: tuple[int, float] | None = None
     # From the largest C down: where no multiplier of a linear machine ever reached its C, all
     # machines with a C above what was reached are the same one.
     for number in sorted(range(len(settings)), key=lambda at: -settings[at]["C"]):
         kernel, cost = settings[number]["kernel"], float(settings[number]["C"])
         if kernel == "linear" and shared is not None and cost > shared[1]:
-            n_correct_s[number] = shared[0]
+            right_sq[number] = right_sq[shared[0]]
             continue
         _write_kernel(kernel, fold, float(settings[number]["gamma"]), kernel_mn)
-        n_correct, largest = count_correct(kernel_mn, fold.start_c, cost, fold.code_q)
-        n_correct_s[number] = n_correct
+        right_sq[number], largest = judge(kernel_mn, fold.start_c, cost, fold.code_q)
         if kernel == "linear":
-            shared = n_correct, largest
-    return n_correct_s / len(fold.code_q)
+            shared = number, largest
+    return right_sq
 
 
 def _write_kernel(kernel: str, fold: _FoldProducts, gamma: float, out: np.ndarray) -> None:

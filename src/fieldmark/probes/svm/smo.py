@@ -212,15 +212,15 @@ def _best(vote_qc: np.ndarray, q: int) -> int:
 
 
 @compiled
-def count_correct(kernel_mn: np.ndarray, start_c: np.ndarray, cost: float, code_q: np.ndarray):  # type: ignore[no-untyped-def]
-    """How many held-out columns a machine gets right, one against one, the first class at a tie.
+def judge(kernel_mn: np.ndarray, start_c: np.ndarray, cost: float, code_q: np.ndarray):  # type: ignore[no-untyped-def]
+    """Which held-out columns a machine gets right, one against one, the first class at a tie.
 
     Columns of the kernel: the m training rows, then the held-out ones. Also the largest multiplier
     (see `solve`) of all pairs.
     """
     m, n_classes, n_held = len(kernel_mn), len(start_c) - 1, len(code_q)
     vote_qc, value_q = np.zeros((n_held, n_classes), np.int64), np.zeros(n_held)
-    largest, n_correct = 0.0, 0
+    right_q, largest = np.zeros(n_held, np.bool_), 0.0
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
             row_n = _rows(start_c, i, j)
@@ -236,6 +236,5 @@ def count_correct(kernel_mn: np.ndarray, start_c: np.ndarray, cost: float, code_
             for q in range(n_held):
                 vote_qc[q, i if value_q[q] > offset else j] += 1
     for q in range(n_held):
-        if _best(vote_qc, q) == code_q[q]:
-            n_correct += 1
-    return n_correct, largest
+        right_q[q] = _best(vote_qc, q) == code_q[q]
+    return right_q, largest
