@@ -5,7 +5,8 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from fieldmark.errors import DataError
-from fieldmark.probes.exemplar import Exemplar
+from fieldmark.probes import exemplar
+from fieldmark.probes.exemplar import Exemplar, retrieve
 
 
 def herd(n: int, dim: int, offset: float, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -58,6 +59,40 @@ def test_equals_one_machine_per_query(case: str) -> None:
     np.testing.assert_allclose(score[:25], theirs.max(axis=1), atol=2e-3)
     label, again = probe.predict_leave_one_out()
     assert (label == y[best]).all() and (again == score).all()
+    assert probe.fit_notes_ == []
+
+
+def massive(n: int, dim: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """ReLU features beside one coordinate ("massive activation") of ten thousand."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, n // 6, n)
+    x = np.maximum(random.normal(size=(n // 6, dim))[y] + 2.5 * random.normal(size=(n, dim)), 0)
+    x[:, 5] = 1e4 * (1 + spread * random.normal(size=n))
+    return x.astype(np.float32), y
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.001, 0.05])
+def test_defect_one_huge_coordinate(spread: float) -> None:
+    """Float32 lost all other axes, and hundreds of steps were cut off without a word."""
+    x, y = massive(1_100, 256, spread)
+    theirs = one_by_one(x.astype(np.float64), range(8))
+    probe = Exemplar().fit(x, y)
+    best, score, is_open = retrieve(x, 0.1, x[:8], np.arange(8))
+    assert (best == theirs.argmax(axis=1)).all() and not is_open.any()
+    np.testing.assert_allclose(score, theirs.max(axis=1), atol=2e-3)
+    probe.predict(x[:4])
+    assert probe.fit_notes_ == []
+
+
+def test_machines_that_stop_short_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = CASES["raw"]
+    monkeypatch.setattr(exemplar, "_MOST_STEPS", dict.fromkeys(exemplar._MOST_STEPS, 2))
+    probe = Exemplar().fit(x, y)
+    probe.predict_leave_one_out()
+    assert probe.fit_notes_ == [
+        "400 of 400 SVMs stopped short of their minimum: scale the features "
+        "(normalise: [l2] or [standardise])"
+    ]
 
 
 def test_queries_from_outside_meet_the_whole_gallery() -> None:

@@ -41,7 +41,9 @@ RECIPE = 'LinearSVC(class_weight="balanced", C=C, tol=1e-6), one per query again
 DOUBLE_ROWS = 1_024
 """up to here in float64: small problems are cheap, and their scores then depend on nothing else"""
 _BLOCK = 256
-_MOST_STEPS = 400
+_MOST_STEPS = {np.dtype(np.float32): 1_000, np.dtype(np.float64): 4_000}
+"""of one SVM. Easy ones take 20; without a common mean, or beside one huge coordinate, some hundred
+(measured, 2026). Those that float32 does not settle are solved again in float64."""
 _TRUSTED = 0.1
 """of the lead of the best image: how far scores may still move"""
 _FLOOR = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-8}
@@ -53,7 +55,8 @@ class Exemplar(ProbeEstimator):
     """The label of the gallery image that the query's own linear SVM scores highest.
 
     At equal scores the first in the gallery. The score of a prediction is that image's decision
-    value: above -1 it lies within the margin of the query.
+    value: above -1 it lies within the margin of the query. SVMs that stop short of their minimum
+    are counted in `fit_notes_`.
     """
 
     def __init__(self, *, C: float = 0.1) -> None:
@@ -70,12 +73,13 @@ class Exemplar(ProbeEstimator):
         self.code_, self.classes_ = read_labels(y, len(self.x_))
         self.n_features_in_ = self.x_.shape[1]
         self.one_class_ = len(self.classes_) == 1
+        self.fit_notes_: list[str] = []
         return self
 
     def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The label of the best gallery image, and its decision value."""
         x_qd = read_queries(self, X)
-        best_q, score_q = retrieve(self.x_, self.C, x_qd)
+        best_q, score_q = self._retrieve(x_qd)
         return self.classes_[self.code_[best_q]], score_q
 
     def predict_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +92,19 @@ class Exemplar(ProbeEstimator):
         check_fitted(self)
         if len(self.x_) < 2:
             raise ProbeDataError("leaving one out of 1 image leaves none: at least two are needed.")
-        return retrieve(self.x_, self.C, self.x_, np.arange(len(self.x_)))
+        return self._retrieve(self.x_, np.arange(len(self.x_)))
+
+    def _retrieve(
+        self, x_qd: np.ndarray, own_q: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        best_q, score_q, is_open_q = retrieve(self.x_, self.C, x_qd, own_q)
+        self.fit_notes_ = []
+        if is_open_q.any():
+            self.fit_notes_ = [
+                f"{is_open_q.sum()} of {len(x_qd)} SVMs stopped short of their minimum: scale the "
+                "features (normalise: [l2] or [standardise])"
+            ]
+        return best_q, score_q
 
 
 Probe = Exemplar
@@ -96,17 +112,35 @@ Probe = Exemplar
 
 def retrieve(
     x_nd: np.ndarray, cost: float, x_qd: np.ndarray, own_q: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Row of the best image and its score; `own_q`: the query's own row, which is left out."""
-    gallery = _make_gallery(x_nd, cost, is_among=own_q is not None)
-    query_qd = _append_ones(x_qd.astype(gallery.row_nd.dtype)) @ gallery.axes_dd
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row of the best image, its score, and which SVMs stopped short of their minimum.
+
+    `own_q`: the query's own row, which is left out.
+    """
+    best_q, score_q, is_open_q = _retrieve_in(x_nd, cost, x_qd, own_q, is_double=False)
+    again = np.flatnonzero(is_open_q)
+    if len(again) and len(x_nd) > DOUBLE_ROWS:
+        own = None if own_q is None else own_q[again]
+        answers = _retrieve_in(x_nd, cost, x_qd[again], own, is_double=True)
+        best_q[again], score_q[again], is_open_q[again] = answers
+    return best_q, score_q, is_open_q
+
+
+def _retrieve_in(
+    x_nd: np.ndarray, cost: float, x_qd: np.ndarray, own_q: np.ndarray | None, is_double: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `retrieve`, in one precision."""
+    gallery = _make_gallery(x_nd, cost, own_q is not None, is_double)
+    query_qd = (_append_ones(x_qd) @ gallery.axes_dd).astype(gallery.row_nd.dtype)
     best_q, score_q = np.zeros(len(x_qd), np.intp), np.zeros(len(x_qd))
+    is_open_q = np.zeros(len(x_qd), bool)
     for start in range(0, len(x_qd), _BLOCK):
         block = slice(start, start + _BLOCK)
-        score_qn = _descend(gallery, query_qd[block], None if own_q is None else own_q[block])
+        own = None if own_q is None else own_q[block]
+        score_qn, is_open_q[block] = _descend(gallery, query_qd[block], own)
         best_q[block] = score_qn.argmax(axis=1)
         score_q[block] = score_qn.max(axis=1)
-    return best_q, score_q
+    return best_q, score_q, is_open_q
 
 
 # --- what all SVMs over one gallery share
@@ -126,24 +160,29 @@ class _Gallery:
     """of each of the others"""
 
 
-def _make_gallery(x_nd: np.ndarray, cost: float, is_among: bool) -> _Gallery:
+def _make_gallery(
+    x_nd: np.ndarray, cost: float, is_among: bool, is_double: bool = False
+) -> _Gallery:
     """`is_among`: queries are rows of the gallery and leave it when asked."""
-    precision = np.float64 if len(x_nd) <= DOUBLE_ROWS else np.float32
-    rows_nd = _append_ones(x_nd.astype(precision))
-    power_d, axes_dd = np.linalg.eigh((rows_nd.T @ rows_nd).astype(np.float64))
-    axes_dd = axes_dd.astype(precision)
+    precision = np.float64 if is_double or len(x_nd) <= DOUBLE_ROWS else np.float32
+    rows_nd = _append_ones(x_nd)
+    # The axes are found in float64, whatever follows: beside a coordinate of thousands (a "massive
+    # activation") float32 loses all other axes. The power along an axis is measured on the rows
+    # themselves: a small eigenvalue is only known up to the rounding of the largest.
+    _, axes_dd = np.linalg.eigh(rows_nd.T @ rows_nd)
+    row_nd = rows_nd @ axes_dd
     n_rest = max(len(x_nd) - is_among, 1)
     return _Gallery(
-        row_nd=rows_nd @ axes_dd,
+        row_nd=row_nd.astype(precision),
         axes_dd=axes_dd,
-        power_d=np.maximum(power_d, 0.0).astype(precision),
+        power_d=np.einsum("nd,nd->d", row_nd, row_nd).astype(precision),
         cost_one=cost * (n_rest + 1) / 2,
         cost_rest=cost * (n_rest + 1) / (2 * n_rest),
     )
 
 
 def _append_ones(x_nd: np.ndarray) -> np.ndarray:
-    return np.concatenate([x_nd, np.ones((len(x_nd), 1), x_nd.dtype)], axis=1)
+    return np.concatenate([x_nd, np.ones((len(x_nd), 1))], axis=1, dtype=np.float64)
 
 
 # --- conjugate gradients on a block of SVMs
@@ -166,21 +205,30 @@ class _Descent:
             setattr(self, name, getattr(self, name)[is_kept_q])
 
 
-def _descend(gallery: _Gallery, query_qd: np.ndarray, own_q: np.ndarray | None) -> np.ndarray:
-    """Scores (queries × gallery) of every SVM; minus infinity for the query's own row."""
+def _descend(
+    gallery: _Gallery, query_qd: np.ndarray, own_q: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores (queries × gallery) of every SVM, minus infinity for the query's own row; and which
+    SVMs stopped short of their minimum.
+    """
     state = _begin(gallery, query_qd, own_q)
-    score_qn = np.zeros_like(state.over_qn)
+    score_qn, is_short_q = np.zeros_like(state.over_qn), np.zeros(len(query_qd), bool)
+    most = _MOST_STEPS[score_qn.dtype]
     reach = _reach(gallery)
     slope_qd = _slope(gallery, state)
     way_qd = np.zeros_like(slope_qd)
     before_qd, last_q = slope_qd, np.ones_like(state.gap_q)
-    for step in range(_MOST_STEPS):
+    for step in range(most):
         fair_qd = _precondition(gallery, state, slope_qd)
         left_q = _dot(fair_qd, slope_qd)
         is_open_q = ~_is_done(state, left_q.clip(0, None) ** 0.5 * reach)
-        if step == _MOST_STEPS - 1:
+        if step == most - 1:
+            is_short_q[state.number_q[is_open_q]] = True
             is_open_q[:] = False
-        score_qn[state.number_q[~is_open_q]] = state.over_qn[~is_open_q] - 1
+        ended = ~is_open_q
+        if ended.any():
+            score_qn[state.number_q[ended]], is_off_e = _scores(gallery, state, ended)
+            is_short_q[state.number_q[ended]] |= is_off_e
         if not is_open_q.any():
             break
         turn_q = ((left_q - _dot(fair_qd, before_qd)) / last_q).clip(0, None) * (step > 0)
@@ -191,7 +239,18 @@ def _descend(gallery: _Gallery, query_qd: np.ndarray, own_q: np.ndarray | None) 
         _walk(gallery, state, way_qd)
         before_qd, last_q = slope_qd, left_q.clip(_tiny(left_q), None)
         slope_qd = _slope(gallery, state)
-    return score_qn
+    return score_qn, is_short_q
+
+
+def _scores(
+    gallery: _Gallery, state: _Descent, ended_q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of the SVMs that have ended, and where the sum of all steps has drifted from them."""
+    over_qn, score_qn = state.over_qn[ended_q], state.weight_qd[ended_q] @ gallery.row_nd.T
+    is_own_qn = np.isneginf(over_qn)
+    drift_qn = np.where(is_own_qn, 0, np.abs(score_qn + 1 - np.where(is_own_qn, 0, over_qn)))
+    score_qn[is_own_qn] = -np.inf
+    return score_qn, ~(drift_qn.max(axis=1) <= _COARSE)
 
 
 def _begin(gallery: _Gallery, query_qd: np.ndarray, own_q: np.ndarray | None) -> _Descent:
