@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fieldmark.stats.ceiling import ALIKE, UnitCounts
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.thin_classes import (
@@ -94,6 +95,8 @@ class Errors:
     """how much lower and higher a mean over classes may be for what its rarest classes hide"""
     class_k: tuple[np.ndarray, np.ndarray] | None = None
     """class and unit of all that go together, where the score is a mean over classes"""
+    counts: UnitCounts | None = None
+    """right and wrong answers in units, where the score is a share of them"""
     why: str = ""
     """why none of these scores has an interval, in words"""
 
@@ -143,6 +146,7 @@ class Errors:
             marks=tuple(mark[some] for mark in self.marks),
             right_mn=None if self.right_mn is None else self.right_mn[some],
             slack_m2=None if self.slack_m2 is None else self.slack_m2[some],
+            counts=None if self.counts is None else self.counts.taken(at),
         )
 
 
@@ -202,6 +206,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         if by_class and right_mn is not None
         else None,
         class_k=class_units(items) if by_class else None,
+        counts=_counts(parts, right_mn, residual_mu) if form_of(metric) != "f1" else None,
         why=no_interval(items, metric),
     )
 
@@ -333,11 +338,37 @@ def _moderated(
     return alone_m * effect_m, n_m + ICC_UNITS
 
 
-def _expected_effect(parts: Influence) -> float:
-    """The design effect of a correlation of `ICC` in every unit."""
+def _counts(
+    parts: Influence, right_mn: np.ndarray | None, residual_mu: np.ndarray
+) -> UnitCounts | None:
+    """None where answers are worth more or less, draws differ, or every item is a unit."""
+    if right_mn is None or parts.value_mr.shape[1] > 1 or len(residual_mu.T) == len(parts.unit_n):
+        return None
+    share_u = np.bincount(parts.unit_n, parts.weight_n)
+    if len(share_u) < 2:
+        return None
+    good_mu = summed(right_mn * parts.weight_n, parts.unit_n, len(share_u))
+    sides = (share_u - good_mu, good_mu)
+    squared = float(parts.weight_n @ parts.weight_n)
+    return UnitCounts(
+        mass_m2=np.stack([side_mu.sum(axis=1) for side_mu in sides], axis=1),
+        square_m2=np.stack([np.einsum("mu,mu->m", side, side) for side in sides], axis=1),
+        robust_m=np.einsum("mu,mu->m", residual_mu, residual_mu),
+        alone_m=np.einsum("mn,mn->m", parts.residual_mn, parts.residual_mn),
+        n_effective=float(_n_effective(share_u[None])[0]),
+        n_units=len(share_u),
+        item=squared / float(parts.weight_n.sum()),
+        n_exact=1 / (squared * _expected_effect(parts, ALIKE)),
+        expected=_expected_effect(parts),
+        added_units=ICC_UNITS,
+    )
+
+
+def _expected_effect(parts: Influence, icc: float = ICC) -> float:
+    """The design effect of a correlation of `icc` in every unit."""
     share_u = np.bincount(parts.unit_n, parts.weight_n)
     alike = float(share_u @ share_u) / float(parts.weight_n @ parts.weight_n)
-    return 1 + ICC * (alike - 1)
+    return 1 + icc * (alike - 1)
 
 
 def _n_items(parts: Influence) -> float:
