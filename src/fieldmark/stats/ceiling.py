@@ -1,10 +1,11 @@
 """Few mistakes in clusters (rule of three, exact): how low may a score near its end be?
 
-A moderated variance has as many degrees of freedom as units made mistakes. With none or one it knows
-nothing, and its limits would lie further out than those of five mistakes. With no mistake the limit
-is exact, `0.025^(1/K)`, for K independent items that say as much as these where units are nearly
-right or wrong altogether (a correlation of `ALIKE`; Clopper and Pearson 1934). Mistakes in units of
-their own have limits no further out than more such mistakes would have, and no nearer than none.
+A moderated variance has as many degrees of freedom as units made mistakes. With none or one it
+knows nothing, and its limits would lie further out than those of five mistakes. With no mistake the
+limit is exact, `0.025^(1/K)`, for K independent items that say as much as these where units are
+nearly right or wrong altogether (a correlation of `ALIKE`; Clopper and Pearson 1934). Mistakes in
+units of their own have limits no further out than more such mistakes would have, and no nearer than
+none.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ class UnitCounts:
         mass, square = self.mass_m2[model, side], self.square_m2[model, side]
         exact = 1 - ((1 - level) / 2) ** (1 / self.n_exact)
         if mass <= 1e-12:
-            return exact
+            return float(exact)
         is_scattered = mass < self.item * self.n_effective and square <= 1.01 * mass * self.item
         nearest = self._with_more(model, side, level) if is_scattered else 1.0
-        return max(min(far, nearest), exact)
+        return float(max(min(far, nearest), exact))
 
     def _with_more(self, model: int, side: int, level: float) -> float:
         """The nearest limit with mistakes added in turn, each in a unit that has none."""

@@ -180,8 +180,9 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
         units = sources[0]
         if uses == "score":
-            n_rare = np.full(len(answers_mn), rarer_answers(items))
-            units = replace(units, own_freedom_m=np.maximum(n_rare - 1.0, 1.0))
+            rare = max(rarer_answers(items) - 1.0, 1.0)
+            own_freedom_m = np.full(len(answers_mn), rare)
+            units = replace(units, own_freedom_m=own_freedom_m, freedom=min(units.freedom, rare))
         else:
             units = _with_unseen(units, parts.value_mr.mean(axis=1), residual_mu, bounds)
         sources = (units, *sources[1:])
@@ -295,6 +296,8 @@ def _sources(
     # The variance of items that weigh unlike rests on the heavy ones (1.5: simulated).
     rests_u = share_u if n_units < len(parts.unit_n) else share_u**1.5
     freedom = max(float(_n_effective(rests_u[None])[0]) - 1, 0.0)
+    if n_units < len(parts.unit_n):
+        freedom = min(freedom, parts.freedom)
     robust_mm = _gram(residual_mu)
     own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
     if n_units < len(parts.unit_n):
