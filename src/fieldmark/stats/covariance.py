@@ -30,6 +30,10 @@ from fieldmark.stats.thin_classes import (
     rarer_answers,
 )
 
+ROLES = 0.5
+"""correlation of what a photo adds as an example and as a test (simulated)"""
+MOST_TRAINED = 0.5
+"""share of the items that a draw leaves out, beyond which they were not all trained on"""
 ICC_UNITS = 2
 """units that the expected correlation of a unit's items counts for"""
 
@@ -161,8 +165,14 @@ def _freedom(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return np.asarray(np.divide(total, spread, out=least, where=spread > 0))
 
 
-def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
-    """The errors of m models' scores from their answers (models × items) to the same items."""
+def errors(
+    items: Items, answers_mn: np.ndarray, metric: Metric, once_m: np.ndarray | None = None
+) -> Errors:
+    """The errors of m models' scores from their answers (models × items) to the same items.
+
+    `once_m`: which models were trained once, while others were several times and their one training
+    stands for all; they are given the luck of the others' draws.
+    """
     answers_mn = np.asarray(answers_mn)
     if answers_mn.ndim != 2 or answers_mn.shape[1:] != np.shape(items.target):
         raise ValueError(
@@ -176,6 +186,9 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
     sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
+    if n_repeats > 1:
+        draws, factor = _with_once(sources[1], n_repeats, once_m), _both_roles(parts)
+        sources = (sources[0].scaled(factor), draws.scaled(factor))
     bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
         units = sources[0]
@@ -393,6 +406,29 @@ def _draw_source(value_mr: np.ndarray) -> ErrorSource:
     cov_mm = gap_mr @ gap_mr.T / (n * (n - 1))
     own_m, own_freedom_m = np.diag(cov_mm).copy(), np.full(len(cov_mm), n - 1.0)
     return ErrorSource(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
+
+
+def _with_once(draws: ErrorSource, n: int, once_m: np.ndarray | None) -> ErrorSource:
+    """Models trained once have the luck of one draw, as large as that of the others' draws."""
+    if once_m is None or not once_m.any() or once_m.all():
+        return draws
+    luck = n * float(draws.own_m[~once_m].mean())
+    cov_mm = np.where(once_m[:, None] | once_m, 0.0, draws.cov_mm) + np.diag(once_m * luck)
+    return replace(draws, own_m=np.where(once_m, luck, draws.own_m), cov_mm=cov_mm)
+
+
+def _both_roles(parts: Influence) -> float:
+    """What to multiply variances with where the rest of a pool is tested, else 1.
+
+    A photo that trains in one draw is tested in the others, and a typical one is both easy and a
+    good example. With R draws that each train on a share f of the pool, what photos add in the two
+    roles correlates by `ROLES` √(R f), and 2 √(units × draws) is at most the sum of both.
+    """
+    n_repeats, n_units = parts.value_mr.shape[1], int(parts.unit_n.max()) + 1
+    is_tested_ru = np.zeros((n_repeats, n_units), bool)
+    is_tested_ru[parts.repeat_n, parts.unit_n] = True
+    trained = 1 - float(is_tested_ru.mean())
+    return 1.0 if trained > MOST_TRAINED else float(1 + ROLES * np.sqrt(n_repeats * trained))
 
 
 def _gram(residual_mu: np.ndarray) -> np.ndarray:
