@@ -35,6 +35,8 @@ class Draw:
     part: np.ndarray | None = None
     score: Literal["pooled", "mean"] = "pooled"
     repeat: np.ndarray | None = None
+    once_m: np.ndarray | None = None
+    """models that were trained once, where others were several times"""
 
 
 class World(Protocol):
@@ -212,6 +214,28 @@ class Ceiling:
 
 
 @dataclass(frozen=True)
+class Balanced:
+    """As many photos of every class, classes of unlike difficulty. Truth: the mean of the classes'
+    probabilities."""
+
+    n_classes: int
+    size: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.n_classes} unlike classes of {self.size} photos each"
+
+    def draw(self, random: Random) -> Draw:
+        skill_mc = RATIO_M[:, None] * np.linspace(0.2, 1.0, self.n_classes)
+        target = np.repeat(np.arange(self.n_classes), self.size)
+        right_mn = shared_luck(random, 3, len(target)) < skill_mc[:, target]
+        to_c = np.ones(self.n_classes)
+        truth = class_truth(target, skill_mc, to_c)
+        truth["accuracy"] = truth["macro_accuracy"]
+        return Draw(target, answer(random, target, right_mn, to_c), truth)
+
+
+@dataclass(frozen=True)
 class Parts:
     """NeWT: many questions of few photos. Truth: the mean of the questions' probabilities, or that
     over photos."""
@@ -282,16 +306,21 @@ class Bursts:
     is_even: bool
     mean: int = 10
     ratios: tuple[float, ...] = RATIOS
+    has_tail: bool = False
+    """species of Zipf's frequency, the rare ones hard"""
 
     @property
     def words(self) -> str:
-        sizes = "equal" if self.is_even else "uneven"
-        return f"{self.n_units} {sizes} bursts of {self.n_classes} species, icc {self.icc}"
+        sizes, tail = "equal" if self.is_even else "uneven", ", hard tail" * self.has_tail
+        return f"{self.n_units} {sizes} bursts of {self.n_classes} species{tail}, icc {self.icc}"
 
     def draw(self, random: Random) -> Draw:
         size_u = unit_sizes(random, self.n_units, self.mean, self.is_even)
         class_u = random.integers(0, self.n_classes, self.n_units)
         skill_c = np.linspace(0.5, 0.9, self.n_classes)
+        if self.has_tail:
+            class_u = random.choice(self.n_classes, self.n_units, p=zipf(self.n_classes))
+            skill_c = np.linspace(0.95, 0.3, self.n_classes)
         ratio_m = np.array(self.ratios)
         right_mn = right_in_units(random, skill_c[class_u], size_u, self.icc, ratio_m)
         target, to_c = np.repeat(class_u, size_u), np.ones(self.n_classes)
@@ -436,10 +465,13 @@ class FewShots:
     repeats: int
     n: int
     of_this_training: bool = False
+    others_once: bool = False
+    """only the first model was trained so often, the others once"""
 
     @property
     def words(self) -> str:
         trainings = "1 training" if self.repeats == 1 else f"{self.repeats} trainings"
+        trainings += " against 1" if self.others_once else ""
         this = ", of this training" if self.of_this_training else ""
         return f"{self.n_classes} classes, {self.shots} shots, {trainings}, {self.n} photos{this}"
 
@@ -449,6 +481,8 @@ class FewShots:
         mean_rmcd = [_class_means(random, self.n_classes, self.shots) for _ in range(self.repeats)]
         answers_mn = np.concatenate([_nearest(x_mnd, mean_mcd) for mean_mcd in mean_rmcd], axis=1)
         truth_m = _few_shot_truth(self.n_classes, self.shots)
+        if self.others_once:
+            answers_mn[1:] = np.tile(answers_mn[1:, : self.n], self.repeats)
         if self.of_this_training:
             other = random.integers(0, self.n_classes, 6_000)
             x_mnd = _features(random, self.n_classes, other)
@@ -456,7 +490,42 @@ class FewShots:
         unit = np.tile(np.arange(self.n), self.repeats)
         repeat = np.repeat(np.arange(self.repeats), self.n)
         truth = {"accuracy": truth_m}
-        return Draw(np.tile(target, self.repeats), answers_mn, truth, unit, repeat=repeat)
+        once_m = np.array([False, True, True]) if self.others_once else None
+        target = np.tile(target, self.repeats)
+        return Draw(target, answers_mn, truth, unit, repeat=repeat, once_m=once_m)
+
+
+@dataclass(frozen=True)
+class RestOfPool:
+    """As `FewShots`, with training images drawn from one pool, whose rest is tested: a photo trains
+    in one draw and is tested in others. Truth: as `FewShots`, of classes of equal size."""
+
+    n_classes: int
+    shots: int
+    pool: int
+    """photos of each class"""
+    repeats: int = 5
+
+    @property
+    def words(self) -> str:
+        drawn = f"{self.shots} shots, {self.repeats} trainings"
+        return f"{self.n_classes} classes, {drawn}, the rest of {self.pool} a class tested"
+
+    def draw(self, random: Random) -> Draw:
+        target = np.repeat(np.arange(self.n_classes), self.pool)
+        x_mnd = _features(random, self.n_classes, target)
+        answers, tested = [], []
+        for _ in range(self.repeats):
+            order_cp = random.random((self.n_classes, self.pool)).argsort(axis=1)
+            order_cp += self.pool * np.arange(self.n_classes)[:, None]
+            mean_mcd = x_mnd[:, order_cp[:, : self.shots]].mean(axis=2)
+            rest = order_cp[:, self.shots :].ravel()
+            answers.append(_nearest(x_mnd[:, rest], mean_mcd))
+            tested.append(rest)
+        unit = np.concatenate(tested)
+        truth = {"accuracy": _few_shot_truth(self.n_classes, self.shots)}
+        repeat = np.repeat(np.arange(self.repeats), len(tested[0]))
+        return Draw(target[unit], np.concatenate(answers, axis=1), truth, unit, repeat=repeat)
 
 
 DIM = 12
@@ -525,6 +594,36 @@ class Certainties:
         score_mn = noise_mn * np.sqrt(0.5) + gap_m[:, None] * is_yes
         truth_m = np.array([_area(self.share, gap) for gap in gap_m])
         return Draw(is_yes.astype(int), score_mn, {"average_precision": truth_m})
+
+
+@dataclass(frozen=True)
+class TraitSpecies:
+    """A trait that whole species have or lack: positives come as a few species, whose photos are
+    alike (correlation `icc`). Truth as `Certainties`: the integral over photos."""
+
+    n_species: int
+    mean: int
+    share: float
+    icc: float
+    gap: float = 2.0
+
+    @property
+    def words(self) -> str:
+        yes = f"{self.share * self.n_species:.0f} with the trait"
+        return f"{self.n_species} species of about {self.mean} photos, {yes}, icc {self.icc}"
+
+    def draw(self, random: Random) -> Draw:
+        size_u = 1 + random.poisson(random.gamma(2.0, (self.mean - 1) / 2, self.n_species))
+        n_yes = round(self.share * self.n_species)
+        unit = np.repeat(np.arange(self.n_species), size_u)
+        is_yes = unit < n_yes
+        unit_mu = random.normal(size=(3, self.n_species)) + random.normal(size=self.n_species)
+        own_mn = random.normal(size=(3, len(unit))) + random.normal(size=len(unit))
+        noise_mn = np.sqrt(self.icc) * unit_mu[:, unit] + np.sqrt(1 - self.icc) * own_mn
+        gap_m = self.gap * RATIO_M
+        score_mn = noise_mn * np.sqrt(0.5) + gap_m[:, None] * is_yes
+        truth_m = np.array([_area(self.share, gap) for gap in gap_m])
+        return Draw(is_yes.astype(int), score_mn, {"average_precision": truth_m}, unit)
 
 
 @cache

@@ -186,7 +186,7 @@ def items_of(draw: Draw) -> Items:
 
 
 def errors_of(draw: Draw, name: str = "accuracy") -> Errors:
-    return errors(items_of(draw), draw.answers_mn, metric_of(name))
+    return errors(items_of(draw), draw.answers_mn, metric_of(name), draw.once_m)
 
 
 def holds_score(scores: Errors, truth: float) -> bool | None:

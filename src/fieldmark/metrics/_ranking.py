@@ -24,6 +24,8 @@ def average_precision(
     interpolation, and 0 where no item is a yes. NaN without any item.
     """
     target, score, weight = read_columns(target, prediction, weight)
+    if np.isnan(score).any():
+        raise ValueError(f"{int(np.isnan(score).sum())} of {len(score)} scores are NaN.")
     order = np.argsort(-score, kind="stable")
     weight, is_so = weight[..., order], target[order] > 0
     any_n = np.asarray(weight.sum(axis=-1) > 0)

@@ -7,7 +7,8 @@ milliseconds. Items that the task valued by rules of its own are compared by the
 with them.
 
 A cell may hold several runs (seeds), each with several repeats: its training draws. Equal draws of
-two cells trained on the same images, so they are paired; a cell with one draw stands for all.
+two cells trained on the same images, so they are paired. A cell with one draw stands for all, and
+is given the luck of the others' draws.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Paired:
     """which of the cells given these are, by their place"""
     share_c: np.ndarray
     """of the items that any of the cells given has, the share that each of them has"""
+    once_m: np.ndarray
+    """cells compared that were trained on one draw only"""
 
 
 def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: float = 0.0) -> Paired:
@@ -75,7 +78,15 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     else:
         runs = [run for place in kept.tolist() for run in cells[place]]
         items, answer_mn, bound = _arranged(store, runs, asked, metric, rule)
-    return Paired(items, answer_mn, bound, asked, n_left_out, tuple(kept.tolist()), share_c)
+    once_m = np.array([_is_drawn_once(cells[place]) for place in kept.tolist()], bool)
+    return Paired(items, answer_mn, bound, asked, n_left_out, tuple(kept.tolist()), share_c, once_m)
+
+
+def _is_drawn_once(cell: Cell) -> bool:
+    """Were some training images drawn, and only once?"""
+    spec = cell[0].spec
+    is_drawn = bool(spec.n_train or spec.settings.get("shots"))
+    return is_drawn and sum(run.spec.repeats for run in cell) == 1
 
 
 def _items(asked: Answers, target: np.ndarray, rule: str) -> Items:

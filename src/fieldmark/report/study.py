@@ -222,10 +222,11 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
         part = asked.part if len(asked.part) == len(items.target) else None
         blind_n = blind_answers(items.target, metric, part) if with_blind else None
         if blind_n is None:
-            own = errors(items, answers_mn, metric)
+            own = errors(items, answers_mn, metric, paired.once_m)
         else:
             last_1n = blind_n[None].astype(answers_mn.dtype)
-            every = errors(items, np.vstack([answers_mn, last_1n]), metric)
+            once_m = np.append(paired.once_m, False)
+            every = errors(items, np.vstack([answers_mn, last_1n]), metric, once_m)
             own = every.taken(range(len(answers_mn)))
     return ColumnErrors(
         own,

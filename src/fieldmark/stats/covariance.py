@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fieldmark.stats.ceiling import ALIKE, UnitCounts
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.thin_classes import (
@@ -29,6 +30,10 @@ from fieldmark.stats.thin_classes import (
     rarer_answers,
 )
 
+ROLES = 0.5
+"""correlation of what a photo adds as an example and as a test (simulated)"""
+MOST_TRAINED = 0.5
+"""share of the items that a draw leaves out, beyond which they were not all trained on"""
 ICC_UNITS = 2
 """units that the expected correlation of a unit's items counts for"""
 
@@ -94,6 +99,8 @@ class Errors:
     """how much lower and higher a mean over classes may be for what its rarest classes hide"""
     class_k: tuple[np.ndarray, np.ndarray] | None = None
     """class and unit of all that go together, where the score is a mean over classes"""
+    counts: UnitCounts | None = None
+    """right and wrong answers in units, where the score is a share of them"""
     why: str = ""
     """why none of these scores has an interval, in words"""
 
@@ -143,6 +150,7 @@ class Errors:
             marks=tuple(mark[some] for mark in self.marks),
             right_mn=None if self.right_mn is None else self.right_mn[some],
             slack_m2=None if self.slack_m2 is None else self.slack_m2[some],
+            counts=None if self.counts is None else self.counts.taken(at),
         )
 
 
@@ -157,8 +165,14 @@ def _freedom(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return np.asarray(np.divide(total, spread, out=least, where=spread > 0))
 
 
-def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
-    """The errors of m models' scores from their answers (models × items) to the same items."""
+def errors(
+    items: Items, answers_mn: np.ndarray, metric: Metric, once_m: np.ndarray | None = None
+) -> Errors:
+    """The errors of m models' scores from their answers (models × items) to the same items.
+
+    `once_m`: which models were trained once, while others were several times and their one training
+    stands for all; they are given the luck of the others' draws.
+    """
     answers_mn = np.asarray(answers_mn)
     if answers_mn.ndim != 2 or answers_mn.shape[1:] != np.shape(items.target):
         raise ValueError(
@@ -172,12 +186,16 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
     sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
+    if n_repeats > 1:
+        draws, factor = _with_once(sources[1], n_repeats, once_m), _both_roles(parts)
+        sources = (sources[0].scaled(factor), draws.scaled(factor))
     bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
         units = sources[0]
         if uses == "score":
-            n_rare = np.full(len(answers_mn), rarer_answers(items))
-            units = replace(units, own_freedom_m=np.maximum(n_rare - 1.0, 1.0))
+            rare = max(rarer_answers(items) - 1.0, 1.0)
+            own_freedom_m = np.full(len(answers_mn), rare)
+            units = replace(units, own_freedom_m=own_freedom_m, freedom=min(units.freedom, rare))
         else:
             units = _with_unseen(units, parts.value_mr.mean(axis=1), residual_mu, bounds)
         sources = (units, *sources[1:])
@@ -202,6 +220,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         if by_class and right_mn is not None
         else None,
         class_k=class_units(items) if by_class else None,
+        counts=_counts(parts, right_mn, residual_mu) if form_of(metric) != "f1" else None,
         why=no_interval(items, metric),
     )
 
@@ -290,6 +309,8 @@ def _sources(
     # The variance of items that weigh unlike rests on the heavy ones (1.5: simulated).
     rests_u = share_u if n_units < len(parts.unit_n) else share_u**1.5
     freedom = max(float(_n_effective(rests_u[None])[0]) - 1, 0.0)
+    if n_units < len(parts.unit_n):
+        freedom = min(freedom, parts.freedom)
     robust_mm = _gram(residual_mu)
     own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
     if n_units < len(parts.unit_n):
@@ -333,11 +354,37 @@ def _moderated(
     return alone_m * effect_m, n_m + ICC_UNITS
 
 
-def _expected_effect(parts: Influence) -> float:
-    """The design effect of a correlation of `ICC` in every unit."""
+def _counts(
+    parts: Influence, right_mn: np.ndarray | None, residual_mu: np.ndarray
+) -> UnitCounts | None:
+    """None where answers are worth more or less, draws differ, or every item is a unit."""
+    if right_mn is None or parts.value_mr.shape[1] > 1 or len(residual_mu.T) == len(parts.unit_n):
+        return None
+    share_u = np.bincount(parts.unit_n, parts.weight_n)
+    if len(share_u) < 2:
+        return None
+    good_mu = summed(right_mn * parts.weight_n, parts.unit_n, len(share_u))
+    sides = (share_u - good_mu, good_mu)
+    squared = float(parts.weight_n @ parts.weight_n)
+    return UnitCounts(
+        mass_m2=np.stack([side_mu.sum(axis=1) for side_mu in sides], axis=1),
+        square_m2=np.stack([np.einsum("mu,mu->m", side, side) for side in sides], axis=1),
+        robust_m=np.einsum("mu,mu->m", residual_mu, residual_mu),
+        alone_m=np.einsum("mn,mn->m", parts.residual_mn, parts.residual_mn),
+        n_effective=float(_n_effective(share_u[None])[0]),
+        n_units=len(share_u),
+        item=squared / float(parts.weight_n.sum()),
+        n_exact=1 / (squared * _expected_effect(parts, ALIKE)),
+        expected=_expected_effect(parts),
+        added_units=ICC_UNITS,
+    )
+
+
+def _expected_effect(parts: Influence, icc: float = ICC) -> float:
+    """The design effect of a correlation of `icc` in every unit."""
     share_u = np.bincount(parts.unit_n, parts.weight_n)
     alike = float(share_u @ share_u) / float(parts.weight_n @ parts.weight_n)
-    return 1 + ICC * (alike - 1)
+    return 1 + icc * (alike - 1)
 
 
 def _n_items(parts: Influence) -> float:
@@ -359,6 +406,29 @@ def _draw_source(value_mr: np.ndarray) -> ErrorSource:
     cov_mm = gap_mr @ gap_mr.T / (n * (n - 1))
     own_m, own_freedom_m = np.diag(cov_mm).copy(), np.full(len(cov_mm), n - 1.0)
     return ErrorSource(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
+
+
+def _with_once(draws: ErrorSource, n: int, once_m: np.ndarray | None) -> ErrorSource:
+    """Models trained once have the luck of one draw, as large as that of the others' draws."""
+    if once_m is None or not once_m.any() or once_m.all():
+        return draws
+    luck = n * float(draws.own_m[~once_m].mean())
+    cov_mm = np.where(once_m[:, None] | once_m, 0.0, draws.cov_mm) + np.diag(once_m * luck)
+    return replace(draws, own_m=np.where(once_m, luck, draws.own_m), cov_mm=cov_mm)
+
+
+def _both_roles(parts: Influence) -> float:
+    """What to multiply variances with where the rest of a pool is tested, else 1.
+
+    A photo that trains in one draw is tested in the others, and a typical one is both easy and a
+    good example. With R draws that each train on a share f of the pool, what photos add in the two
+    roles correlates by `ROLES` √(R f), and 2 √(units × draws) is at most the sum of both.
+    """
+    n_repeats, n_units = parts.value_mr.shape[1], int(parts.unit_n.max()) + 1
+    is_tested_ru = np.zeros((n_repeats, n_units), bool)
+    is_tested_ru[parts.repeat_n, parts.unit_n] = True
+    trained = 1 - float(is_tested_ru.mean())
+    return 1.0 if trained > MOST_TRAINED else float(1 + ROLES * np.sqrt(n_repeats * trained))
 
 
 def _gram(residual_mu: np.ndarray) -> np.ndarray:

@@ -46,6 +46,8 @@ class Influence(NamedTuple):
     """equal where two models fare alike: right or wrong, the value, or the answer itself"""
     unit_n: np.ndarray
     repeat_n: np.ndarray
+    freedom: float = math.inf
+    """degrees of freedom of a mean over classes, each of few units"""
 
 
 def form_of(metric: Metric) -> str:
@@ -72,7 +74,8 @@ def influence(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influence
     strata = read_strata(items, form == "recall")
     value_mr, residual_mn = _of_means(strata, value_mn, unit_n)
     weight_n = strata.share[strata.code] / strata.size[strata.code]
-    return Influence(value_mr, residual_mn, weight_n, value_mn, unit_n, repeat_n)
+    freedom = _class_freedom(strata, unit_n) if form == "recall" else math.inf
+    return Influence(value_mr, residual_mn, weight_n, value_mn, unit_n, repeat_n, freedom)
 
 
 # --- means over strata ---
@@ -132,6 +135,20 @@ def _of_means(
     residual_mn = value_mn * scale_c.astype(np.float32)[cell_n]
     residual_mn -= expected_mc if len(first_c) == len(cell_n) else expected_mc[:, cell_n]
     return value_mr, residual_mn.astype(np.float32, copy=False)
+
+
+def _class_freedom(strata: Strata, unit_n: np.ndarray) -> float:
+    """Satterthwaite's degrees of freedom of a sum over classes, in one repeat: a class of two
+    bursts has one, however many photos they are.
+    """
+    first_c, cell_n = number_rows(strata.code, unit_n)
+    stratum_c, size_c = strata.code[first_c], np.bincount(cell_n)
+    spread_s = np.bincount(stratum_c, size_c * (1 + ICC * (size_c - 1)))
+    variance_s = spread_s * (strata.share / strata.size) ** 2
+    freedom_s = np.maximum(np.bincount(stratum_c) - 1, 1)
+    mine = strata.repeat == 0
+    total, spread = variance_s[mine].sum(), (variance_s**2 / freedom_s)[mine].sum()
+    return float(total**2 / spread)
 
 
 def _extra(size_c: np.ndarray, others_c: np.ndarray, stratum_c: np.ndarray) -> np.ndarray:

@@ -51,6 +51,9 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
         share = (value - least) / (most - least)
         variance /= (most - least) ** 2
         low, high = _share_limits(share, variance, freedom, scores.n_effective, level)
+        if scores.counts is not None:
+            low = 1 - scores.counts.limit(model, 0, 1 - low, level)
+            high = scores.counts.limit(model, 1, high, level)
         if scores.slack_m2 is not None:
             low = min(low, max(0.0, share - float(scores.slack_m2[model, 0])))
             high = max(high, min(1.0, share + float(scores.slack_m2[model, 1])))

@@ -4,7 +4,8 @@ Right or wrong of independent items: the exact McNemar test, and Bonett and Pric
 Anything else: Student's t of the difference, from the covariance of the two models' errors. Two
 units more on which they differ, one for each side, are added to the variance as Bonett and Price
 add them; there are no more degrees of freedom than that. Fewer than six units on which two models
-differ never part them: five coins that all fall the same way are nothing rare. Where p is above
+differ never part them: five coins that all fall the same way are nothing rare. Few even units whose
+differences are graded are what Student's t was made for: there it stands alone. Where p is above
 5 % the interval holds 0, and nowhere else.
 """
 
@@ -19,9 +20,16 @@ import numpy as np
 from fieldmark.stats.covariance import Errors, errors
 from fieldmark.stats.interval import LEVEL, student
 from fieldmark.stats.items import Items, Metric
-from fieldmark.stats.power import UnitSpread, detectable
+from fieldmark.stats.power import ADDED_UNITS, UnitSpread, detectable
 from fieldmark.stats.thin_classes import hidden_from_pair, may_hide
 from fieldmark.stats.wilson import wilson
+
+FEWEST_EVEN, MOST_EVEN = 5, 60
+"""units for which Student's t alone is tried; beyond, two units more change nothing"""
+LEAST_EVEN = 0.9
+"""effective units, and discordant ones, as a share of all, where t alone holds"""
+LEAST_GRADES = 3
+"""sizes of differences: units that are right or wrong altogether have one, and need a sign test"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class Comparison:
     direction: str
     """"up": more is better; or "down" """
     level: float
+    is_graded: bool = False
+    """few even units with graded differences: Student's t alone, nothing added"""
 
     @property
     def lead(self) -> float:
@@ -78,6 +88,7 @@ class Comparison:
             self.difference,
             self.level,
             (self.se_draws, self.n_repeats),
+            self.is_graded,
         )
 
 
@@ -124,15 +135,21 @@ def compare_many(
         if source.is_of_draws:
             draws_k += source.pair_mm[a, other_k]
     limits = (pairs.difference, pairs.low, pairs.high, pairs.p)
-    columns = (*limits, pairs.se, pairs.freedom, pairs.n_discordant, draws_k)
+    columns = (*limits, pairs.se, pairs.freedom, pairs.n_discordant, draws_k, pairs.is_graded)
     numbers_kc = np.stack(columns, axis=1).tolist()
     return [_comparison(scores, numbers, level) for numbers in numbers_kc]
 
 
 def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Comparison:
-    difference, low, high, p, se, freedom, n_discordant, draws = numbers
+    difference, low, high, p, se, freedom, n_discordant, draws, is_graded = numbers
     visible = detectable(
-        se, freedom, scores.n_units, int(n_discordant), level=level, difference=difference
+        se,
+        freedom,
+        scores.n_units,
+        int(n_discordant),
+        level=level,
+        difference=difference,
+        is_graded=bool(is_graded),
     )
     is_split = scores.right_mn is not None
     return Comparison(
@@ -152,6 +169,7 @@ def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Compa
         detectable=visible if visible <= scores.bounds[1] - scores.bounds[0] else math.inf,
         direction="up" if scores.is_up else "down",
         level=level,
+        is_graded=bool(is_graded),
     )
 
 
@@ -171,6 +189,7 @@ class Differences:
     se: np.ndarray
     freedom: np.ndarray
     n_discordant: np.ndarray
+    is_graded: np.ndarray
 
 
 def compare_with(
@@ -181,15 +200,32 @@ def compare_with(
     if scores.right_mn is not None:
         return _by_split(scores, model, others, level)
     n_k = scores.n_discordant(model, others)
-    se_k = np.sqrt(scores.pair_mm[model, others] * (1 + 2 / np.maximum(n_k, 1)))
+    is_graded_k = _is_graded(scores, model, others, n_k)
+    added_k = np.where(is_graded_k, 0, ADDED_UNITS) / np.maximum(n_k, 1)
+    se_k = np.sqrt(scores.pair_mm[model, others] * (1 + added_k))
     freedom_k = np.clip(scores.pair_freedom_mm[model, others], 1.0, n_k + 2)
     p_k = _student_p(difference_k, se_k, freedom_k)
-    p_k = np.maximum(p_k, _fewest(n_k))
+    p_k = np.maximum(p_k, np.where(is_graded_k, 0.0, _fewest(n_k)))
     unseen = wilson(0, scores.n_units, level).high
     half_k = np.array([student(freedom, level) for freedom in freedom_k]) * se_k
     half_k = np.where(se_k > 1e-12, half_k, unseen)
-    pairs = _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k), level)
+    pairs = _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k, is_graded_k), level)
     return _with_rare_classes(scores, model, others, pairs, level)
+
+
+def _is_graded(scores: Errors, model: int, others: np.ndarray, n_k: np.ndarray) -> np.ndarray:
+    """Are the units few and even, and do they differ by more than one or two amounts?"""
+    is_graded_k, n = np.zeros(len(others), bool), scores.n_units
+    units, *draws = scores.sources
+    if draws or scores.class_k is not None or scores.unit_u is None:
+        return is_graded_k
+    if not FEWEST_EVEN <= n <= MOST_EVEN or units.freedom + 1 < LEAST_EVEN * n:
+        return is_graded_k
+    for k in np.flatnonzero(n_k >= LEAST_EVEN * n).tolist():
+        gap_u = scores.residual_mu[model] - scores.residual_mu[others[k]]
+        gap_u = gap_u + (scores.value_m[model] - scores.value_m[others[k]]) / n
+        is_graded_k[k] = len(np.unique(np.round(np.abs(gap_u) * n, 4))) >= LEAST_GRADES
+    return is_graded_k
 
 
 def _student_p(difference_k: np.ndarray, se_k: np.ndarray, freedom_k: np.ndarray) -> np.ndarray:
@@ -210,7 +246,7 @@ def _pairs(
     difference_k: np.ndarray,
     half_k: np.ndarray,
     p_k: np.ndarray,
-    rest: tuple[np.ndarray, np.ndarray, np.ndarray],
+    rest: tuple[np.ndarray, ...],
     level: float,
     centre_k: np.ndarray | None = None,
 ) -> Differences:
@@ -265,4 +301,5 @@ def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> D
     freedom_k = np.full(len(others), float(n - 1))
     half_k = student(1e9, level) * se_k
     difference_k = (a_k - b_k) / n
-    return _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k), level, centre_k)
+    rest = (se_k, freedom_k, n_k, np.zeros(len(others), bool))
+    return _pairs(scores, difference_k, half_k, p_k, rest, level, centre_k)

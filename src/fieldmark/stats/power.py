@@ -41,6 +41,8 @@ class UnitSpread:
     """variance of the difference that other training draws would bring, with any number of units"""
     draws_df: float = math.inf
     """degrees of freedom of that"""
+    is_graded: bool = False
+    """even units whose differences are graded: `compare` takes Student's t alone, and adds none"""
 
     @classmethod
     def measured(
@@ -52,6 +54,7 @@ class UnitSpread:
         difference: float = 0.0,
         level: float = 0.95,
         draws: tuple[float, int] = (0.0, 1),
+        is_graded: bool = False,
     ) -> UnitSpread:
         """From a comparison of `n_units` units whose difference has that standard error, with the
         two units that `compare` adds; `draws`: the part of it that training draws bring, and how
@@ -65,6 +68,9 @@ class UnitSpread:
             own_df = (se**2 - luck) ** 2 / rest if rest > 0 else math.inf
             df = min(own_df, n_units - 1.0)
         of_units = se**2 - luck
+        if is_graded:
+            variance = n_units * of_units + difference**2
+            return cls(variance, n_discordant / n_units, (df + 1) / n_units, is_graded=True)
         own = of_units * n_discordant / (n_discordant + ADDED_UNITS)
         n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)
         n_whole = max(0, fewest_units(level) - n_held)
@@ -101,13 +107,15 @@ class UnitSpread:
         from scipy.special import betaincinv, stdtrit  # slow to load, and most reports need none
 
         fewest, units_df = fewest_units(level), self.effective * n_units - 1
-        if n_units < fewest or not units_df > 0:
+        if (n_units < fewest and not self.is_graded) or not units_df > 0:
             return math.inf
         of_units = self.variance / n_units + self.added / n_units**2
         total = of_units + self.luck
         spread = of_units**2 / units_df + self.luck**2 / self.draws_df
         df = total**2 / spread if spread else units_df  # 0 where every unit leans the same way
         by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * math.sqrt(total)
+        if self.is_graded:
+            return by_test
         # a binomial share with which at least `fewest` of the units are met in `power` of draws
         share = max(fewest / n_units, float(betaincinv(fewest, n_units - fewest + 1, power)))
         return max(by_test, share * math.sqrt(self.variance / self.discordance))
@@ -151,6 +159,7 @@ def detectable(
     level: float = 0.95,
     power: float = 0.8,
     difference: float = 0.0,
+    is_graded: bool = False,
 ) -> float:
     """The smallest difference visible in these units; infinite where none is.
 
@@ -161,7 +170,9 @@ def detectable(
     >>> detectable(se=0.1, df=4, n_units=5, n_discordant=5)
     inf
     """
-    if n_units < fewest_units(level) or not df > 0:
+    if (n_units < fewest_units(level) and not is_graded) or not df > 0:
         return math.inf
-    spread = UnitSpread.measured(se, df, n_units, n_discordant, difference, level)
+    spread = UnitSpread.measured(
+        se, df, n_units, n_discordant, difference, level, is_graded=is_graded
+    )
     return spread.detectable(n_units, level, power)

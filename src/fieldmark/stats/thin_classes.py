@@ -69,10 +69,15 @@ def may_hide(units_c: np.ndarray, n_classes: int) -> float:
     return float((share * (1 - ALARM ** (1 / np.cumsum(np.sort(units_c))))).max())
 
 
-def rarer_answers(items: Items) -> int:
-    """Items whose truth is yes, or no, whichever are fewer, in one repeat."""
-    n_yes, n = int((np.asarray(items.target) > 0).sum()), len(items.target)
-    return min(n_yes, n - n_yes) // (int(items.repeat_codes().max(initial=0)) + 1)
+def rarer_answers(items: Items, of_units: bool = True) -> float:
+    """Items whose truth is yes, or no, whichever are fewer, in one repeat; of these as many as
+    there are effective units, where positives come as a few species.
+    """
+    is_yes = np.asarray(items.target) > 0
+    is_rare = is_yes if 2 * is_yes.sum() <= len(is_yes) else ~is_yes
+    n = int(is_rare.sum()) // (int(items.repeat_codes().max(initial=0)) + 1)
+    size_u = np.bincount(items.unit_codes()[is_rare])
+    return n if not of_units or not n else float(size_u.sum() ** 2 / (size_u**2).sum())
 
 
 def no_interval(items: Items, metric: Metric) -> str:
@@ -90,7 +95,7 @@ def no_interval(items: Items, metric: Metric) -> str:
                 "macro_accuracy has an interval"
             )
     if getattr(metric, "uses", "") == "score":
-        least = rarer_answers(items)
+        least = int(rarer_answers(items, of_units=False))
         if least < FEWEST_YES:
             return f"{least} items of the rarer answer: average precision needs {FEWEST_YES}"
     return ""
