@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols import given, load_protocol
+from fieldmark.protocols import given, label_of, load_protocol
 
 if TYPE_CHECKING:
     from fieldmark.experiments._grid import Job
@@ -43,12 +43,11 @@ def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 
 def _method(job: Job) -> str:
-    return load_protocol(job.protocol).label(job.task)
+    return label_of(load_protocol(job.protocol), job.task)
 
 
 def _facts(job: Job) -> Iterator[tuple[str, str]]:
-    protocol = load_protocol(job.protocol)
-    block = protocol.block_of(job.task) if protocol.has_block else None
+    block = job.task.block(job.protocol)
     if block is not None:
         yield from _flat(block.model_dump(mode="json"))
     yield from _flat(given(job.settings))

@@ -17,11 +17,10 @@ from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems, draw_test, refs_of
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.ask.block import AskBlock
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems, draw_test, refs_of
 from fieldmark.words import first_few
 
 SAME = "same"

@@ -29,8 +29,6 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import ParsedAnswer, rows_of_part, summed_up
 from fieldmark.protocols.ask.block import AskBlock
@@ -47,6 +45,7 @@ from fieldmark.protocols.ask.reread import reading_of
 from fieldmark.protocols.ask.sending import AskOptions
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,12 +18,11 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.metrics import average_precision_at_k, ndcg_at_k, reciprocal_rank_at_k
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems, asked_rows, need_column
 from fieldmark.protocols._score import NO, YES, Scoring, score_answers
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.store import Score
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems, asked_rows, need_column
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ import numpy as np
 
 from fieldmark.embed import EmbedOptions, count_cut, embed_texts
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment, Draw
 from fieldmark.protocols._dual import projected, unit_rows
 from fieldmark.protocols._features import embed_rows
-from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._question import Question
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.protocols.rerank.queries import (
     RankedQuery,
@@ -26,19 +25,20 @@ from fieldmark.protocols.rerank.queries import (
     ranked_frame,
     worth,
 )
+from fieldmark.tasks.split import Draw, PartItems
 
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder
 
 
 def rerank_by_cosine(
-    assignment: Assignment, model: DualEncoder, options: EmbedOptions, progress: Progress
+    question: Question, model: DualEncoder, options: EmbedOptions, progress: Progress
 ) -> PartPredictions:
-    task, part = assignment.task, assignment.parts[0]
+    task, part = question.task, question.parts[0]
     block: RerankBlock = task.block("rerank")
     model = projected(model, block.projector)
-    drawn = rows = drawn_rows(task, part, assignment.draw)
-    features = embed_rows(model, assignment.root, rows, options, progress)
+    drawn = rows = drawn_rows(task, part, question.draw)
+    features = embed_rows(model, question.root, rows, options, progress)
     rows = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
     began = time.monotonic()
     queries = list(queries_of(block, rows))
