@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import typing
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,6 @@ from typing import Any
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
-from fieldmark.experiments._labels import label_jobs
 from fieldmark.experiments._schema import (
     NO_EFFECT,
     Experiment,
@@ -33,7 +33,9 @@ from fieldmark.protocols import (
     Selection,
     can_ask,
     fitting_protocols,
+    given,
     has_block,
+    label_of,
     load_protocol,
     main_key,
     make_settings,
@@ -48,6 +50,9 @@ from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
 AXES = ("n_train", "n_test", "sampling", "seed", "repeats")
 RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
+_DRAW = ("n_test", "sampling", "repeats")
+_LONGEST = 40
+"""characters of a value"""
 LARGEST_SEED = 2**62
 """what a store can hold, with room to spare"""
 
@@ -395,9 +400,9 @@ def _block_axes(experiment: Experiment, located: Located) -> dict[str, list[dict
     """Protocol → the tables of changes to its blocks."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for name, protocol in protocols().items():
-        given = getattr(experiment, name, None)
-        if given is not None:
-            tables = given if isinstance(given, list) else [given]
+        tables = getattr(experiment, name, None)
+        if tables is not None:
+            tables = tables if isinstance(tables, list) else [tables]
             where = f"{located.where((name,))}  "
             axes[name] = [named_changes(protocol, table, where) for table in tables]
     return axes
@@ -525,3 +530,50 @@ def _notes(located: Located) -> tuple[str, ...]:
         "flags)."
         for key in keys
     )
+
+
+def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """The same jobs with their labels (the legend of a sweep), in their order.
+
+    Named are the method (`probe/svm`) and, among jobs of one method, every setting in which some of
+    them differ (`probe/svm, C=0.1`). A job that is the only one of its model and task, but for
+    seeds and numbers of training images, which are told anyway, has no label.
+    """
+    methods: dict[tuple[str, str], set[str]] = defaultdict(set)
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    facts = [dict(_facts(job)) for job in jobs]
+    for job, known in zip(jobs, facts, strict=True):
+        methods[job.model, job.task_name].add(_method(job))
+        for name, value in known.items():
+            values[job.model, job.task_name, _method(job), name].add(value)
+    labelled = []
+    for job, known in zip(jobs, facts, strict=True):
+        place = (job.model, job.task_name)
+        own = [n for n in known if len(values[*place, _method(job), n]) > 1]
+        settings = [f"{name}={known[name]}" for name in own]
+        is_told = settings or len(methods[place]) > 1
+        label = ", ".join([_method(job), *settings]) if is_told else ""
+        labelled.append(replace(job, label=label))
+    return tuple(labelled)
+
+
+def _method(job: Job) -> str:
+    return label_of(load_protocol(job.protocol), job.task)
+
+
+def _facts(job: Job) -> Iterator[tuple[str, str]]:
+    block = job.task.block(job.protocol)
+    if block is not None:
+        yield from _flat(block.model_dump(mode="json"))
+    yield from _flat(given(job.settings))
+    yield from _flat({name: getattr(job.draw, name) for name in _DRAW})
+
+
+def _flat(settings: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Names as users write them: a probe's own parameters stand without `params`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value)
+            continue
+        text = str(value)
+        yield name, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -174,14 +174,10 @@ def make_plan(
         past = _Past.of(store)
     planner = _Planner(settings, JobPreparer(workspace), images, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
-    models.cached = _cached(planned)
-    return Plan(tuple(planned), images, models, workspace)
-
-
-def _cached(planned: Sequence[Planned]) -> frozenset[str]:
-    """Models of which the jobs to run need features only, all of them in the cache."""
+    # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
     wanted = {job.job.model for job in planned if job.status == "run"}
-    return frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+    models.cached = frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+    return Plan(tuple(planned), images, models, workspace)
 
 
 def _needs_model(planned: Planned) -> bool:
@@ -276,11 +272,9 @@ class _Planner:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         job = prepared.job
         if not wanted.model_version:
-            return (
-                ""
-                if self._is_new(job)
-                else "whether its model has changed is not known until it is loaded"
-            )
+            is_new = all(run.spec.model != job.model for run in self.past.done.values())
+            unknown = "whether its model has changed is not known until it is loaded"
+            return "" if is_new else unknown
         if asked in self.past.claims:
             return self._claimed(prepared, asked)
         former = self.past.alike.get(question_key(wanted), [])
@@ -312,9 +306,6 @@ class _Planner:
             gaps = Gaps.of(store, [self.past.done[key].id])
         n = gaps.n_asked_again(prepared.question.asks_again)
         return f"{n:,} of its {gaps.n:,} questions are asked again" if n else ""
-
-    def _is_new(self, job: Job) -> bool:
-        return not any(run.spec.model == job.model for run in self.past.done.values())
 
     def _judge(self, job: Job) -> Planned:
         if job.protocol not in PROTOCOLS:
@@ -368,11 +359,6 @@ class _Planner:
             n_bytes=n_bytes,
         )
 
-    def _fingerprint(self, prepared: Prepared) -> str:
-        """Of the features the job needs; "" where it is not known before the model is loaded."""
-        known = self.models.identity(prepared.job.model).fingerprint
-        return prepared.question.cache_name(known)
-
     def _cache(self, prepared: Prepared) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known
         before it is loaded which version it is.
@@ -380,7 +366,8 @@ class _Planner:
         if self._caches is None:
             every = cached_models(self.settings.cache)
             self._caches = {cache.fingerprint: cache for cache in every}
-        return self._caches.get(self._fingerprint(prepared))
+        known = self.models.identity(prepared.job.model).fingerprint
+        return self._caches.get(prepared.question.cache_name(known))
 
     def _n_missing(self, prepared: Prepared, rows: int, cache: ModelCache | None) -> int:
         """Images to embed, as far as can be told without reading any: one whose content is not

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import polars as pl
 
-from fieldmark.chat import AskRules, Detail, Item, Picture, Question, draw_pairs, make_question
+from fieldmark.chat import (
+    AskRules,
+    Detail,
+    Item,
+    Picture,
+    PromptQuestion,
+    draw_pairs,
+    make_question,
+)
 from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
 from fieldmark.errors import DataError, plain_reason
@@ -30,7 +38,7 @@ SAME = "same"
 class PartQuestion:
     """One question with its items: a part, or all traits at once."""
 
-    question: Question
+    question: PromptQuestion
     items: tuple[Item, ...]
     examples: tuple[Item, ...]
     rows: Mapping[str, tuple[str | None, str | None]]

@@ -140,7 +140,7 @@ class Rerank(Protocol):
             return
         from fieldmark.protocols._features import embed_options
         from fieldmark.protocols.rerank.full import rank_gallery
-        from fieldmark.protocols.rerank.run import rerank_by_cosine
+        from fieldmark.protocols.rerank.queries import rerank_by_cosine
 
         is_full = bool(question.task.block(self.name).gallery)
         rank = rank_gallery if is_full else rerank_by_cosine
