@@ -279,7 +279,7 @@ def features_of(
     sample: TrialSample, model: Backbone, settings: Settings, progress: Progress
 ) -> np.ndarray:
     """Features of the tested photos."""
-    return np.asarray(embed_photos(model, sample.photos, settings, progress).features[sample.rows])
+    return embed_photos(model, sample.photos.root, sample.table, settings, progress).features
 
 
 # --- what follows
@@ -312,7 +312,7 @@ def conclude(
     prob_nc = softmax(best.score_nc.astype(np.float64), temperature)
     held_out = HeldOut(sample.code_n, prob_nc, sample.unit_n, sample.labels)
     mix_ups = tuple(find_mix_ups(held_out))
-    others = [entry.answer_n for entry in _per_model(entries, hit_nm) if entry.model != best.model]
+    others = [entry for entry in _per_model(entries, hit_nm) if entry.model != best.model]
     x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
     return Verdict(
         sample,
@@ -327,11 +327,28 @@ def conclude(
         _doubling(sample, best, x_nd),
         mix_ups,
         tuple(find_weaknesses(held_out, conditions(sample.looks))),
-        find_suspects(held_out, others, mix_ups),
+        _suspects(sample, held_out, others, mix_ups),
         tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
         wanted,
         _genus(sample, held_out),
     )
+
+
+def _suspects(
+    sample: TrialSample, held_out: HeldOut, others: Sequence[Entry], mix_ups: Sequence[MixUp]
+) -> Suspects:
+    """Labels that look wrong to two good models or more: a single model doubts each photo that it
+    mistakes, and one that guesses says nothing about a label.
+    """
+    common = int(np.bincount(sample.code_n).argmax())
+
+    def is_good(answer_n: np.ndarray) -> bool:
+        return _gain(answer_n, np.full_like(answer_n, common), sample).low > 0
+
+    good = [entry.answer_n for entry in others if is_good(entry.answer_n)]
+    if not good or not is_good(held_out.answer_n):
+        return Suspects((), (), 0.0)
+    return find_suspects(held_out, good, mix_ups)
 
 
 def _per_model(entries: Sequence[Entry], hit_nm: np.ndarray) -> list[Entry]:

@@ -6,9 +6,11 @@ Everything that is known before a model is tried; `fieldmark check` says it, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
@@ -81,7 +83,7 @@ class Survey:
 
 def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> Survey:
     """Looks at every photo: what is wrong with them, and which belong together?"""
-    embedded = embed_photos(Looker(), photos, settings, progress)
+    embedded = embed_photos(Looker(), photos.root, photos.table, settings, progress)
     if not embedded.is_ok.any():
         why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
         raise DataError(f"{photos.root}: no photo can be read: {why}.")
@@ -91,15 +93,15 @@ def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> S
 
 
 def embed_photos(
-    model: Any, photos: LabelledPhotos, settings: Settings, progress: Progress
+    model: Any, root: Path, table: pl.DataFrame, settings: Settings, progress: Progress
 ) -> Embedded:
-    """Features of all photos of the table."""
-    images, crops = (photos.table.get_column(name).to_list() for name in ("image", "crop"))
+    """Features of the photos of a table, or of some of its rows."""
+    images, crops = (table.get_column(name).to_list() for name in ("image", "crop"))
     refs = [
         ImageRef(image, tuple(crop) if crop else None)
         for image, crop in zip(images, crops, strict=True)
     ]
-    return embed(model, photos.root, refs, embed_options(settings), progress)
+    return embed(model, root, refs, embed_options(settings), progress)
 
 
 def embed_options(settings: Settings) -> EmbedOptions:

@@ -120,6 +120,11 @@ def _per_100(share: float) -> str:
     return f"{100 * share:.0f}"
 
 
+def _share_of_100(share: float) -> str:
+    """With a decimal below 10, where rounding could leave fewer photos than are wrong."""
+    return f"{100 * share:.1f}" if share < 0.1 else _per_100(share)
+
+
 def _answer(verdict: Verdict) -> Iterator[str]:
     choice, best = verdict.choice, verdict.best
     how = ", without training" if best.untrained else ""
@@ -205,7 +210,7 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             for row, code in zip(suspects.rows, suspects.suggested, strict=True)
         ]
         yield (
-            f"Check {counted(len(shown), 'label')}: every model gives another one, and about "
+            f"Check {counted(len(shown), 'label')}: every good model gives another, and about "
             f"{suspects.expected:.0f} of them may be wrong: {first_few(shown, MOST)}."
         )
 
@@ -225,7 +230,7 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         yield f"It is sure of every photo; about {wrong} of 100 are wrong."
     else:
         yield (
-            f"It names {_per_100(threshold.share_named)} of 100 photos, about {wrong} of them "
+            f"It names {_share_of_100(threshold.share_named)} of 100 photos, about {wrong} of them "
             "wrongly, and leaves the others to you as unsure."
         )
         yield (
