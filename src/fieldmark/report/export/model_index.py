@@ -39,7 +39,7 @@ def _results(
         entry = entries.setdefault(
             row.run.id,
             {
-                "task": {"type": _hub_task(spec.protocol), "name": about.title},
+                "task": {"type": hub_task(spec.protocol), "name": about.title},
                 "dataset": {
                     "name": about.data_title,
                     "type": about.hub_id or about.data_name,
@@ -57,7 +57,7 @@ def _results(
     return list(entries.values())
 
 
-def _hub_task(label: str) -> str:
+def hub_task(label: str) -> str:
     """The task type that model cards name, by what is asked of a model first."""
     first = protocol_of(label).needs[0]
     if ANSWERS in first:
