@@ -37,7 +37,7 @@ from PIL import Image
 
 from _quick import Flags, finish
 from fieldmark.experiments import make_plan, read_grid
-from fieldmark.experiments.identity import complete
+from fieldmark.experiments.identity import with_content
 from fieldmark.models import known_models
 from fieldmark.settings import load_settings
 from fieldmark.store import Score, Store
@@ -155,8 +155,8 @@ def finish_all(place: Path) -> None:
         for each in plan.jobs:
             assert each.prepared is not None
             version = plan.models.identity(each.job.model).version
-            seen = plan.needs.seen(each.job, each.prepared.assignment)
-            spec = complete(each.prepared.outline, version, seen.digest)
+            seen = plan.images.digests(each.prepared.question)
+            spec = with_content(each.prepared.spec, version, seen.digest)
             run = store.begin_run(spec, root=str(each.prepared.root))
             store.finish_run(run, [Score("accuracy", 0.5, is_primary=True)])
 

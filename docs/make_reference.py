@@ -29,8 +29,10 @@ from fieldmark.protocols import (
     Protocol,
     Setting,
     field_docs,
+    main_key,
     protocols,
     settings_of,
+    summary_of,
 )
 from fieldmark.tasks import load_task, task_files
 
@@ -98,6 +100,13 @@ def _tasks() -> str:
     return "\n".join(parts)
 
 
+TRAINING = {
+    "needed": "fits",
+    "possible": "fits nothing; can show some",
+    "none": "fits nothing; needs no",
+}
+
+
 def _protocols() -> str:
     text = (
         "A protocol is how a model is asked a task. A task's file has one block per protocol, and "
@@ -110,20 +119,18 @@ def _protocols() -> str:
     owners: dict[type, str] = {}
     for name, protocol in protocols().items():
         facts = [
-            f"- needs a model that {', or that '.join(map(_needs, protocol.ways))}",
-            f"- {'fits' if protocol.learns else 'fits nothing; needs no'} training images",
+            f"- needs a model that {', or that '.join(map(_needs, protocol.needs))}",
+            f"- {TRAINING[protocol.training]} training images",
         ]
-        if protocol.beside:
-            facts.append(f"- scores beside the metric: {_names(protocol.beside)}")
         about = inspect.getdoc(sys.modules[type(protocol).__module__]) or ""
         listed = "\n".join(facts)
-        parts.append(f"## {name}\n\n{_sentence(protocol.summary)}\n\n{listed}\n\n{about}\n")
+        parts.append(f"## {name}\n\n{_sentence(summary_of(protocol))}\n\n{listed}\n\n{about}\n")
         parts.append(_block(protocol) + _settings(protocol, owners))
     return "\n".join(parts)
 
 
 def _block(protocol: Protocol) -> str:
-    block = protocol.block()
+    block = protocol.Block
     if block is None:
         return "It has no block: the task's file says everything.\n"
     docs, rows = field_docs(block), []
@@ -133,7 +140,7 @@ def _block(protocol: Protocol) -> str:
         rows.append((f"`{key}`", _type(field.annotation), shown, docs[key]))
     head = f"### The `{protocol.name}` block\n\n{inspect.getdoc(block)}\n\n"
     example = f"`--{protocol.name} KEY=VALUE`, in an experiment file the table `[{protocol.name}]`"
-    word = f"; a word alone is its `{protocol.head}`" if protocol.head else ""
+    word = f"; a word alone is its `{main_key(protocol)}`"
     tail = f"\nAll keys are part of a run's key. Changed for one command by {example}{word}.\n"
     return head + _table(("key", "type", "default", "meaning"), rows) + tail
 
@@ -143,17 +150,17 @@ def _needs(way: frozenset[str]) -> str:
 
 
 def _settings(protocol: Protocol, owners: dict[type, str]) -> str:
-    settings = settings_of(protocol.settings)
+    settings = settings_of(protocol.Settings)
     if not settings:
         return "\nIt has no settings.\n"
-    if protocol.settings in owners:
-        owner = owners[protocol.settings]
+    if protocol.Settings in owners:
+        owner = owners[protocol.Settings]
         own = [setting.name for setting in settings if setting.changes_answers]
         applies = inspect.getmodule(type(protocol)).APPLIES  # type: ignore[union-attr]
         refused = [name for name in own if name not in applies]
         told = f"\nIts settings are those of [`{owner}`](#settings-of-{owner})."
         return f"{told} Refused, as the task writes its own prompts: {_names(refused)}.\n"
-    owners[protocol.settings] = protocol.name
+    owners[protocol.Settings] = protocol.name
     rows = [
         (
             f"`{_flag(setting)}`",
@@ -164,7 +171,7 @@ def _settings(protocol: Protocol, owners: dict[type, str]) -> str:
         )
         for setting in settings
     ]
-    about = _sentence(inspect.getdoc(protocol.settings))
+    about = _sentence(inspect.getdoc(protocol.Settings))
     head = (
         f"\n### Settings of `{protocol.name}`\n\n{about} What is part of a run's key may be a list "
         "in an experiment file: one run for each value.\n\n"

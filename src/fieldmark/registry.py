@@ -35,7 +35,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "rerank": "fieldmark.protocols._values",
         "retrieve": "fieldmark.protocols._values",
     },
-    "fieldmark.protocols": {"documents": "fieldmark.lmms.documents:PROTOCOL"},
+    "fieldmark.protocols": {"documents": "fieldmark.lmms.protocol:PROTOCOL"},
     "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
 }
 """the package's own plug-ins by group and name: `module:object` or a module, imported when asked"""

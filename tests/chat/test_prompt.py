@@ -18,7 +18,7 @@ from fieldmark.chat.prompt.question import (
     Asking,
     AskRules,
     Item,
-    Question,
+    PromptQuestion,
     Shots,
     bind_names,
     make_question,
@@ -32,14 +32,16 @@ def _item(name: str, label: str | None = None, n: int = 1, **more: tuple[str, ..
     return Item(name, pictures, label, **more)
 
 
-AGE = Question(
+AGE = PromptQuestion(
     "newt/age", "choice", {"not_adult": "juvenile bald eagle", "adult": "adult bald eagle"}
 )
 SPECIES = [f"species {number}" for number in range(20)]
-TWENTY = Question("many", "choice", {name: name for name in SPECIES}, n_choices=8)
-TRAITS = Question("fish", "traits", {"Tropical": "tropical", "salt": "saltwater", "Polar": "polar"})
-SAME = Question("beluga", "same", subject="whale")
-COUNT = Question("birds", "count", prompt="How many birds are there?")
+TWENTY = PromptQuestion("many", "choice", {name: name for name in SPECIES}, n_choices=8)
+TRAITS = PromptQuestion(
+    "fish", "traits", {"Tropical": "tropical", "salt": "saltwater", "Polar": "polar"}
+)
+SAME = PromptQuestion("beluga", "same", subject="whale")
+COUNT = PromptQuestion("birds", "count", prompt="How many birds are there?")
 QUESTIONS = [
     AGE,
     TWENTY,
@@ -52,7 +54,7 @@ QUESTIONS = [
 TRUTHS = {"many": "species 3", "newt/age": "adult", "beluga": "different", "birds": "4"}
 
 
-def _asked(question: Question, name: str = "x") -> Item:
+def _asked(question: PromptQuestion, name: str = "x") -> Item:
     n = 2 if question.kind == "same" else 1
     if question.kind == "traits":
         return _item(name, None, n, labels=("Tropical", "salt"))
@@ -75,7 +77,7 @@ def test_defect_small_data_metrics_newt_names_follow_labels_not_positions() -> N
     """All 164 tasks: the truth is shown by its readable name, whatever the order of rows."""
     for task in newt_tasks().values():
         for rows in (task.classes, task.classes[::-1]):
-            question = Question(task.name, "choice", bind_names(rows, task.name))
+            question = PromptQuestion(task.name, "choice", bind_names(rows, task.name))
             for label, words in task.classes:
                 built = build(question, _item("i", label))
                 assert built.position_of_truth is not None
@@ -168,7 +170,7 @@ def test_nearest_distractors_are_relatives() -> None:
 
 def test_more_options_than_letters_are_listed_by_name() -> None:
     names = {f"class {n}": f"class {n}" for n in range(30)}
-    built = build(Question("t", "choice", names), _item("i", "class 7"))
+    built = build(PromptQuestion("t", "choice", names), _item("i", "class 7"))
     assert all(not each.letter for each in built.options)
     assert "\n- class 7" in _text(built)
     assert parse_answer(built, "Answer: class 7").label == "class 7"
@@ -182,7 +184,7 @@ def test_more_options_than_letters_are_listed_by_name() -> None:
 @pytest.mark.parametrize("asking", [Asking(), Asking(cot=True), Asking(is_json=True)])
 @pytest.mark.parametrize("layout", ["single_turn", "multi_turn"])
 def test_examples_are_answered_in_the_form_the_parser_reads_strictly(
-    question: Question, asking: Asking, layout: str
+    question: PromptQuestion, asking: Asking, layout: str
 ) -> None:
     """What the examples show, said back, is the truth of the item."""
     item = _asked(question, "same")
@@ -215,7 +217,7 @@ def test_reasons_come_first_and_the_answer_last() -> None:
 
 
 def test_schema_holds_what_is_offered() -> None:
-    def answer(question: Question) -> object:
+    def answer(question: PromptQuestion) -> object:
         schema = build(question, _asked(question), asking=Asking(is_json=True)).schema
         return schema and schema["properties"]["answer"]
 
@@ -249,7 +251,7 @@ def test_a_pair_is_two_pictures_with_their_names() -> None:
 
 def test_a_clip_is_some_frames_evenly_spread() -> None:
     clip = _item("clip", "Walk", 16)
-    question = Question("kabr", "choice", {each: each for each in ("Walk", "Run", "Graze")})
+    question = PromptQuestion("kabr", "choice", {each: each for each in ("Walk", "Run", "Graze")})
     for n, n_shown in ((4, 4), (0, 16), (99, 16)):
         request = Request("x", build(question, clip, asking=Asking(n_frames=n)).messages)
         assert len(request.pictures) == n_shown
@@ -280,7 +282,7 @@ def test_open_answers_are_matched_to_taxa() -> None:
 def test_yes_no_binds_yes_to_the_true_label() -> None:
     for names in ({"true": "", "false": ""}, {"false": "", "true": ""}, {}):
         built = build(
-            Question("fish/Polar", "yes_no", names, "Does it live in polar waters?"),
+            PromptQuestion("fish/Polar", "yes_no", names, "Does it live in polar waters?"),
             _item("i", "true"),
         )
         assert parse_answer(built, "Yes.").label == "true"
@@ -289,15 +291,15 @@ def test_yes_no_binds_yes_to_the_true_label() -> None:
 
 def test_impossible_questions_are_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match="needs at least 2 labels, found 1"):
-        Question("t", "choice", {"a": "a"})
+        PromptQuestion("t", "choice", {"a": "a"})
     with pytest.raises(UsageError, match="choices is 1: expected 0"):
-        Question("t", "choice", {"a": "a", "b": "b"}, n_choices=1)
+        PromptQuestion("t", "choice", {"a": "a", "b": "b"}, n_choices=1)
     with pytest.raises(UsageError, match="distractors: random"):
-        Question("t", "choice", {"a": "a", "b": "b"}, n_choices=2, distractors="nearest")
+        PromptQuestion("t", "choice", {"a": "a", "b": "b"}, n_choices=2, distractors="nearest")
     with pytest.raises(UsageError, match="yes or no needs a prompt"):
-        Question("t", "yes_no")
+        PromptQuestion("t", "yes_no")
     with pytest.raises(UsageError, match="names to be matched with"):
-        Question("t", "open")
+        PromptQuestion("t", "open")
 
 
 # --- pairs ---

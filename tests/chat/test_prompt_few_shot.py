@@ -24,11 +24,13 @@ from fieldmark.chat.prompt.few_shot import (
     fit,
     plan_prompts,
 )
-from fieldmark.chat.prompt.question import Asking, Item, Question, Shots
+from fieldmark.chat.prompt.question import Asking, Item, PromptQuestion, Shots
 from fieldmark.errors import DataError
 
 LABELS = ("adult", "not_adult")
-QUESTION = Question("newt/age", "choice", {"adult": "adult eagle", "not_adult": "young eagle"})
+QUESTION = PromptQuestion(
+    "newt/age", "choice", {"adult": "adult eagle", "not_adult": "young eagle"}
+)
 
 
 def _item(name: str, label: str = "adult") -> Item:
@@ -260,7 +262,7 @@ def test_the_prompt_tested_is_the_prompt_sent() -> None:
 
 
 SPECIES = [f"species {n:02}" for n in range(24)]
-OF_24 = Question("birds", "choice", {name: name for name in SPECIES}, n_choices=8)
+OF_24 = PromptQuestion("birds", "choice", {name: name for name in SPECIES}, n_choices=8)
 PHOTOS = [_item(f"p{n}", SPECIES[n % 24]) for n in range(24 * 6)]
 
 

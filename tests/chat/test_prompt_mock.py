@@ -23,20 +23,20 @@ from fieldmark.chat import (
 from fieldmark.chat.budget import Estimator
 from fieldmark.chat.prompt.build import Built, build, parse_answer
 from fieldmark.chat.prompt.few_shot import FewShot, limits_of, plan_prompts
-from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
+from fieldmark.chat.prompt.question import Asking, AskRules, Item, PromptQuestion, make_question
 from kit.chat import make_jpegs
 
 TAXA = [{"target": f"sp{n}", "s": f"Genus{c} epithet{c}us"} for n, c in enumerate("abcdefghij")]
 BEHAVIOUR = {each: each for each in ("Walk", "Graze", "Head Up")}
 SHOWN = {"same": "yes", "different": "no"}
-KINDS: dict[str, tuple[Question, list[str], int]] = {
+KINDS: dict[str, tuple[PromptQuestion, list[str], int]] = {
     "binary": (
-        Question("age", "choice", {"na": "young eagle", "ad": "adult eagle"}),
+        PromptQuestion("age", "choice", {"na": "young eagle", "ad": "adult eagle"}),
         ["na", "ad"],
         1,
     ),
     "by name": (
-        Question("age", "choice", {"na": "young eagle", "ad": "adult eagle"}, letters=False),
+        PromptQuestion("age", "choice", {"na": "young eagle", "ad": "adult eagle"}, letters=False),
         ["na", "ad"],
         1,
     ),
@@ -45,8 +45,8 @@ KINDS: dict[str, tuple[Question, list[str], int]] = {
         [each["target"] for each in TAXA],
         1,
     ),
-    "clip": (Question("kabr", "choice", BEHAVIOUR), list(BEHAVIOUR), 4),
-    "pair": (Question("beluga", "same", subject="whale"), list(SHOWN), 2),
+    "clip": (PromptQuestion("kabr", "choice", BEHAVIOUR), list(BEHAVIOUR), 4),
+    "pair": (PromptQuestion("beluga", "same", subject="whale"), list(SHOWN), 2),
 }
 numbers = count(1)
 
@@ -135,7 +135,7 @@ def make_items(kind: str) -> tuple[list[Item], dict[str, Any]]:
 @pytest.mark.parametrize("kind", ["choice", "traits", "same", "count"])
 def test_a_skilled_mock_is_right_and_an_unskilled_one_wrong(kind: Any, asking: Asking) -> None:
     items, truth = make_items(kind)
-    question = Question("birds", kind, NAMES if kind in ("choice", "traits") else {})
+    question = PromptQuestion("birds", kind, NAMES if kind in ("choice", "traits") else {})
     built = {item.id: build(question, item, asking=asking) for item in items}
     for skill, expected in ((1, len(items)), (0, 0)):
         said: dict[str, str] = {}

@@ -43,9 +43,9 @@ def test_every_parameter_of_a_probe_is_explained(maker: ModuleType, name: str) -
 @pytest.mark.parametrize("name", list(protocols()))
 def test_every_key_and_setting_of_a_protocol_is_explained(name: str) -> None:
     protocol = protocols()[name]
-    block = protocol.block()
+    block = protocol.Block
     assert block is None or set(block.model_fields) <= set(field_docs(block))
-    assert all(setting.doc for setting in settings_of(protocol.settings))
+    assert all(setting.doc for setting in settings_of(protocol.Settings))
 
 
 def test_pages_name_every_probe_metric_and_protocol() -> None:

@@ -104,9 +104,9 @@ def test_small_data_metrics_chat_file_loads_unchanged(tmp_path: Path) -> None:
     job = read.jobs[0]
     assert (job.model, job.protocol) == ("chat/openrouter/google/gemini-flash-1.5-8b", "ask")
     assert given(job.settings) == {"prompting": "single", "cot_enabled": False}
-    assert job.selection.parts == ("ml_age_coopers_hawk", "ml_bio_has_red_eyes")
-    assert job.selection.groups == (("cluster", ("appearance",)),)
-    assert job.selection.without_groups == (("sub_cluster", ("species",)),)
+    assert job.draw.parts.parts == ("ml_age_coopers_hawk", "ml_bio_has_red_eyes")
+    assert job.draw.parts.groups == (("cluster", ("appearance",)),)
+    assert job.draw.parts.without_groups == (("sub_cluster", ("species",)),)
     assert read.data["newt"] == tmp_path / "datasets/newt"
 
 
@@ -193,7 +193,7 @@ def test_own_format_every_list_is_an_axis(tmp_path: Path) -> None:
     assert {job.task.block("probe").classifier for job in read.jobs} == {"simpleshot", "ridge"}
     assert {job.task.block("probe").normalise for job in read.jobs} == {("centre", "l2")}
     assert {job.draw.sampling for job in read.jobs} == {"uniform"}
-    assert {job.selection.any_of for job in read.jobs} == {(), ("behavior",)}
+    assert {job.draw.parts.any_of for job in read.jobs} == {(), ("behavior",)}
     assert read.data == {"beluga": tmp_path / "b"}
 
 

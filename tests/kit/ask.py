@@ -10,7 +10,14 @@ from typing import Any
 from aiohttp import web
 
 from fieldmark.chat import MockServer
-from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
+from fieldmark.experiments import (
+    ExecuteOptions,
+    evaluate,
+    execute,
+    make_jobs,
+    make_plan,
+    single_axes,
+)
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 
@@ -79,7 +86,7 @@ def n_pictures(body: dict[str, Any]) -> int:
     return json.dumps(body).count('"image_url": {')
 
 
-def carry_out(settings: Settings, model: str, how: How, **axes: Any) -> Any:
+def carry_out(settings: Settings, model: str, how: ExecuteOptions, **axes: Any) -> Any:
     plan = make_plan(make_jobs([(model, "")], [(TASK, "")], single_axes(axes)), settings)
     return execute(plan, settings, Silent(), how)
 

@@ -93,10 +93,11 @@ def write_run(store: Store, model: str, made: Made, **spec: Any) -> int:
     )  # fmt: skip
     values = {each: worth(model, made, each) for each in made.pipelines}
     store.write_part(run, PartResult(answered(made, values), n_train=0, seconds=2.0, info={
+        "asked_with": list(made.groups),
         "documents": {
             "config": config(made), "n_original": 500, "n_shot": 0, "fallback": "",
             "higher_is_better": {made.metric: made.is_up}, "version": "1.5",
-            "groups": list(made.groups), "ignored": [], "prompt_key": "default",
+            "ignored": [], "prompt_key": "default",
         },
         "usd": 0.25, "tokens_in": 100 * made.n, "tokens_out": 10 * made.n, "n_requests": made.n,
     }))  # fmt: skip

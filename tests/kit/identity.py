@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.experiments import How, Plan, execute, make_jobs, make_plan, single_axes
+from fieldmark.experiments import ExecuteOptions, Plan, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings, load_settings
 from fieldmark.store import Run, RunFilter, Store
@@ -210,7 +210,7 @@ def run_it(place: Path, model: str, task: str, **more: Any) -> float:
     """The value of the run, done now or before."""
     plan = plan_of(place, model, task, **more)
     settings = settings_at(place, **(more.get("changes") or {}))
-    outcome = execute(plan, settings, Silent(), How())
+    outcome = execute(plan, settings, Silent(), ExecuteOptions())
     outcome.raise_if_failed()
     (planned,) = plan.jobs
     with Store.open(settings.store, read_only=True) as store:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.experiments import Axes, How, Plan, execute, make_jobs, make_plan
+from fieldmark.experiments import Axes, ExecuteOptions, Plan, execute, make_jobs, make_plan
 from fieldmark.experiments.cluster.steps import PlannedStep, StepOptions, make_steps
 from fieldmark.experiments.cluster.work import write_work
 from fieldmark.experiments.cluster.worker import run_step
@@ -65,7 +65,7 @@ def merge(settings: Settings, folders: list[Path]) -> None:
 
 
 def do_here(plan: Plan, settings: Settings) -> None:
-    outcome = execute(plan, settings, Silent(), How(["test"]))
+    outcome = execute(plan, settings, Silent(), ExecuteOptions(["test"]))
     assert not outcome.failures, outcome.failures
 
 

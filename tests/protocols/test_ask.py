@@ -14,7 +14,7 @@ from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
-from fieldmark.experiments import How
+from fieldmark.experiments import ExecuteOptions
 from fieldmark.protocols.ask.answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
@@ -97,7 +97,9 @@ def test_half_a_character_is_stored_and_read(settings: Settings) -> None:
 
 
 def test_failed_requests_are_wrong_and_never_kept(settings: Settings) -> None:
-    outcome = carry_out(settings, "chat/mock/wren?skill=1&p_500=0.6", How(shared={"sending": FAST}))
+    outcome = carry_out(
+        settings, "chat/mock/wren?skill=1&p_500=0.6", ExecuteOptions(shared={"sending": FAST})
+    )
     assert outcome.n_done == 1
     with Store.open(settings.store) as store:
         rows, scores = store.predictions(1), wholes(store.scores()[1])
@@ -111,7 +113,9 @@ def test_failed_requests_are_wrong_and_never_kept(settings: Settings) -> None:
 
 
 def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settings) -> None:
-    outcome = carry_out(settings, "chat/mock/wren?p_500=1", How(shared={"sending": FAST}))
+    outcome = carry_out(
+        settings, "chat/mock/wren?p_500=1", ExecuteOptions(shared={"sending": FAST})
+    )
     (failure,) = outcome.failures
     assert failure.exit_code == 4 and "\n" not in failure.error
     with Store.open(settings.store) as store:
@@ -123,7 +127,10 @@ def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settin
 def test_a_storm_of_faults_loses_no_item(settings: Settings) -> None:
     storm = "chat/mock/wren?skill=1&p_429=0.3&p_cut=0.05&p_500=0.05&p_junk=0.02&p_error_body=0.05"
     sending = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=6)
-    assert carry_out(settings, storm, How(shared={"sending": sending}), repeats=5).n_done == 1
+    assert (
+        carry_out(settings, storm, ExecuteOptions(shared={"sending": sending}), repeats=5).n_done
+        == 1
+    )
     calm = ask(settings, "chat/mock/wren?skill=1", repeats=5).predictions
     with Store.open(settings.store) as store:
         (run,) = (each for each in store.runs() if "p_429" in each.spec.model)
@@ -220,9 +227,9 @@ def test_traits_are_paid_by_the_answer(settings: Settings, tmp_path: Path) -> No
 
 def test_one_budget_serves_all_runs(settings: Settings) -> None:
     budget = Budget(max_tokens=10**7)
-    carry_out(settings, WREN, How(shared={"budget": budget}))
+    carry_out(settings, WREN, ExecuteOptions(shared={"budget": budget}))
     first = budget.spent_tokens
-    carry_out(settings, WREN, How(shared={"budget": budget}), n_train=1)
+    carry_out(settings, WREN, ExecuteOptions(shared={"budget": budget}), n_train=1)
     assert 0 < first < budget.spent_tokens
 
 

@@ -12,22 +12,23 @@ import pytest
 from aiohttp import web
 
 from fieldmark.chat import MockScript, MockServer, Options
-from fieldmark.data import ImageRef, load_dataset
+from fieldmark.data import Contents, ImageRef, load_dataset
 from fieldmark.errors import DataError
-from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
+from fieldmark.experiments import Axes, ExecuteOptions, execute, make_jobs, make_plan
 from fieldmark.models import load_chat_model
 from fieldmark.progress import Silent
 from fieldmark.protocols import (
     AskOptions,
     AskSettings,
-    Assignment,
     Draw,
     PartPredictions,
-    Selection,
+    Question,
+    Workspace,
+    load_protocol,
     split_parts,
 )
 from fieldmark.protocols.ask.items import Images
-from fieldmark.protocols.ask.run import needed, run
+from fieldmark.protocols.ask.run import run
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
@@ -74,7 +75,7 @@ def test_defect_mllms_small_parts_fill_one_line(newt: tuple[Path, str], tmp_path
     with running(server) as url:
         name = f"chat/mock/wren?base_url={url}"
         jobs = make_jobs([(name, "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
-        how = How(shared={"sending": Options(concurrency=16)})
+        how = ExecuteOptions(shared={"sending": Options(concurrency=16)})
         outcome = execute(make_plan(jobs, settings), settings, Silent(), how)
     assert outcome.n_done == 1
     assert server.counts.max_in_flight == 16, "no part alone has so many items"
@@ -106,7 +107,9 @@ def test_a_cap_keeps_the_parts_that_are_complete(newt: tuple[Path, str], tmp_pat
     def go(budget: int) -> Any:
         from fieldmark.chat import Budget
 
-        how = How(shared={"sending": Options(concurrency=3), "budget": Budget(max_tokens=budget)})
+        how = ExecuteOptions(
+            shared={"sending": Options(concurrency=3), "budget": Budget(max_tokens=budget)}
+        )
         jobs = make_jobs([(name, "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
         return execute(make_plan(jobs, settings), settings, Silent(), how)
 
@@ -159,13 +162,16 @@ def test_a_killed_traits_run_asks_the_same_question_again(
 
 
 def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
-    task = load_own_task("world-stage")
-    parts = split_parts(task, load_dataset("world").table(root), Selection())
+    asked = prepared(root, **draw)
     options = AskOptions(Path("journal"), bad_images="skip")
     model = load_chat_model("chat/mock/wren?skill=1")
-    names = [part.name for part in parts]
-    asked = Assignment(task, parts, root, Draw(**draw), AskSettings())
-    return list(run(asked, names, model, options, Silent())), parts
+    return list(run(asked, asked.part_names, model, options, Silent())), asked.parts
+
+
+def prepared(root: Path, **draw: int) -> Question:
+    workspace = Workspace(Settings(data={"world": root}), Contents(None))
+    task = load_own_task("world-stage")
+    return load_protocol("ask").prepare(task, Draw(**draw), AskSettings(), workspace)
 
 
 @pytest.mark.slow
@@ -176,12 +182,11 @@ def test_what_may_be_shown_is_known_before_anything_is_read(
     (answers,), (part,) = run_protocol(world, n_train=2, n_test=4)
     infos = [json.loads(text) for text in answers.frame["info"]]
     shown = {*answers.frame["id"], *(each for info in infos for each in info["examples"])}
-    draw = Draw(n_train=2, n_test=4)
-    asked = Assignment(load_own_task("world-stage"), [part], world, draw, AskSettings())
-    rows = needed(asked, ())
+    needed = prepared(world, n_train=2, n_test=4).needed
+    rows = needed(())
     assert set(rows["id"]) == shown
     broken = part.train.filter(pl.col("id").is_in(infos[0]["examples"][:1]))["image"][0]
-    others = needed(asked, (broken,))
+    others = needed((broken,))
     assert broken not in others["image"].to_list(), "the next one drawn takes its place"
     assert len(others) >= len(rows) - 1
 

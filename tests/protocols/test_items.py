@@ -9,8 +9,9 @@ import pytest
 
 from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import (
+from fieldmark.tasks import Task, task_schema
+from fieldmark.tasks.split import (
+    Draw,
     PartItems,
     Selection,
     check_part,
@@ -20,7 +21,6 @@ from fieldmark.protocols._items import (
     rows_digest,
     split_parts,
 )
-from fieldmark.tasks import Task, task_schema
 
 
 def task(**keys) -> Task:  # type: ignore[no-untyped-def]

@@ -13,12 +13,11 @@ from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UsageError
 from fieldmark.experiments import evaluate
 from fieldmark.probes import PROBES, register_probe
-from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import PartItems, check_part, draw_train, split_parts
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, task_schema
+from fieldmark.tasks.split import Draw, PartItems, check_part, draw_train, split_parts
 from kit.made import make_dataset
 
 TRAITS = ("fin", "barbel", "spines")

@@ -11,13 +11,12 @@ import polars as pl
 import pytest
 
 from fieldmark.experiments import evaluate
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import left_out
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 from fieldmark.tasks import task_schema
+from fieldmark.tasks.split import Draw, PartItems
 from kit.made import make_dataset
 
 TASK = task_schema().model_validate(

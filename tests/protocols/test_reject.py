@@ -11,15 +11,16 @@ import pytest
 from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
 from fieldmark.metrics import load_metric
-from fieldmark.protocols import arrange, recorded_kinds, score_run
+from fieldmark.protocols import arrange, recorded_kinds
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import PartItems, kinds_of, split_parts
 from fieldmark.protocols.probe.fit import Fitted, fit_probe
 from fieldmark.protocols.probe.reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import Task, load_own_task, task_schema
+from fieldmark.tasks.split import PartItems, kinds_of, split_parts
 from kit.made import make_dataset
+from kit.scoring import score_run
 
 TASK = task_schema().model_validate(
     {

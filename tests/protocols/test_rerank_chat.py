@@ -18,7 +18,14 @@ from sklearn.metrics import average_precision_score
 
 from fieldmark.chat import Answer, Budget, MockScript, MockServer, Options, TokenChance
 from fieldmark.errors import FieldmarkError
-from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
+from fieldmark.experiments import (
+    ExecuteOptions,
+    evaluate,
+    execute,
+    make_jobs,
+    make_plan,
+    single_axes,
+)
 from fieldmark.progress import Silent
 from fieldmark.protocols import AskSettings, Draw, load_protocol
 from fieldmark.protocols.rerank.by_answer import judge_image
@@ -390,7 +397,7 @@ def test_a_plan_tells_what_it_takes_and_sends_nothing(place: Path) -> None:
 def test_the_cap_holds_and_the_same_command_goes_on(place: Path) -> None:
     (place / "fieldmark.toml").write_text(PRICED)
     budget = Budget(max_usd=0.006)
-    how = How(shared={"budget": budget, "sending": Options(concurrency=2)})
+    how = ExecuteOptions(shared={"budget": budget, "sending": Options(concurrency=2)})
     outcome = execute(plan_of(place), settings_at(place), Silent(), how)
     (failure,) = outcome.failures
     assert "the budget is used up" in failure.error and failure.exit_code == 4
@@ -406,14 +413,19 @@ def test_the_cap_holds_and_the_same_command_goes_on(place: Path) -> None:
 def test_failures_are_asked_again_and_only_they(place: Path) -> None:
     flaky = f"{GOOD}&p_500=0.5"
     outcome = execute(
-        plan_of(place, flaky), settings_at(place), Silent(), How(shared={"sending": FAST})
+        plan_of(place, flaky),
+        settings_at(place),
+        Silent(),
+        ExecuteOptions(shared={"sending": FAST}),
     )
     assert outcome.n_done == 1
     before = journalled(settings_at(place))
     with Store.open(settings_at(place).store) as store:
         rows = store.predictions(1)
     assert "failed" in set(rows["outcome"]) and 0 < len(before) < N * len(QUERIES)
-    again = How(shared={"sending": Options(backoff_s=0.001, backoff_cap_s=0.01)}, force=True)
+    again = ExecuteOptions(
+        shared={"sending": Options(backoff_s=0.001, backoff_cap_s=0.01)}, force=True
+    )
     jobs = make_jobs([(flaky, "")], [(str(place / "birds.yaml"), "")], single_axes({}))
     plan = make_plan(jobs, settings_at(place), force=True, may_load=True)
     assert execute(plan, settings_at(place), Silent(), again).n_done == 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from fieldmark.protocols import PartItems, score_run
+from fieldmark.protocols import PartItems
 from fieldmark.protocols._score import POOLED
 from fieldmark.store import Score
 from fieldmark.tasks import task_schema
+from kit.scoring import score_run
 
 BASE = {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy"}
 

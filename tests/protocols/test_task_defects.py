@@ -8,16 +8,16 @@ import pytest
 
 from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
-from fieldmark.protocols import PartItems, score_run
-from fieldmark.protocols._contract import Draw
+from fieldmark.protocols import PartItems
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import draw_test, draw_train, split_parts
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.protocols.probe.run import _PartRun
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task, load_own_task, task_schema
+from fieldmark.tasks.split import Draw, draw_test, draw_train, split_parts
 from kit.made import make_dataset
+from kit.scoring import score_run
 
 SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet": 60}
 

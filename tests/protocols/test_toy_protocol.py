@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.protocols import Protocol, protocols
 from kit import forked
 from kit.made import make_dataset
 
@@ -62,6 +63,19 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(picture, target)
     return Pond(place)
+
+
+def test_an_author_writes_at_most_fourteen_members() -> None:
+    written = {name for name in vars(Protocol) if not name.startswith("_")}
+    assert written == {
+        "name", "version", "needs", "training", "Settings", "Block", "reads", "problems",
+        "why_not", "prepare", "answer", "estimate", "score", "reread",
+    }  # fmt: skip
+    text = Path(__file__).with_name("toy.py").read_text()
+    assert len(text.splitlines()) <= 40, "the smallest protocol is short"
+    for protocol in protocols().values():
+        further = {name for name in vars(type(protocol)) if not name.startswith("_")}
+        assert further <= written, "what a protocol says besides, nobody asks for"
 
 
 def test_help_shows_its_flags(pond: Pond) -> None:

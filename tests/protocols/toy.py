@@ -3,22 +3,15 @@
 The tests drop this file into a folder of a user's.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from fieldmark.protocols import Assignment, PartPredictions, Protocol, draw_test
+from fieldmark.protocols import PartPredictions, Protocol, draw_test
 
 
-class ToyBlock(BaseModel):
-    """how the toy is asked"""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ToyBlock(BaseModel, extra="forbid", frozen=True):
     says: str
 
 
@@ -31,29 +24,17 @@ class ToySettings:
 
 
 class Toy(Protocol):
-    name = "toy"
-    summary = "a toy that always says the same"
-    settings = ToySettings
-    head = "says"
+    """a toy that always says the same"""
 
-    def block(self) -> type[BaseModel]:
-        return ToyBlock
+    name, Block, Settings = "toy", ToyBlock, ToySettings
 
-    def answer(
-        self, assignment: Assignment, wanted: Collection[str], model: Any, at: Any, progress: Any
-    ) -> Iterator[PartPredictions]:
-        says = None if assignment.settings.whisper else self.block_of(assignment.task).says
-        for part in assignment.parts:
-            rows = draw_test(assignment.task, part, assignment.draw, 0)
-            yield PartPredictions(
-                part.name,
-                rows.select("id", "target", "unit").with_columns(
-                    pl.lit(says, pl.String).alias("prediction"),
-                    pl.lit(1.0).alias("score"),
-                    pl.lit(0).alias("repeat"),
-                ),
-                n_train=0,
+    def answer(self, question, wanted, model, workspace, progress):
+        says = None if question.settings.whisper else question.task.block("toy").says
+        for part in question.parts:
+            rows = draw_test(question.task, part, question.draw, 0).with_columns(
+                prediction=pl.lit(says, pl.String), score=pl.lit(1.0), repeat=pl.lit(0)
             )
+            yield PartPredictions(part.name, rows, n_train=0)
 
 
 PROTOCOL = Toy()

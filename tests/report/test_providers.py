@@ -12,9 +12,9 @@ import pytest
 
 import fieldmark
 from fieldmark.errors import UsageError
-from fieldmark.protocols import protocol_of
 from fieldmark.report import is_valued, providers, register_report_provider
 from fieldmark.report.export import EXPORTS, choose, export, register_export, what_it_is
+from fieldmark.report.export.model_index import hub_task
 from fieldmark.store import RunFilter, Store
 
 PROTOCOLS = {"probe", "ask", "zero_shot", "zero-shot", "retrieve", "rerank"}
@@ -41,10 +41,11 @@ def test_no_protocol_is_known_by_name(package: str) -> None:
     assert named == []
 
 
-def test_facts_of_a_protocol_are_its_own() -> None:
-    assert protocol_of("probe/ridge").hub_task == "image-classification"
-    assert protocol_of("ask").hub_task == "image-text-to-text"
-    assert protocol_of("of a newer fieldmark").hub_task == "image-classification"
+def test_a_model_card_names_the_kind_of_task_by_what_a_protocol_needs() -> None:
+    assert hub_task("probe/ridge") == "image-classification"
+    assert hub_task("zero_shot") == "zero-shot-image-classification"
+    assert hub_task("ask") == "image-text-to-text"
+    assert hub_task("of a newer fieldmark") == "image-classification"
 
 
 def test_a_provider_is_found_by_its_setting(registries: None, store: Store) -> None:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         letter_settings,
     )
     from fieldmark.chat.prompt.options import draw_pairs
-    from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
+    from fieldmark.chat.prompt.question import Asking, AskRules, Item, PromptQuestion, make_question
     from fieldmark.chat.send.ask import ModelConnection, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
     from fieldmark.chat.send.keys import hidden_secrets, is_secret
@@ -102,8 +102,8 @@ __all__ = [
     "Picture",
     "PictureCache",
     "PictureSize",
+    "PromptQuestion",
     "Prompts",
-    "Question",
     "Request",
     "Role",
     "TaxonNames",
@@ -162,7 +162,7 @@ __getattr__ = exports(
             "letter_settings",
         ),
         "prompt.options": ("draw_pairs",),
-        "prompt.question": ("AskRules", "Asking", "Item", "Question", "make_question"),
+        "prompt.question": ("AskRules", "Asking", "Item", "PromptQuestion", "make_question"),
         "send.ask": ("ModelConnection", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
         "send.keys": ("hidden_secrets", "is_secret"),

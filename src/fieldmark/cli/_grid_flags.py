@@ -18,7 +18,15 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags, check_send_key
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.protocols import OtherModel, Pairs, Protocol, Setting, protocols, settings_of
+from fieldmark.protocols import (
+    OtherModel,
+    Pairs,
+    Protocol,
+    Setting,
+    has_block,
+    protocols,
+    settings_of,
+)
 from fieldmark.settings import load_settings
 from fieldmark.source_lines import set_dotted, toml_value
 
@@ -216,7 +224,7 @@ def with_protocol_flags(name: str, base: type) -> type:
         load_settings()  # protocols of the user's have flags too
     fields: list[tuple[str, Any, Any]] = []
     for protocol in protocols().values():
-        if protocol.has_block:
+        if has_block(protocol):
             fields.append((protocol.name, _block_flag(protocol), ()))
     for cls, owner in _settings_classes().items():
         group = _group(cls)
@@ -232,14 +240,13 @@ def _settings_classes() -> dict[type, str]:
     """
     owners: dict[type, str] = {}
     for protocol in protocols().values():
-        if settings_of(protocol.settings):
-            owners.setdefault(protocol.settings, f"{protocol.name}_protocol")
+        if settings_of(protocol.Settings):
+            owners.setdefault(protocol.Settings, f"{protocol.name}_protocol")
     return owners
 
 
 def _block_flag(protocol: Protocol) -> Any:
-    word = f" (a single word sets its {protocol.head})" if protocol.head else ""
-    text = f"changes to the `{protocol.name}` block of the tasks{word}"
+    text = f"changes to the `{protocol.name}` block of the tasks (a single word: its first key)"
     return Annotated[tuple[str, ...], arg(metavar="KEY=VALUE …", help=text, help_behavior_hint="")]
 
 

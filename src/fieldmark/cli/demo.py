@@ -54,7 +54,7 @@ class DemoArgs:
 
 
 def run(args: DemoArgs) -> int:
-    from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
+    from fieldmark.experiments import Axes, ExecuteOptions, execute, make_jobs, make_plan
     from fieldmark.progress import for_people
     from fieldmark.protocols import load_protocol
 
@@ -72,9 +72,9 @@ def run(args: DemoArgs) -> int:
         asked = [(name, "") for name in CHAT_TASKS]
         jobs += make_jobs([(CHAT_MODEL, "")], asked, Axes())
         dual = make_jobs([(DUAL_MODEL, "")], [(name, "") for name in DUAL_TASKS], Axes())
-        jobs += tuple(job for job in dual if not load_protocol(job.protocol).takes_training)
+        jobs += tuple(job for job in dual if load_protocol(job.protocol).training == "none")
         plan = make_plan(jobs, settings, may_load=True)
-        outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
+        outcome = execute(plan, settings, progress, ExecuteOptions(["fieldmark", "demo"]))
     end(plan, outcome)
     _show(settings.store)
     with for_people(args.common.quiet) as progress:

@@ -49,7 +49,7 @@ def make_args() -> type:
 
 
 def run(args: RunFlags) -> int:
-    from fieldmark.experiments import How, execute, make_plan
+    from fieldmark.experiments import ExecuteOptions, execute, make_plan
     from fieldmark.progress import for_people
 
     grid, settings = read_jobs(args)
@@ -62,7 +62,7 @@ def run(args: RunFlags) -> int:
     _show_notes(args, grid, plan)
     command = ["fieldmark", *sys.argv[1:]]
     with for_people(args.common.quiet) as progress:
-        outcome = execute(plan, settings, progress, How(command, args.force))
+        outcome = execute(plan, settings, progress, ExecuteOptions(command, args.force))
     _show_end(args, plan, outcome, settings)
     return 0
 
@@ -76,7 +76,7 @@ def _check_place(args: RunFlags, where: Where) -> None:
 
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
-    from fieldmark.experiments import How, make_plan
+    from fieldmark.experiments import ExecuteOptions, make_plan
     from fieldmark.experiments.cluster import make_place
     from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
     from fieldmark.progress import for_people
@@ -88,7 +88,7 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)
     refuse_if_none_can_run(plan)
     _show_notes(args, grid, plan)
-    how = How(["fieldmark", *sys.argv[1:]], args.force)
+    how = ExecuteOptions(["fieldmark", *sys.argv[1:]], args.force)
     options = LaunchOptions(args.detach, before, step_options(grid))
     results = shlex.quote(str(settings.results))
     try:
@@ -129,7 +129,7 @@ def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) 
         n_gappy = outcome.gaps.n_runs
         gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
         talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
-        for line in (*outcome.last_words, *data_warnings(plan)):
+        for line in (*outcome.closing_lines, *data_warnings(plan)):
             talk(line)
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)

@@ -13,7 +13,7 @@ from fieldmark.experiments._grid import (
 )
 from fieldmark.experiments._models import Models
 from fieldmark.experiments._schema import NewtFilters
-from fieldmark.experiments.execute import Failure, How, Outcome, execute
+from fieldmark.experiments.execute import ExecuteOptions, Failure, Outcome, execute
 from fieldmark.experiments.plan import (
     Plan,
     Planned,
@@ -28,9 +28,9 @@ from fieldmark.experiments.rescore import Rescored, rescore
 __all__ = [
     "Axes",
     "Evaluation",
+    "ExecuteOptions",
     "Failure",
     "Grid",
-    "How",
     "Job",
     "Models",
     "NewtFilters",

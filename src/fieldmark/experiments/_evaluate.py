@@ -9,7 +9,7 @@ import polars as pl
 
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError
 from fieldmark.experiments._grid import make_jobs, single_axes
-from fieldmark.experiments.execute import How, execute
+from fieldmark.experiments.execute import ExecuteOptions, execute
 from fieldmark.experiments.plan import make_plan
 from fieldmark.models import Backbone, known_models, register_model
 from fieldmark.progress import Progress, Silent
@@ -62,7 +62,7 @@ def evaluate(
     (planned,) = plan.jobs
     if planned.prepared is None:
         raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")
-    outcome = execute(plan, settings, progress or Silent(), How(["fieldmark.evaluate"]))
+    outcome = execute(plan, settings, progress or Silent(), ExecuteOptions(["fieldmark.evaluate"]))
     for failure in outcome.failures:
         error = FieldmarkError(failure.error)
         error.exit_code = failure.exit_code

@@ -7,6 +7,8 @@ protocol × its settings. Names are checked here, all of them at once, before an
 from __future__ import annotations
 
 import itertools
+import typing
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,7 +18,6 @@ from typing import Any
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
-from fieldmark.experiments._labels import label_jobs
 from fieldmark.experiments._schema import (
     INSTEAD,
     NO_EFFECT,
@@ -28,12 +29,16 @@ from fieldmark.experiments._schema import (
 from fieldmark.models import abilities, check_key, check_model_name, full_name
 from fieldmark.protocols import (
     Draw,
-    DrawChoice,
     OtherModel,
     Protocol,
     Selection,
+    can_ask,
     fitting_protocols,
+    given,
+    has_block,
+    label_of,
     load_protocol,
+    main_key,
     make_settings,
     protocols,
     settings_of,
@@ -46,6 +51,9 @@ from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
 AXES = ("n_train", "n_test", "sampling", "seed", "repeats")
 RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
+_DRAW = ("n_test", "sampling", "repeats")
+_LONGEST = 40
+"""characters of a value"""
 LARGEST_SEED = 2**62
 """what a store can hold, with room to spare"""
 
@@ -59,7 +67,6 @@ class Job:
     task: AnyTask
     protocol: str
     draw: Draw
-    selection: Selection = Selection()
     settings: Any = None
     """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
@@ -213,17 +220,15 @@ def make_jobs(
         for task in loaded
         for job in _cells(model, task, axes, filters or {})
     ]
-    if len(axes.n_train) > 1 and not all(load_protocol(job.protocol).learns for job in jobs):
+    training = {job.protocol: load_protocol(job.protocol).training for job in jobs}
+    if len(axes.n_train) > 1 and set(training.values()) != {"needed"}:
         # Where a curve of models begins that need no training, there is nothing to train on.
-        jobs = [job for job in jobs if job.draw.n_train or not load_protocol(job.protocol).learns]
+        jobs = [job for job in jobs if job.draw.n_train or training[job.protocol] != "needed"]
     if not axes.protocol:
         # Who asks for training images means the ways of asking that look at some.
-        jobs = [job for job in jobs if not _looks_past_training(job)] or jobs
+        seeing = [job for job in jobs if not job.draw.n_train or training[job.protocol] != "none"]
+        jobs = seeing or jobs
     return label_jobs(_once(jobs))
-
-
-def _looks_past_training(job: Job) -> bool:
-    return job.draw.n_train != 0 and not load_protocol(job.protocol).takes_training
 
 
 def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
@@ -245,7 +250,7 @@ def _asked_by(models: Sequence[str]) -> set[str]:
     for model in models:
         with suppress(FieldmarkError):
             own = abilities(model)
-            known |= {name for name, protocol in protocols().items() if protocol.can_ask(own)}
+            known |= {name for name, protocol in protocols().items() if can_ask(protocol, own)}
     return known
 
 
@@ -309,9 +314,16 @@ def _cells(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, tasks,
             _own_settings(protocol, axes.settings),
         ):  # fmt: skip
-            choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
-            cell, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
-            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups, task)
+            cell, draw = asked.cell(
+                protocol.training == "needed",
+                n_train=n_train,
+                n_test=n_test,
+                sampling=sampling,
+                seed=seed,
+                repeats=repeats,
+                parts=selection,
+            )
+            yield Job(model, named.name, cell, name, draw, settings, named.groups, task)
 
 
 def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
@@ -319,7 +331,7 @@ def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
     own = {
         setting.name
         for protocol in protocols().values()
-        for setting in settings_of(protocol.settings)
+        for setting in settings_of(protocol.Settings)
         if setting.type is OtherModel
     }
     named = {
@@ -333,10 +345,10 @@ def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
 
 def _own_settings(protocol: Protocol, points: Sequence[Mapping[str, Any]]) -> list[Any]:
     """What a protocol has of the settings at each point of the grid, each combination once."""
-    own = [setting.name for setting in settings_of(protocol.settings)]
+    own = [setting.name for setting in settings_of(protocol.Settings)]
     made = (
         make_settings(
-            protocol.settings, {key: point[key] for key in point if key in own}, protocol.name
+            protocol.Settings, {key: point[key] for key in point if key in own}, protocol.name
         )
         for point in points
     )
@@ -347,11 +359,11 @@ def with_block(
     task: Any, protocol: Protocol, changes: Mapping[str, Any], origin: Located | None = None
 ) -> Any:
     """The task with changes to the block of a protocol, as far as it has one."""
-    old, schema = protocol.block_of(task), protocol.block()
-    if not changes or old is None or schema is None:
+    old = task.block(protocol.name)
+    if not changes or old is None:
         return task
-    data = protocol.changed_block(old.model_dump(), changes)
-    block = validate(schema, _block_lines(origin, protocol.name, data))
+    data = old.changed(changes) if hasattr(old, "changed") else {**old.model_dump(), **changes}
+    block = validate(protocol.Block, _block_lines(origin, protocol.name, data))
     return task.model_copy(update={protocol.name: block})
 
 
@@ -371,7 +383,7 @@ def _block_problems(task: Task, axes: Axes) -> list[str]:
     for name, tables in axes.blocks.items():
         protocol = load_protocol(name)
         place = axes.origin.where((name,)) if axes.origin else ""
-        is_asked = protocol.block_of(task) is not None
+        is_asked = task.block(name) is not None
         for changes in _block_axis(task, protocol, tables) if is_asked else ():
             try:
                 asked = with_block(task, protocol, changes, axes.origin)
@@ -392,9 +404,9 @@ def _block_axes(experiment: Experiment, located: Located) -> dict[str, list[dict
     """Protocol → the tables of changes to its blocks."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for name, protocol in protocols().items():
-        given = getattr(experiment, name, None)
-        if given is not None:
-            tables = given if isinstance(given, list) else [given]
+        tables = getattr(experiment, name, None)
+        if tables is not None:
+            tables = tables if isinstance(tables, list) else [tables]
             where = f"{located.where((name,))}  "
             axes[name] = [named_changes(protocol, table, where) for table in tables]
     return axes
@@ -406,9 +418,9 @@ def named_changes(
     """A bare word stands for the first key of a block: `probe = "svm"`."""
     if isinstance(changes, dict):
         return changes
-    if not protocol.head:
+    if not has_block(protocol):
         raise UsageError(f"{where}{protocol.name} = {changes!r}: expected a table of changes.")
-    return {protocol.head: changes}
+    return {main_key(protocol): changes}
 
 
 def _block_axis(
@@ -417,7 +429,7 @@ def _block_axis(
     """The tables with every list an axis, but for lists that are a parameter's own value in the
     block the task would then have.
     """
-    block = protocol.block_of(task)
+    block = task.block(protocol.name)
     old = block.model_dump() if block is not None else {}
     return [changes for table in tables for changes in _combinations(table, protocol, old)]
 
@@ -425,15 +437,32 @@ def _block_axis(
 def _combinations(
     table: dict[str, Any], protocol: Protocol, old: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    heads = table.get(protocol.head)
-    if isinstance(heads, list):  # which parameters are lists depends on the classifier
-        for head in heads:
-            yield from _combinations(table | {protocol.head: head}, protocol, old)
+    if not table:
+        yield {}
         return
-    lists = protocol.list_keys({**old, **table})
+    lists = _list_keys(protocol, {**old, **table})
+    main = main_key(protocol)
+    if isinstance(table.get(main), list) and main not in lists:
+        for value in table[main]:  # which parameters are lists depends on the classifier
+            yield from _combinations(table | {main: value}, protocol, old)
+        return
     values = [_axis_values(value, key in lists) for key, value in table.items()]
     for combination in itertools.product(*values):
         yield dict(zip(table, combination, strict=True))
+
+
+def _list_keys(protocol: Protocol, changes: Mapping[str, Any]) -> set[str]:
+    """Keys of a block whose value is a list itself: only a list of lists is an axis."""
+    block = protocol.Block
+    keys = {name for name, field in block.model_fields.items() if _is_list(field.annotation)}
+    return keys | set(block.list_keys(changes) if hasattr(block, "list_keys") else ())
+
+
+def _is_list(annotation: Any) -> bool:
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _is_list(typing.get_args(annotation)[0])
+    return annotation in (list, tuple) or origin in (list, tuple)
 
 
 def _axis_values(value: Any, is_list: bool) -> list[Any]:
@@ -447,7 +476,7 @@ def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
     """Every combination of the protocols' settings that the file gives."""
     chosen: dict[str, list[Any]] = {}
     for protocol in protocols().values():
-        for setting in settings_of(protocol.settings):
+        for setting in settings_of(protocol.Settings):
             value = getattr(experiment, setting.name)
             if value is not None:
                 chosen[setting.name] = value if setting.changes_answers else [value]
@@ -458,7 +487,7 @@ def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
 
 def single_axes(values: Mapping[str, Any]) -> Axes:
     """One value of each axis, setting or block, by name."""
-    every = {setting.name for p in protocols().values() for setting in settings_of(p.settings)}
+    every = {setting.name for p in protocols().values() for setting in settings_of(p.Settings)}
     blocks: dict[str, list[dict[str, Any]]] = {}
     settings: dict[str, Any] = {}
     axes: dict[str, Any] = {}
@@ -522,3 +551,50 @@ def _notes(located: Located) -> tuple[str, ...]:
         "flags)."
         for key in keys
     )
+
+
+def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """The same jobs with their labels (the legend of a sweep), in their order.
+
+    Named are the method (`probe/svm`) and, among jobs of one method, every setting in which some of
+    them differ (`probe/svm, C=0.1`). A job that is the only one of its model and task, but for
+    seeds and numbers of training images, which are told anyway, has no label.
+    """
+    methods: dict[tuple[str, str], set[str]] = defaultdict(set)
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    facts = [dict(_facts(job)) for job in jobs]
+    for job, known in zip(jobs, facts, strict=True):
+        methods[job.model, job.task_name].add(_method(job))
+        for name, value in known.items():
+            values[job.model, job.task_name, _method(job), name].add(value)
+    labelled = []
+    for job, known in zip(jobs, facts, strict=True):
+        place = (job.model, job.task_name)
+        own = [n for n in known if len(values[*place, _method(job), n]) > 1]
+        settings = [f"{name}={known[name]}" for name in own]
+        is_told = settings or len(methods[place]) > 1
+        label = ", ".join([_method(job), *settings]) if is_told else ""
+        labelled.append(replace(job, label=label))
+    return tuple(labelled)
+
+
+def _method(job: Job) -> str:
+    return label_of(load_protocol(job.protocol), job.task)
+
+
+def _facts(job: Job) -> Iterator[tuple[str, str]]:
+    block = job.task.block(job.protocol)
+    if block is not None:
+        yield from _flat(block.model_dump(mode="json"))
+    yield from _flat(given(job.settings))
+    yield from _flat({name: getattr(job.draw, name) for name in _DRAW})
+
+
+def _flat(settings: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Names as users write them: a probe's own parameters stand without `params`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value)
+            continue
+        text = str(value)
+        yield name, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

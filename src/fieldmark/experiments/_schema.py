@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, create_model
 
-from fieldmark.protocols import Setting, protocols, settings_of
+from fieldmark.protocols import Setting, has_block, protocols, settings_of
 from fieldmark.registry import PROTOCOLS
 from fieldmark.slurm.options import SlurmOptions
 from fieldmark.tasks import Strict
@@ -123,9 +123,9 @@ def experiment_schema() -> type[Experiment]:
 def _with_protocols(names: tuple[str, ...]) -> type[Experiment]:
     fields: dict[str, Any] = {}
     for protocol in (protocols()[name] for name in names):
-        if protocol.has_block:
+        if has_block(protocol):
             fields[protocol.name] = (str | dict[str, Any] | list[dict[str, Any]] | None, None)
-        for setting in settings_of(protocol.settings):
+        for setting in settings_of(protocol.Settings):
             one = Annotated[Any, AfterValidator(_checked(setting))]
             many = Annotated[list[one], BeforeValidator(_as_list), Field(min_length=1)]
             fields[setting.name] = ((many if setting.changes_answers else one) | None, None)

@@ -21,18 +21,25 @@ from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
-    Seen,
+    ContentDigests,
     asked_key,
-    complete,
-    own_way,
     place_of,
     question_key,
-    reading_key,
+    with_content,
 )
-from fieldmark.experiments.plan import Plan, Planned, Prepared
+from fieldmark.experiments.plan import JobPreparer, Plan, Planned, Prepared
 from fieldmark.processes import peak_bytes
 from fieldmark.progress import Progress
-from fieldmark.protocols import PartPredictions, load_protocol, prefetch_rows, protocols
+from fieldmark.protocols import (
+    PartPredictions,
+    Scoring,
+    has_block,
+    load_protocol,
+    may_fail,
+    prefetch_rows,
+    protocols,
+    value_names,
+)
 from fieldmark.settings import Settings
 from fieldmark.store import (
     PartResult,
@@ -64,7 +71,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ExecuteOptions:
     """How a plan is carried out; none of it changes an answer."""
 
     command: Sequence[str] = ()
@@ -87,8 +94,8 @@ class Outcome:
     failures: tuple[Failure, ...]
     n_claimed: int = 0
     """left to other processes that are on them"""
-    last_words: tuple[str, ...] = ()
-    """what protocols have to say of all runs together"""
+    closing_lines: tuple[str, ...] = ()
+    """what all runs together cost"""
     gaps: Gaps = field(default_factory=Gaps)
     """what became of the questions of all runs that are there now"""
 
@@ -119,29 +126,29 @@ def execute(
     plan: Plan,
     settings: Settings,
     progress: Progress,
-    how: How | None = None,
+    options: ExecuteOptions | None = None,
 ) -> Outcome:
     """Runs what the plan says is to run. A store that cannot be written stops everything."""
-    how = how or How()
+    options = options or ExecuteOptions()
     keys: list[str] = []
     failures: list[Failure] = []
     n_claimed = 0
-    plan.workspace.shared.update(how.shared)
-    with Store.open(settings.store, is_private=how.is_private) as store:
+    plan.workspace.shared.update(options.shared)
+    with Store.open(settings.store, is_private=options.is_private) as store:
         done = {p.key: p.prepared for p in plan.jobs if p.status == "done" and p.prepared}
         drawn = [key for key, prepared in done.items() if prepared.marks.is_synthetic]
         store.confirm({key: _root(prepared) for key, prepared in done.items()}, drawn)
         for planned in plan.jobs:
             if planned.status == "done" and planned.job.groups:
-                _join_groups(planned, store)
+                _note_groups(planned, store)
         for number, planned in enumerate(_by_model(plan.to_run), start=1):
             assert planned.prepared is not None
             progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
-            spec = complete(planned.prepared.outline, "")
+            spec = planned.prepared.spec
             try:
-                ready = _ready(planned.prepared, plan, store, progress, how)
+                ready = _ready(planned.prepared, plan, store, progress, options)
                 spec = ready.spec
-                is_done = run_one(ready, plan, store, settings, progress, how)
+                is_done = run_one(ready, plan, store, settings, progress, options)
             except StoreError:
                 raise
             except ClaimLost as error:
@@ -149,7 +156,7 @@ def execute(
                 n_claimed += 1
                 continue
             except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
-                failures.append(_keep_failure(planned.job, spec, error, store, how))
+                failures.append(_keep_failure(planned.job, spec, error, store, plan, options))
                 if len(plan.jobs) > 1:
                     word = "" if failures[-1].is_waiting else "failed: "
                     progress.say(f"    {word}{failures[-1].error}")
@@ -157,15 +164,16 @@ def execute(
             keys += [spec.key] if is_done else []
             n_claimed += not is_done
         gaps = gaps_of(plan, keys, store)
-    words = dict.fromkeys(protocol.last_words(plan.workspace) for protocol in protocols().values())
-    return Outcome(tuple(keys), tuple(failures), n_claimed, tuple(filter(None, words)), gaps)
+    budget = plan.workspace.shared.get("budget")
+    closing = (f"spent: {budget.words}",) if budget and budget.spent_tokens else ()
+    return Outcome(tuple(keys), tuple(failures), n_claimed, closing, gaps)
 
 
 def gaps_of(plan: Plan, done: Sequence[str], store: Store) -> Gaps:
     """Of the runs that were done now or before."""
     before = [planned.key for planned in plan.jobs if planned.status == "done"]
     runs = [store.run(key) for key in dict.fromkeys([*done, *before])]
-    may_have = {name for name, protocol in protocols().items() if protocol.has_gaps}
+    may_have = {name for name, protocol in protocols().items() if may_fail(protocol)}
     own = [run for run in runs if run is not None]
     return Gaps.of(
         store, [run.id for run in own if run.spec.protocol.partition("/")[0] in may_have]
@@ -178,67 +186,69 @@ class Ready:
 
     prepared: Prepared
     model: Any
-    seen: Seen
+    content: ContentDigests
     spec: RunSpec
 
 
-def _ready(prepared: Prepared, plan: Plan, store: Store, progress: Progress, how: How) -> Ready:
+def _ready(
+    prepared: Prepared, plan: Plan, store: Store, progress: Progress, options: ExecuteOptions
+) -> Ready:
     job = prepared.job
-    if failure := how.refused.get(asked_key(prepared.outline, prepared.root)):
-        raise _refusal(failure)
+    if failure := options.refused.get(asked_key(prepared.spec, prepared.root)):
+        error = FieldmarkError(failure.error)  # what went wrong elsewhere, as it would have here
+        error.exit_code = failure.exit_code
+        if failure.trace:
+            error.add_note(failure.trace)
+        raise error
     model = plan.models.load(job.model)
     version = plan.models.identity(job.model).version
-    outline = complete(prepared.outline, version)
-    if how.force or not _may_be_done(outline, store):
-        _prefetch(prepared, outline, model, plan, store, progress)
-    seen = plan.needs.seen(job, prepared.assignment, checking(progress))
-    return Ready(prepared, model, seen, complete(prepared.outline, version, seen.digest))
+    spec = with_content(prepared.spec, version)
+    if options.force or not _may_be_done(spec, store):
+        _prefetch(prepared, spec, model, plan, store, progress)
+    content = plan.images.digests(prepared.question, checking(progress))
+    return Ready(prepared, model, content, with_content(prepared.spec, version, content.digest))
 
 
-def _refusal(failure: Failure) -> FieldmarkError:
-    """What went wrong elsewhere, as it would have here."""
-    error = FieldmarkError(failure.error)
-    error.exit_code = failure.exit_code
-    if failure.trace:
-        error.add_note(failure.trace)
-    return error
-
-
-def _may_be_done(outline: RunSpec, store: Store) -> bool:
+def _may_be_done(spec: RunSpec, store: Store) -> bool:
     """Is there a finished run that is the same, unless images have changed since?"""
-    question = question_key(outline)
-    alike = RunFilter(tasks=(outline.task,), seeds=(outline.seed,), states=("done",))
+    question = question_key(spec)
+    alike = RunFilter(tasks=(spec.task,), seeds=(spec.seed,), states=("done",))
     return any(question_key(run.spec) == question for run in store.runs(alike))
 
 
 def _prefetch(
-    prepared: Prepared, outline: RunSpec, model: Any, plan: Plan, store: Store, progress: Progress
+    prepared: Prepared, spec: RunSpec, model: Any, plan: Plan, store: Store, progress: Progress
 ) -> None:
     """Embeds images whose content is not known, so that each is read once.
 
     Which run it will be shows only then: until that, this process claims the question and the
     folder.
     """
-    rows = plan.needs.unread(prepared.job, prepared.assignment)
+    question = prepared.question
+    rows = plan.images.unread(question)
     if rows is None:
         return
-    with _claimed(store, reading_key(outline, prepared.root)) as is_mine:
+    with _claimed(store, asked_key(spec, question.root)) as is_mine:
         if not is_mine:
             raise ClaimLost("another process is running it: skipped")
-        backbone = prepared.protocol.backbone(prepared.job.task, model)
+        backbone = question.backbone(model) if question.backbone else None
         if backbone is not None:
-            root = prepared.assignment.root
-            prefetch_rows(backbone, root, rows, plan.workspace, progress)
+            prefetch_rows(backbone, question.root, rows, plan.workspace, progress)
 
 
 def run_one(
-    ready: Ready, plan: Plan, store: Store, settings: Settings, progress: Progress, how: How
+    ready: Ready,
+    plan: Plan,
+    store: Store,
+    settings: Settings,
+    progress: Progress,
+    options: ExecuteOptions,
 ) -> bool:
     """One run from where it stands to its scores; False when another process is on it."""
     prepared, job, spec, model = ready.prepared, ready.prepared.job, ready.spec, ready.model
-    is_fit = settings.bad_images == "skip" or not ready.seen.broken
+    is_fit = settings.bad_images == "skip" or not ready.content.broken
     is_fit = is_fit and not _is_asked_again(ready, store)
-    if store.is_done(spec.key) and is_fit and not how.force:
+    if store.is_done(spec.key) and is_fit and not options.force:
         progress.say("    done before")  # by another process, or it shows only now
         return True
     with _claimed(store, spec.key) as is_mine:
@@ -246,25 +256,26 @@ def run_one(
             progress.say("    another process is running it: skipped")
             return False
         root = _root(prepared)
-        record = _record(job, how.command)
-        is_again = how.force or not is_fit
+        record = _record(job, plan, options)
+        is_again = options.force or not is_fit
         run = store.begin_run(spec, record, model.fingerprint, root, is_again, prepared.marks)
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         missing = [
             name
-            for name in prepared.assignment.part_names
+            for name in prepared.question.part_names
             if any((name, repeat) not in have for repeat in range(job.draw.repeats))
         ]
         if missing:
             for answers in prepared.protocol.answer(
-                prepared.assignment, missing, model, plan.workspace, progress
+                prepared.question, missing, model, plan.workspace, progress
             ):
                 facts = answers.notes | _facts(model, settings)
-                _write(store, run, replace(answers, notes=facts), have, ready.seen)
-        scores = _score(ready, store, run, settings)
+                facts |= {"asked_with": job.groups} if job.groups else {}
+                _write(store, run, replace(answers, notes=facts), have, ready.content)
+        scores = _score(ready, plan, store, run, settings)
         store.finish_run(run, scores)
-        store.drop_run(complete(prepared.outline, "").key)  # what was kept of a failed start
+        store.drop_run(prepared.spec.key)  # what was kept of a failed start
         for score in scores:
             if score.is_primary and math.isnan(score.value):
                 why = f": {score.warning}" if score.warning else ""
@@ -277,9 +288,9 @@ def run_one(
 def _is_asked_again(ready: Ready, store: Store) -> bool:
     """Is the run done but for questions that are asked again?"""
     protocol, run = ready.prepared.protocol, store.run(ready.spec.key)
-    if run is None or not protocol.has_gaps:
+    if run is None or not may_fail(protocol):
         return False
-    again = protocol.asked_again(ready.prepared.job.settings)
+    again = ready.prepared.question.asks_again
     return bool(Gaps.of(store, [run.id]).n_asked_again(again))
 
 
@@ -288,25 +299,39 @@ def _root(prepared: Prepared) -> str:
     return "" if prepared.root == Path() else place_of(prepared.root)
 
 
-def _score(ready: Ready, store: Store, run: int, settings: Settings) -> list[Score]:
+def _score(ready: Ready, plan: Plan, store: Store, run: int, settings: Settings) -> list[Score]:
     """From what is stored, whether it was answered now or before."""
-    stored, parts = store.predictions(run), store.finished_parts(run)
-    folder = settings.results / "files" / ready.spec.key[:16]
-    protocol = ready.prepared.protocol
-    return protocol.score(ready.prepared.assignment, stored, parts, folder)
+    question, stored, parts = (
+        ready.prepared.question, store.predictions(run), store.finished_parts(run),
+    )  # fmt: skip
+    scoring = Scoring.of(
+        parts,
+        (*question.metrics, *value_names(stored)),
+        question.rule,
+        seed=question.draw.seed,
+        folder=settings.results / "files" / ready.spec.key[:16],
+        workspace=plan.workspace,
+    )
+    return ready.prepared.protocol.score(scoring, stored, parts, question) or []
 
 
-def _join_groups(planned: Planned, store: Store) -> None:
+def _note_groups(planned: Planned, store: Store) -> None:
     """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    run, protocol = store.run(planned.key), load_protocol(planned.job.protocol)
+    run = store.run(planned.key)
     for part in store.finished_parts(run.id) if run is not None else ():
-        joined = protocol.joined(part.info or {}, planned.job.groups)
-        if run is not None and joined is not None:
-            store.note_part(run.id, part.part, part.repeat, joined)
+        info = part.info or {}
+        before = {group["group"]: group for group in info.get("asked_with") or ()}
+        every = list((before | {group["group"]: group for group in planned.job.groups}).values())
+        if run is not None and every != info.get("asked_with"):
+            store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def _write(
-    store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]], seen: Seen
+    store: Store,
+    run: int,
+    answers: PartPredictions,
+    have: set[tuple[str, int]],
+    content: ContentDigests,
 ) -> None:
     repeats = list(answers.by_repeat())
     seconds = answers.seconds / max(len(repeats), 1)  # all repeats were answered in that time
@@ -324,7 +349,7 @@ def _write(
                     units=frame["unit"].to_list(),
                     outcomes=frame["outcome"].to_list() if "outcome" in frame.columns else None,
                     infos=frame["info"].to_list() if "info" in frame.columns else None,
-                    contents=[seen.by_id.get(item) for item in frame["id"]],
+                    contents=[content.by_id.get(item) for item in frame["id"]],
                 ),
                 part=answers.part,
                 repeat=repeat,
@@ -396,9 +421,11 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         store.release(key)
 
 
-def _keep_failure(job: Job, spec: RunSpec, error: Exception, store: Store, how: How) -> Failure:
+def _keep_failure(
+    job: Job, spec: RunSpec, error: Exception, store: Store, plan: Plan, options: ExecuteOptions
+) -> Failure:
     """Keeps the traceback with the run; one that could not start gets a record too."""
-    number = store.begin_run(spec, _record(job, how.command), again=how.force)
+    number = store.begin_run(spec, _record(job, plan, options), again=options.force)
     failure = failure_of(job, error)
     store.fail_run(number, failure.trace)
     return failure
@@ -414,6 +441,22 @@ def failure_of(job: Job, error: Exception) -> Failure:
     return Failure(job.title, f"{first} (--debug shows where)", 1, trace)
 
 
-def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
-    task = load_protocol(job.protocol).record(job.task)
-    return reproduction_record(command, config={"task": task, "own": own_way(job)})
+def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
+    config = {"task": job.task.plain(), "own": _own_way(job, plan)}
+    return reproduction_record(options.command, config=config)
+
+
+def _own_way(job: Job, plan: Plan) -> dict[str, Any] | None:
+    """What the task's file itself asks for, whatever the job changed of it: kept with the run, so
+    that a report knows the task's own way of asking without the file. None: the file has none.
+    """
+    protocol = load_protocol(job.protocol)
+    if job.own is None or (has_block(protocol) and job.own.block(job.protocol) is None):
+        return None
+    task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
+    own = replace(job, task=task, draw=draw, settings=protocol.Settings())
+    try:
+        spec = JobPreparer(plan.workspace).prepare(own).spec
+    except FieldmarkError:  # only as the job has it can the task be asked of these data
+        return None
+    return {name: getattr(spec, name) for name in ("protocol", "settings", "n_train", "n_test")}

@@ -15,8 +15,9 @@ changed in the same folder is superseded (`Store.superseded`); `--force` fills a
 same key, which takes the first one's place when it is done. A killed run is taken up again by a
 command that has the same key, and so would have given the parts that are there.
 
-Here is what a run is; whether it is done already is decided from that in `plan.py` (`_former`), and
-once more when its turn comes in `execute.py` (`run_one`). The hash is `RunSpec.key`.
+Here is what a run is; whether it is done already is decided from that in `plan.py`
+(`_existing_run`), and once more when its turn comes in `execute.py` (`run_one`). The hash is
+`RunSpec.key`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import Content, Contents
-from fieldmark.protocols import PROTOCOLS, Assignment, Draw, DrawChoice, load_protocol
+from fieldmark.protocols import PROTOCOLS, Draw, Question, label_of, load_protocol
+from fieldmark.registry import portable_name
 from fieldmark.store import Run, RunSpec
 from fieldmark.tasks import parse_name
 
@@ -40,45 +42,42 @@ if TYPE_CHECKING:
     from fieldmark.experiments._grid import Job
 
 
-def outline_of(job: Job, assignment: Assignment, rows: str) -> RunSpec:
-    """All that makes a run, but for the model and the content of images."""
+def spec_without_content(job: Job, question: Question) -> RunSpec:
+    """All that makes a run, but for the model's version and the content of images."""
     draw, task, protocol = job.draw, job.task, load_protocol(job.protocol)
-    code = PROTOCOLS.code_of(job.protocol)
-    settings = protocol.outline(assignment) | ({"protocol_code": code} if code else {})
+    settings: dict[str, Any] = {
+        "parts": question.part_names,
+        "metric": [portable_name(name) for name in question.metrics],
+        "score": question.rule,
+    }
+    if draw.shots:
+        settings["shots"] = draw.shots
+    if getattr(task, "test", None) == "rest":
+        settings["test"] = "rest"
+    if draw.n_train >= 0:
+        settings["sampling"] = draw.sampling
+    settings |= {"protocol_version": protocol.version, **question.identity}
+    if code := PROTOCOLS.code_of(job.protocol):
+        settings["protocol_code"] = code
     return RunSpec(
         model=job.model,
         task=task.task,
         task_variant=parse_name(job.task_name).variant,
         task_version=str(task.version),
-        protocol=protocol.label(task),
+        protocol=label_of(protocol, task),
         settings=settings,
         n_train=None if draw.n_train < 0 else draw.n_train,
         n_test=None if draw.n_test < 0 else draw.n_test,
         seed=draw.seed,
         repeats=draw.repeats,
-        data=rows,
+        data=question.digest,
     )
 
 
-def own_way(job: Job) -> dict[str, Any] | None:
-    """What the task's file itself asks for, whatever the job changed of it: kept with the run, so
-    that a report knows the task's own way of asking without the file. None: the file has none.
-    """
-    protocol = load_protocol(job.protocol)
-    if job.own is None or (protocol.has_block and protocol.block_of(job.own) is None):
-        return None
-    task, draw = job.own, Draw()
-    if protocol.reads(task):
-        task, draw = protocol.cell(task, DrawChoice())
-    own = replace(job, task=task, draw=draw, settings=protocol.settings())
-    spec = outline_of(own, Assignment(task, (), Path(), draw, own.settings), "")
-    return {name: getattr(spec, name) for name in ("protocol", "settings", "n_train", "n_test")}
-
-
-def complete(outline: RunSpec, model_version: str, content: str = "") -> RunSpec:
-    """The spec of a run whose model and images are known."""
-    data = f"{outline.data}-{content}" if content else outline.data
-    return replace(outline, model_version=model_version, data=data)
+def with_content(spec: RunSpec, model_version: str, content: str = "") -> RunSpec:
+    """The spec of a run whose model, and whose images where given, are known."""
+    data = f"{spec.data}-{content}" if content else spec.data
+    return replace(spec, model_version=model_version, data=data)
 
 
 def question_key(spec: RunSpec) -> str:
@@ -86,16 +85,12 @@ def question_key(spec: RunSpec) -> str:
     return replace(spec, data="").key
 
 
-def reading_key(outline: RunSpec, root: Path) -> str:
-    """What a process claims while it reads the images of a run, which has no key until then."""
-    return draws.digest("reading", outline.key, place_of(root)).hex()
-
-
-def asked_key(outline: RunSpec, root: Path, version: str = "") -> str:
-    """What a run is called before the content of its images is known; without a version, whatever
-    its model turns out to be.
+def asked_key(spec: RunSpec, root: Path) -> str:
+    """What a run is called before the content of its images is known: what a process claims while
+    it reads them, and what a worker's refusals and a step's runs go by. Without a model's version,
+    the same whatever its model turns out to be.
     """
-    return draws.digest("asked", complete(outline, version).key, place_of(root)).hex()
+    return draws.digest("asked", spec.key, place_of(root)).hex()
 
 
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
@@ -115,7 +110,7 @@ def place_of(root: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ContentDigests:
     """The content of every item of a run."""
 
     digest: str
@@ -127,90 +122,79 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Needs:
-    """Which items a job needs and what they hold; worked out once for all models and seeds."""
+class RequiredImages:
+    """Which items a question needs and what they hold; worked out once for all models and seeds."""
 
     contents: Contents
     _rows: dict[tuple[object, ...], pl.DataFrame | None] = field(default_factory=dict)
-    _seen: dict[tuple[object, ...], Seen] = field(default_factory=dict)
+    _digests: dict[tuple[object, ...], ContentDigests] = field(default_factory=dict)
 
-    def rows(
-        self, job: Job, assignment: Assignment, broken: frozenset[str] = frozenset()
-    ) -> pl.DataFrame | None:
-        """id, image and crop of every row that the job needs, where these images are broken; None
-        where its protocol knows itself what its items hold.
+    def rows(self, question: Question, broken: frozenset[str] = frozenset()) -> pl.DataFrame | None:
+        """id, image and crop of every row that is needed, where these images are broken; None
+        where the question's own digest holds what its items are.
         """
-        key = (*_asked_alike(job, assignment), broken)
+        key = (*_asked_alike(question), broken)
         if key not in self._rows:
-            self._rows[key] = load_protocol(job.protocol).needed(assignment, broken)
+            self._rows[key] = question.needed(broken)
         return self._rows[key]
 
-    def unread(self, job: Job, assignment: Assignment) -> pl.DataFrame | None:
-        """The rows that the job needs, where what some of them hold is not known; else None."""
-        rows = self.rows(job, assignment)
+    def unread(self, question: Question) -> pl.DataFrame | None:
+        """The rows that are needed, where what some of them hold is not known; else None."""
+        rows = self.rows(question)
         if rows is None:
             return None
         images = dict.fromkeys(_images_of(rows["image"].to_list()))
-        is_known = len(self.contents.known(assignment.root, images)) == len(images)
+        is_known = len(self.contents.known(question.root, images)) == len(images)
         return None if is_known else rows
 
-    def seen(
+    def digests(
         self,
-        job: Job,
-        assignment: Assignment,
+        question: Question,
         on_unknown: Callable[[int], Callable[[], None]] | None = None,
-    ) -> Seen:
+    ) -> ContentDigests:
         """The content of all items; files that are not known are read.
 
         `on_unknown` is told how many these are and gives what is called after each.
         """
-        key = (*_asked_alike(job, assignment), assignment.root)
-        if key not in self._seen:
-            self._seen[key] = self._look(job, assignment, on_unknown)
-        return self._seen[key]
+        key = (*_asked_alike(question), question.root)
+        if key not in self._digests:
+            self._digests[key] = self._look(question, on_unknown)
+        return self._digests[key]
 
-    def known(self, job: Job, assignment: Assignment) -> Seen | None:
+    def known(self, question: Question) -> ContentDigests | None:
         """As above, of what was looked at before; reads nothing."""
-        return self._seen.get((*_asked_alike(job, assignment), assignment.root))
+        return self._digests.get((*_asked_alike(question), question.root))
 
     def _look(
-        self,
-        job: Job,
-        assignment: Assignment,
-        on_unknown: Callable[[int], Callable[[], None]] | None,
-    ) -> Seen:
+        self, question: Question, on_unknown: Callable[[int], Callable[[], None]] | None
+    ) -> ContentDigests:
         """Others may be needed in place of broken ones, which count all the same: mended, they
         would be used.
         """
         by_id: dict[str, bytes] = {}
         broken: frozenset[str] = frozenset()
         while True:
-            rows = self.rows(job, assignment, broken)
+            rows = self.rows(question, broken)
             if rows is None:
-                return Seen("", {}, frozenset())
+                return ContentDigests("", {}, frozenset())
             named = dict(zip(rows["id"].to_list(), rows["image"].to_list(), strict=True))
             images = dict.fromkeys(_images_of(named.values()))
-            contents = self.contents.learn(assignment.root, images, on_unknown)
+            contents = self.contents.learn(question.root, images, on_unknown)
             by_id |= {item: _of_item(own, contents) for item, own in named.items()}
             worse = broken | {image for image, content in contents.items() if content.problem}
             if worse == broken:
-                return Seen(_digest(by_id), by_id, broken)
+                return ContentDigests(_digest(by_id), by_id, broken)
             broken = worse
 
 
-def _asked_alike(job: Job, assignment: Assignment) -> tuple[object, ...]:
-    """Equal for jobs that need the same rows; parts of one question are shared."""
-    return (id(assignment.parts), job.protocol, _needed_draw(job), job.settings)
-
-
-def _needed_draw(job: Job) -> Draw:
-    """What of a draw decides which images are needed: all of them are, whatever the seed, where
-    nothing is drawn.
+def _asked_alike(question: Question) -> tuple[object, ...]:
+    """Equal for questions that need the same rows: parts are shared, and all rows are needed,
+    whatever the seed, where nothing is drawn.
     """
-    draw, is_rest = job.draw, getattr(job.task, "test", "") == "rest"
+    draw, is_rest = question.draw, getattr(question.task, "test", "") == "rest"
     if draw.n_train < 0 and draw.n_test < 0 and not draw.shots and not is_rest:
-        return Draw()
-    return draw
+        draw = Draw()
+    return (id(question.parts), question.protocol, draw, question.settings)
 
 
 def _images_of(named: Iterable[str | Sequence[str]]) -> Iterator[str]:

@@ -23,21 +23,22 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
 from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
-    Needs,
-    complete,
-    outline_of,
+    RequiredImages,
+    asked_key,
     question_key,
-    reading_key,
+    spec_without_content,
     why_again,
+    with_content,
 )
 from fieldmark.models import abilities, stand_in
 from fieldmark.protocols import (
     PROTOCOLS,
-    Assignment,
     MissingData,
     Protocol,
+    Question,
     Workspace,
     load_protocol,
+    may_fail,
     refs_of,
 )
 from fieldmark.settings import Settings
@@ -51,8 +52,8 @@ class Prepared:
     """A job with its data at hand."""
 
     job: Job
-    assignment: Assignment
-    outline: RunSpec
+    question: Question
+    spec: RunSpec
     """its identity, but for the model's version and what the images hold"""
     marks: Marks
 
@@ -62,13 +63,13 @@ class Prepared:
 
     @property
     def root(self) -> Path:
-        return self.assignment.root
+        return self.question.root
 
 
 @dataclass(slots=True)
-class Tables:
-    """What jobs share, worked out once: a table per dataset folder, parts per question, the outline
-    for all models. What cannot be made is not tried again; nothing is written.
+class JobPreparer:
+    """What jobs share, worked out once: a table per dataset folder, a question and its spec for all
+    models. What cannot be made is not tried again; nothing is written.
     """
 
     workspace: Workspace
@@ -76,27 +77,20 @@ class Tables:
     """holds on to every task that was looked at: they are told apart by their `id`"""
 
     def prepare(self, job: Job) -> Prepared:
-        at, task = self.workspace, job.task
+        workspace, task = self.workspace, job.task
         self._tasks[id(task)] = task
-        protocol = load_protocol(job.protocol)
-        key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
+        key = ("prepared", id(task), job.protocol, job.draw, job.settings, job.task_name)
 
-        def make() -> tuple[Assignment, RunSpec, bool]:
-            parts = protocol.parts(task, job.draw, job.selection, at)
-            root = protocol.root(task, at)
-            assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
-            rows = at.once(
-                ("rows", id(parts), job.protocol, id(task)),
-                lambda: protocol.data_digest(task, parts),
-            )
-            outline = outline_of(job, assignment, rows)
-            return assignment, outline, protocol.is_synthetic(assignment)
+        def make() -> tuple[Question, RunSpec]:
+            protocol = load_protocol(job.protocol)
+            question = protocol.prepare(task, job.draw, job.settings, workspace)
+            return question, spec_without_content(job, question)
 
-        assignment, outline, is_synthetic = at.once((*key, job.task_name, repr(job.groups)), make)
-        if outline.model != job.model:
-            outline = replace(outline, model=job.model)
-        marked = at.once(("stand_in", job.model), lambda: stand_in(job.model))
-        return Prepared(job, assignment, outline, Marks(marked, is_synthetic))
+        question, spec = workspace.once(key, make)
+        if spec.model != job.model:
+            spec = replace(spec, model=job.model)
+        marked = workspace.once(("stand_in", job.model), lambda: stand_in(job.model))
+        return Prepared(job, question, spec, Marks(marked, question.is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,7 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class Plan:
     jobs: tuple[Planned, ...]
-    needs: Needs
+    images: RequiredImages
     """which images are needed and what they hold, as far as it was looked at"""
     models: Models
     """what is known of them"""
@@ -174,41 +168,37 @@ def make_plan(
     `models` is what is known of them already; `is_private`: nobody else has the results folder.
     """
     models = models or Models(settings, may_load)
-    needs = Needs(models.contents)
+    images = RequiredImages(models.contents)
     workspace = Workspace(settings, models.contents)
-    tables = Tables(workspace)
     with Store.open(settings.store, read_only=True, is_private=is_private) as store:
         past = _Past.of(store)
-    planner = _Planner(settings, tables, needs, models, past, force, is_private)
+    planner = _Planner(settings, JobPreparer(workspace), images, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
-    models.cached = _cached(planned)
-    return Plan(tuple(planned), needs, models, workspace)
-
-
-def _cached(planned: Sequence[Planned]) -> frozenset[str]:
-    """Models of which the jobs to run need features only, all of them in the cache."""
+    # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
     wanted = {job.job.model for job in planned if job.status == "run"}
-    return frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+    models.cached = frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+    return Plan(tuple(planned), images, models, workspace)
 
 
 def _needs_model(planned: Planned) -> bool:
     if planned.status != "run":
         return False
-    protocol = load_protocol(planned.job.protocol)
-    return not (protocol.needs_features_only and planned.n_images) or planned.n_missing > 0
+    question = planned.prepared.question if planned.prepared else None
+    is_cached = question is not None and question.needs_features_only and planned.n_images
+    return not is_cached or planned.n_missing > 0
 
 
 def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:
     """Why jobs could not be prepared, without a look at models and results. Jobs whose model and
     task do not go together are left to the plan.
     """
-    tables = Tables(Workspace(settings, Contents(None)))
+    preparer = JobPreparer(Workspace(settings, Contents(None)))
     errors: list[FieldmarkError] = []
     for job in jobs:
         can = abilities(job.model)
         try:
             if not load_protocol(job.protocol).why_not(job.task, job.draw, job.settings, can):
-                tables.prepare(job)
+                preparer.prepare(job)
         except CodeNotRun:
             continue
         except FieldmarkError as error:
@@ -249,13 +239,13 @@ def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
 @dataclass(slots=True)
 class _Planner:
     settings: Settings
-    tables: Tables
-    needs: Needs
+    preparer: JobPreparer
+    images: RequiredImages
     models: Models
     past: _Past
     force: bool
     is_private: bool = False
-    _outlines: set[str] = field(default_factory=set)
+    _asked: set[str] = field(default_factory=set)
     _refs: dict[int, list[ImageRef]] = field(default_factory=dict)
     _counted: dict[str, set[tuple[Path, ImageRef]]] = field(default_factory=dict)
     """images that jobs before will have embedded, by model"""
@@ -270,32 +260,29 @@ class _Planner:
             return first
         prepared = first.prepared
         version = self.models.identity(job.model).version
-        outline = complete(prepared.outline, version)
-        name = f"{outline.key} {prepared.root}"
-        if name in self._outlines:
+        spec = with_content(prepared.spec, version)
+        asked = asked_key(spec, prepared.root)
+        if asked in self._asked:
             return None
-        self._outlines.add(name)
-        former = self._former(prepared, outline, bool(version))
+        self._asked.add(asked)
+        former = self._existing_run(prepared, spec, asked)
         return former if isinstance(former, Planned) else self._measure(first, why=former)
 
-    def _former(self, prepared: Prepared, outline: RunSpec, is_known: bool) -> Planned | str:
+    def _existing_run(self, prepared: Prepared, wanted: RunSpec, asked: str) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         job = prepared.job
-        if not is_known:
-            return (
-                ""
-                if self._is_new(job)
-                else "whether its model has changed is not known until it is loaded"
-            )
-        reading = reading_key(outline, prepared.root)
-        if reading in self.past.claims:
-            return self._claimed(prepared, reading)
-        former = self.past.alike.get(question_key(outline), [])
+        if not wanted.model_version:
+            is_new = all(run.spec.model != job.model for run in self.past.done.values())
+            unknown = "whether its model has changed is not known until it is loaded"
+            return "" if is_new else unknown
+        if asked in self.past.claims:
+            return self._claimed(prepared, asked)
+        former = self.past.alike.get(question_key(wanted), [])
         if not former:
             return ""
-        seen = self.needs.seen(job, prepared.assignment)
-        spec = complete(prepared.outline, outline.model_version, seen.digest)
-        n_broken = len(seen.broken) if self.settings.bad_images != "skip" else 0
+        content = self.images.digests(prepared.question)
+        spec = with_content(prepared.spec, wanted.model_version, content.digest)
+        n_broken = len(content.broken) if self.settings.bad_images != "skip" else 0
         if spec.key in self.past.done and n_broken and not self.force:
             return f"{n_broken} of its images cannot be read, and were left out when it was done"
         if spec.key in self.past.done and not self.force:
@@ -312,17 +299,13 @@ class _Planner:
 
     def _asked_again(self, prepared: Prepared, key: str) -> str:
         """How many questions of a finished run are asked again; "" = none."""
-        protocol, settings = prepared.protocol, prepared.job.settings
-        if not protocol.has_gaps:
+        if not may_fail(prepared.protocol):
             return ""
         store_path, is_private = self.settings.store, self.is_private
         with Store.open(store_path, read_only=True, is_private=is_private) as store:
             gaps = Gaps.of(store, [self.past.done[key].id])
-        n = gaps.n_asked_again(protocol.asked_again(settings))
+        n = gaps.n_asked_again(prepared.question.asks_again)
         return f"{n:,} of its {gaps.n:,} questions are asked again" if n else ""
-
-    def _is_new(self, job: Job) -> bool:
-        return not any(run.spec.model == job.model for run in self.past.done.values())
 
     def _judge(self, job: Job) -> Planned:
         if job.protocol not in PROTOCOLS:
@@ -334,7 +317,7 @@ class _Planner:
             why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
             if why:
                 return _refused(job, "refused", UsageError(f"{why}."))
-            prepared = self.tables.prepare(job)
+            prepared = self.preparer.prepare(job)
             refuse_mock(job.model, f"task {job.task_name!r}", prepared.marks.is_synthetic)
             return Planned(job, "run", prepared=prepared)
         except CodeNotRun as error:
@@ -347,17 +330,17 @@ class _Planner:
     def _measure(self, planned: Planned, why: str) -> Planned:
         prepared, job = planned.prepared, planned.job
         assert prepared is not None
-        assignment, protocol = prepared.assignment, prepared.protocol
+        question = prepared.question
         try:
-            cost = protocol.estimate(assignment, job.model)
+            cost = prepared.protocol.estimate(question, job.model)
         except CodeNotRun as error:
             return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
             return _refused(job, "refused", error)
-        why, n_parts = why or protocol.note(assignment), len(assignment.parts)
+        why, n_parts = why or question.note, len(question.parts)
         if cost is not None:  # nothing is embedded: what counts is what answers cost
             return replace(planned, why=why, n_parts=n_parts, n_bytes=0, cost=cost)
-        rows = self.needs.rows(job, assignment)
+        rows = self.images.rows(question)
         if rows is None:
             return replace(planned, why=why, n_parts=n_parts, n_bytes=0)
         if id(rows) not in self._refs:
@@ -376,11 +359,6 @@ class _Planner:
             n_bytes=n_bytes,
         )
 
-    def _fingerprint(self, prepared: Prepared) -> str:
-        """Of the features the job needs; "" where it is not known before the model is loaded."""
-        known = self.models.identity(prepared.job.model).fingerprint
-        return prepared.protocol.cache_fingerprint(prepared.job.task, known)
-
     def _cache(self, prepared: Prepared) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known
         before it is loaded which version it is.
@@ -388,14 +366,15 @@ class _Planner:
         if self._caches is None:
             every = cached_models(self.settings.cache)
             self._caches = {cache.fingerprint: cache for cache in every}
-        return self._caches.get(self._fingerprint(prepared))
+        known = self.models.identity(prepared.job.model).fingerprint
+        return self._caches.get(prepared.question.cache_name(known))
 
     def _n_missing(self, prepared: Prepared, rows: int, cache: ModelCache | None) -> int:
         """Images to embed, as far as can be told without reading any: one whose content is not
         known counts.
         """
         job, root = prepared.job, prepared.root
-        marked = prepared.protocol.cache_fingerprint(job.task, "features")
+        marked = prepared.question.cache_name("features")
         name = f"{job.model} {marked}"
         key = (name, rows, root)
         if key in self._missing:  # a job before this one does all of it
@@ -415,12 +394,11 @@ class _Planner:
         self, prepared: Prepared, n_missing: int, cache: ModelCache | None
     ) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        outline = prepared.outline
-        alike = self.past.seconds.get(_kind(outline), [])
+        alike = self.past.seconds.get(_kind(prepared.spec), [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None
-        usual = sorted(alike)[len(alike) // 2] * outline.repeats
+        usual = sorted(alike)[len(alike) // 2] * prepared.spec.repeats
         return usual + (n_missing / speed if speed else 0.0)
 
 

@@ -45,7 +45,7 @@ def planned_tests(plan: Plan) -> Iterator[PlannedTest]:
     seen = set()
     for planned in plan.jobs:
         job = planned.job
-        key = (job.task_name, job.protocol, job.selection, job.draw.n_test)
+        key = (job.task_name, job.protocol, job.draw.parts, job.draw.n_test)
         if planned.prepared is None or key in seen:
             continue
         seen.add(key)
@@ -55,10 +55,10 @@ def planned_tests(plan: Plan) -> Iterator[PlannedTest]:
 
 
 def _planned_test(prepared: Prepared) -> PlannedTest | None:
-    rows = prepared.protocol.tested(prepared.assignment)
-    if rows is None or rows.is_empty():
+    rows = prepared.question.tested()
+    if rows.is_empty():
         return None
-    spec = prepared.outline
+    spec = prepared.spec
     metric = _metric(str(spec.settings["metric"][0]))
     unit = pl.col("unit").fill_null(pl.col("id")).rank("dense") - 1
     rows = rows.select("part", "id", "target", unit)

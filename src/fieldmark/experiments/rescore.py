@@ -17,9 +17,9 @@ import polars as pl
 from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import load_metric
 from fieldmark.progress import Progress
-from fieldmark.protocols import Protocol, Scoring, protocol_of
+from fieldmark.protocols import Scoring, protocol_of
 from fieldmark.registry import short_name
-from fieldmark.store import AMONG_ANSWERED, PartRecord, Run, RunFilter, Score, Store
+from fieldmark.store import Run, RunFilter, Score, Store
 
 _ROW = ("part", "repeat", "id")
 
@@ -58,19 +58,24 @@ def rescore(
 def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[str]) -> Rescored:
     protocol = protocol_of(run.spec.protocol)
     primary = next((score.metric for score in before if score.is_primary), "")
-    names = _metrics(protocol, before, primary, extra)
-    lost = [name for name in names if protocol.takes_metrics and not _is_here(name)]
+    names = _metrics(before, primary, extra)
     parts, answers = store.finished_parts(run.id), store.predictions(run.id)
     reread = protocol.reread(answers, parts)
     if reread:
         rows = pl.concat([answers, *(part.rows for part in reread)])
         answers = rows.unique(_ROW, keep="last", maintain_order=True).sort(_ROW)
-    scoring = _scoring(run, parts, [name for name in names if name not in lost])
-    new = protocol.score_stored(scoring, run.spec, answers, parts)
-    if new is None or (not protocol.takes_metrics and _numbers(before) - _numbers(new)):
+    here = [name for name in names if _is_here(name)]
+    rule = str(run.spec.settings.get("score", "pooled"))
+    new = protocol.score(Scoring.of(parts, here, rule, seed=run.spec.seed), answers, parts)
+    numbers = {(score.metric, score.part) for score in before if not math.isnan(score.value)}
+    if new is None or any(
+        math.isnan(score.value) and (score.metric, score.part) in numbers for score in new
+    ):
         return Rescored(run, list(before), [], [], is_left=True)
+    given = {score.metric for score in new}
+    lost = [name for name in names if name not in here and name not in given]
     scores = [score for score in before if score.metric in lost] + new
-    if protocol.takes_metrics:
+    if any(score.metric == primary for score in scores):
         scores = [_marked(score, primary) for score in scores]
     if reread:
         store.replace_answers(run.id, [part.result for part in reread], scores)
@@ -80,24 +85,12 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
     return Rescored(run, scores, _changed(before, scores), lost, n_read)
 
 
-def _metrics(
-    protocol: Protocol, before: Sequence[Score], primary: str, extra: Sequence[str]
-) -> list[str]:
+def _metrics(before: Sequence[Score], primary: str, extra: Sequence[str]) -> list[str]:
     """The run's own metrics and further ones, the first first."""
     own = dict.fromkeys([primary, *(score.metric for score in before)])
-    kept = [name for name in own if name and name not in (AMONG_ANSWERED, *protocol.beside)]
     by_short = {short_name(name): name for name in extra}
-    return list(dict.fromkeys([by_short.get(name, name) for name in kept] + list(extra)))
-
-
-def _scoring(run: Run, parts: Sequence[PartRecord], metrics: Sequence[str]) -> Scoring:
-    rule = str(run.spec.settings.get("score", "pooled"))
-    groups = {part.part: (part.info or {}).get("groups", {}) for part in parts}
-    return Scoring(tuple(metrics), rule, groups)
-
-
-def _numbers(scores: Sequence[Score]) -> set[str]:
-    return {score.metric for score in scores if not math.isnan(score.value)}
+    kept = [by_short.get(name, name) for name in own if name]
+    return list(dict.fromkeys([*kept, *extra]))
 
 
 def _is_here(name: str) -> bool:

@@ -189,7 +189,9 @@ def group_results(
     for mine in asked.values():
         groups: dict[str, Mapping[str, Any]] = {}
         for run in mine:
-            groups |= {group["group"]: group for group in facts_of(store, run).get("groups") or ()}
+            for part in store.finished_parts(run.id):
+                asked_with = (part.info or {}).get("asked_with") or ()
+                groups |= {group["group"]: group for group in asked_with}
         results += [
             _Members(group, members).result(scores)
             for group in groups.values()

@@ -66,20 +66,20 @@ def ask_documents(
     return predictions.timed(time.monotonic() - began)
 
 
-def judge_of(settings: AskSettings, at: Workspace | None) -> Judge:
+def judge_of(settings: AskSettings, workspace: Workspace | None) -> Judge:
     """The judge of a command: all its runs share what it said and what it may cost."""
-    if at is None:
+    if workspace is None:
         return Judge()
 
     def make() -> Judge:
-        options = ask_options(settings, at)
-        name, keys = settings.judge or "", at.settings.send_key
+        options = ask_options(settings, workspace)
+        name, keys = settings.judge or "", workspace.settings.send_key
         if name and not name.startswith("chat/"):
             raise UsageError(f"judge {name!r}: expected chat/PROVIDER/MODEL.")
         model = load_chat_model(name, send_key=keys) if name else None
         return Judge(model, options.journal, options.sending, options.budget)
 
-    judge: Judge = at.once(("judge", settings.judge), make)
+    judge: Judge = workspace.once(("judge", settings.judge), make)
     return judge
 
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
 from fieldmark.protocols._contract import (
-    Assignment,
-    Draw,
-    DrawChoice,
     Protocol,
+    can_ask,
     fitting_protocols,
+    has_block,
+    label_of,
     load_protocol,
+    main_key,
+    may_fail,
     protocol_of,
     protocols,
     register_protocol,
+    summary_of,
 )
 from fieldmark.protocols._settings import (
     NoSettings,
@@ -36,7 +39,21 @@ from fieldmark.registry import PROTOCOLS
 if TYPE_CHECKING:
     from fieldmark.protocols._check import as_problems, check_data, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
-    from fieldmark.protocols._items import (
+    from fieldmark.protocols._predictions import FitNotes, PartPredictions, Reread, left_out
+    from fieldmark.protocols._question import Question, table_question
+    from fieldmark.protocols._score import (
+        Scoring,
+        arrange,
+        recorded_kinds,
+        score_answers,
+        value_names,
+        values_by_item,
+    )
+    from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
+    from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
+    from fieldmark.protocols.ask.settings import AskSettings
+    from fieldmark.tasks.split import (
+        Draw,
         PartItems,
         Selection,
         check_part,
@@ -46,29 +63,13 @@ if TYPE_CHECKING:
         rows_of,
         split_parts,
     )
-    from fieldmark.protocols._predictions import FitNotes, PartPredictions, Reread, left_out
-    from fieldmark.protocols._score import (
-        Scoring,
-        arrange,
-        recorded_kinds,
-        score_answers,
-        score_run,
-        values_by_item,
-    )
-    from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
-    from fieldmark.protocols.ask import LanguageProtocol
-    from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
-    from fieldmark.protocols.ask.settings import AskSettings
 
 __all__ = [
     "PROTOCOLS",
     "AskOptions",
     "AskSettings",
-    "Assignment",
     "Draw",
-    "DrawChoice",
     "FitNotes",
-    "LanguageProtocol",
     "MissingData",
     "NoSettings",
     "OtherModel",
@@ -76,6 +77,7 @@ __all__ = [
     "PartItems",
     "PartPredictions",
     "Protocol",
+    "Question",
     "Range",
     "Reread",
     "RowFeatures",
@@ -87,6 +89,7 @@ __all__ = [
     "arrange",
     "as_problems",
     "ask_options",
+    "can_ask",
     "check_data",
     "check_part",
     "draw_test",
@@ -96,10 +99,14 @@ __all__ = [
     "field_docs",
     "fitting_protocols",
     "given",
+    "has_block",
     "how_only",
+    "label_of",
     "left_out",
     "load_protocol",
+    "main_key",
     "make_settings",
+    "may_fail",
     "no_data",
     "open_sending",
     "prefetch_rows",
@@ -111,30 +118,32 @@ __all__ = [
     "root_of",
     "rows_of",
     "score_answers",
-    "score_run",
     "settings_of",
     "split_parts",
+    "summary_of",
+    "table_question",
     "task_problems",
+    "value_names",
     "values_by_item",
 ]
 
 __getattr__ = exports(
-    __name__,
+    "fieldmark",
     {
-        "_check": ("as_problems", "check_data", "task_problems"),
-        "_items": (
-            "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of", "rows_of",
-            "split_parts",
+        "protocols._check": ("as_problems", "check_data", "task_problems"),
+        "tasks.split": (
+            "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
+            "rows_of", "split_parts",
         ),
-        "_features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
-        "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
-        "_score": (
-            "Scoring", "arrange", "recorded_kinds", "score_answers", "score_run",
+        "protocols._features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
+        "protocols._predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
+        "protocols._question": ("Question", "table_question"),
+        "protocols._score": (
+            "Scoring", "arrange", "recorded_kinds", "score_answers", "value_names",
             "values_by_item",
         ),
-        "_workspace": ("MissingData", "Workspace", "no_data", "root_of"),
-        "ask": ("LanguageProtocol",),
-        "ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),
-        "ask.settings": ("AskSettings",),
+        "protocols._workspace": ("MissingData", "Workspace", "no_data", "root_of"),
+        "protocols.ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),
+        "protocols.ask.settings": ("AskSettings",),
     },
 )  # fmt: skip

@@ -15,17 +15,17 @@ import polars as pl
 from fieldmark.data import load_dataset, rows_seen
 from fieldmark.errors import CodeNotRun, DataError, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._contract import Draw, DrawChoice, Protocol, load_protocol, protocols
-from fieldmark.protocols._items import (
-    ASKING_ONLY,
-    PartItems,
-    Selection,
-    draw_test,
-    draw_train,
-)
+from fieldmark.protocols._contract import Protocol, has_block, load_protocol, protocols
+from fieldmark.protocols._question import ASKING_ONLY
 from fieldmark.protocols._workspace import MissingData, Workspace
 from fieldmark.registry import short_name
 from fieldmark.tasks import Problem, Task, problems_of
+from fieldmark.tasks.split import (
+    Draw,
+    PartItems,
+    draw_test,
+    draw_train,
+)
 from fieldmark.words import counted
 
 TABLE_KEYS = frozenset({"dataset", "data", "options"})
@@ -69,7 +69,9 @@ def _dataset_problems(task: Task) -> list[str]:
     return problems
 
 
-def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[list[Problem], str]:
+def check_data(
+    task: Task, workspace: Workspace, wrong: Collection[str] = ()
+) -> tuple[list[Problem], str]:
     """What a run would find wrong with the data, what they make doubtful, and what they hold.
 
     The parts are made as for a run, by every protocol whose block is sound. `wrong` are keys of the
@@ -83,9 +85,9 @@ def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[
     for protocol in [one for one in every if not one.problems(task)] or [Protocol()]:
         try:
             if ROW_KEYS & set(wrong):
-                at.table(task)
+                workspace.table(task)
                 continue
-            of_parts, holds = _check_parts(task, protocol, at)
+            of_parts, holds = _check_parts(task, protocol, workspace)
         except CodeNotRun:
             continue
         except FieldmarkError as error:
@@ -96,20 +98,21 @@ def check_data(task: Task, at: Workspace, wrong: Collection[str] = ()) -> tuple[
 
 
 def _no_block(task: Task) -> list[Problem]:
-    if any(one.reads(task) and not one.has_block for one in protocols().values()):
+    if any(one.reads(task) and not has_block(one) for one in protocols().values()):
         return []  # one of the user's that needs none
     text = "no block says how models are asked: add one, such as `probe: {classifier: simpleshot}`."
     return [Problem("error", "key", "", text)]
 
 
-def _check_parts(task: Task, protocol: Protocol, at: Workspace) -> tuple[list[Problem], str]:
-    asked, draw = protocol.cell(task, DrawChoice())
-    why = protocol.why_not(asked, draw, protocol.settings(), protocol.ways[0])
+def _check_parts(task: Task, protocol: Protocol, workspace: Workspace) -> tuple[list[Problem], str]:
+    learns, settings = protocol.training == "needed", protocol.Settings()
+    asked, draw = task.cell(learns)
+    why = protocol.why_not(asked, draw, settings, protocol.needs[0])
     if why:  # a flag may say what is missing
         return [Problem("warning", "key", "", f"{why}.")], ""
-    parts = protocol.parts(asked, draw, Selection(), at)
-    doubts = [Problem("warning", "data", "", line) for line in protocol.warnings(task, at)]
-    return doubts, _parts_seen(task, parts, draw, protocol.learns or draw.n_train != 0)
+    question = protocol.prepare(asked, draw, settings, workspace)
+    doubts = [Problem("warning", "data", "", line) for line in question.warnings()]
+    return doubts, _parts_seen(task, question.parts, draw, learns or draw.n_train != 0)
 
 
 def _parts_seen(task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool) -> str:

@@ -17,26 +17,26 @@ from fieldmark.data import ImageRef
 from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed, fill
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols._items import refs_of
+from fieldmark.tasks.split import refs_of
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
     from fieldmark.protocols._workspace import Workspace
 
 
-def embed_options(at: Workspace) -> EmbedOptions:
+def embed_options(workspace: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
-    own = at.settings
+    own = workspace.settings
     devices = devices_for(own.device)
-    workers: DeviceWorkers = at.once(("workers", devices), lambda: DeviceWorkers(devices))
+    workers: DeviceWorkers = workspace.once(("workers", devices), lambda: DeviceWorkers(devices))
     return EmbedOptions(
         own.cache,
         own.n_threads,
         own.batch_size,
         own.bad_images,
-        at.contents,
+        workspace.contents,
         workers,
-        leases=bool(at.shared.get("leases")),
+        leases=bool(workspace.shared.get("leases")),
     )
 
 
@@ -86,13 +86,13 @@ def embed_rows(
 
 
 def prefetch_rows(
-    model: Backbone, root: Path, rows: pl.DataFrame, at: Workspace, progress: Progress
+    model: Backbone, root: Path, rows: pl.DataFrame, workspace: Workspace, progress: Progress
 ) -> None:
     """Features of the rows into the cache, in one pass over the files; what these hold is noted in
     the workspace. Images that cannot be read are told by `embed_rows`.
     """
     refs = [ref for images in refs_of(rows) for ref in images]
-    fill(model, root, refs, embed_options(at), progress)
+    fill(model, root, refs, embed_options(workspace), progress)
 
 
 def _plain(embedded: Embedded) -> tuple[np.ndarray, np.ndarray]:

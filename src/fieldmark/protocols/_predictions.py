@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems, refs_of, rows_of
 from fieldmark.registry import short_name
 from fieldmark.store import PartRecord, PartResult, Predictions
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems, refs_of, rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
 
 from fieldmark.metrics import Metric, fill_values, load_metric, wrong_answers
-from fieldmark.protocols._items import PartItems
 from fieldmark.registry import short_name
 from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import AMONG_ANSWERED, OK, PartRecord, Score
-from fieldmark.tasks import Task
+
+if TYPE_CHECKING:
+    from fieldmark.protocols._workspace import Workspace
 
 YES = ("true", "yes", "1")
 NO = ("false", "no", "0")
@@ -41,6 +43,19 @@ class Scoring:
     """"mean" or "pooled" over parts, or the part whose score is the task's"""
     parts: Mapping[str, Mapping[str, str]]
     """part → the groups it belongs to, by column"""
+    seed: int = 0
+    folder: Path | None = None
+    """where files go that scoring writes"""
+    workspace: Workspace | None = None
+    """of a run that was just done"""
+
+    @classmethod
+    def of(
+        cls, parts: Iterable[PartRecord], metrics: Iterable[str], rule: str, **more: Any
+    ) -> Scoring:
+        """Of a run whose parts are stored."""
+        groups = {part.part: (part.info or {}).get("groups", {}) for part in parts}
+        return cls(tuple(dict.fromkeys(metrics)), rule, groups, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +68,12 @@ class _View:
     is_part: bool = False
 
 
-def score_run(
-    task: Task,
-    parts: Sequence[PartItems],
-    predictions: pl.DataFrame,
-    kinds: Mapping[str, str] | None = None,
-    further: Sequence[str] = (),
-) -> list[Score]:
-    """All scores of a run: the whole first, then groups and parts.
-
-    `kinds` says what each class is, as the run recorded it, for metrics that ask; `further` are
-    metrics that the protocol adds to the task's.
-    """
-    groups = {part.name: dict(part.groups) for part in parts}
-    metrics = tuple(dict.fromkeys((task.metric, *task.also, *further)))
-    scoring = Scoring(metrics, task.primary or task.score, groups)
-    return score_answers(scoring, predictions, kinds)
-
-
 def score_answers(
     scoring: Scoring, predictions: pl.DataFrame, kinds: Mapping[str, str] | None = None
 ) -> list[Score]:
-    """`score_run` without the task: what the store holds is enough."""
+    """All scores of a run: the whole first, then groups and parts. `kinds` says what each class is,
+    as the run recorded it, for metrics that ask.
+    """
     scores = list(_scores(scoring.metrics, scoring, list(_views(scoring)), predictions, kinds))
     answered = predictions.filter(pl.col("outcome") == OK)
     if scoring.metrics and len(answered) < len(predictions):

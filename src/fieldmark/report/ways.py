@@ -149,10 +149,10 @@ def _word(key: str, value: str) -> str:
     if key == "task_variant":
         return value
     if key == "protocol":
-        from fieldmark.protocols import protocol_of
+        from fieldmark.protocols import main_key, protocol_of
 
         head, _, method = value.partition("/")
-        return f"{protocol_of(head).head or 'method'}={method}"
+        return f"{main_key(protocol_of(head)) or 'method'}={method}"
     name = key.rpartition(".")[2]
     return f"no {name}" if value == ABSENT else f"{name}={value}"
 

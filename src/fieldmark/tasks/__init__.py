@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         Strict,
         Task,
         Template,
-        is_match,
         task_schema,
     )
 
@@ -73,7 +72,6 @@ __all__ = [
     "Template",
     "find_file",
     "holds_tasks",
-    "is_match",
     "is_pattern",
     "list_tasks",
     "load_own_task",
@@ -102,7 +100,7 @@ __getattr__ = exports(
             "task_readers", "yaml_files",
         ),
         "_schema": (
-            "Filter", "Names", "Part", "Strict", "Task", "Template", "is_match", "task_schema",
+            "Filter", "Names", "Part", "Strict", "Task", "Template", "task_schema",
         ),
     },
 )  # fmt: skip

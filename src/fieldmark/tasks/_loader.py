@@ -188,15 +188,13 @@ def _with_variant(located: Located, variant: str, keys: dict[str, Any], task: Ta
 
 
 def _merged(data: dict[str, Any], keys: dict[str, Any], task: Task) -> dict[str, Any]:
-    """The file with a variant's keys; a block without its head (a `probe` without a classifier)
-    changes the old one.
+    """The file with a variant's keys; a block without its first key (a `probe` without a
+    classifier) changes the old one.
     """
-    from fieldmark.tasks._schema import protocol_named
-
     result = data | keys
     for name in task.protocols:
-        head, new = protocol_named(name).head, keys.get(name)
-        if head and isinstance(new, dict) and head not in new:
+        new, main_key = keys.get(name), next(iter(type(task.block(name)).model_fields))
+        if isinstance(new, dict) and main_key not in new:
             result[name] = data[name] | new
     return result
 

@@ -8,10 +8,9 @@ errors.
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -28,6 +27,9 @@ from pydantic import (
 )
 
 from fieldmark.registry import PROTOCOLS
+
+if TYPE_CHECKING:
+    from fieldmark.tasks.split import Draw, Selection
 
 
 def _as_list(value: Any) -> Any:
@@ -174,6 +176,36 @@ class Task(Strict):
             named |= {(protocol, key): getattr(block, key) for key in getattr(block, "files", ())}
         return named
 
+    def plain(self) -> dict[str, Any]:
+        """As it is kept with a run."""
+        return self.model_dump(mode="json")
+
+    def cell(
+        self,
+        learns: bool,
+        n_train: int | None = None,
+        n_test: int | None = None,
+        sampling: Any = None,
+        seed: int = 0,
+        repeats: int | None = None,
+        parts: Selection | None = None,
+    ) -> tuple[Task, Draw]:
+        """The task and the draw of one cell of a grid, asked by a protocol that learns from
+        training images or does not; None = as the file has it.
+        """
+        from fieldmark.tasks.split import Draw, Selection
+
+        draw = Draw(
+            n_train=(self.n_train if learns else 0) if n_train is None else n_train,
+            shots=self.shots if n_train is None and learns else 0,
+            n_test=self.n_test if n_test is None else n_test,
+            sampling=sampling or self.sampling,
+            seed=seed,
+            repeats=repeats or (self.repeats if learns else 1),
+            parts=parts or Selection(),
+        )
+        return self, draw
+
     @property
     def is_leave_one_out(self) -> bool:
         """Is every image asked about with all the others as the training set?"""
@@ -196,7 +228,7 @@ def task_schema() -> type[Task]:
 def _with_blocks(names: tuple[str, ...]) -> type[Task]:
     fields: dict[str, Any] = {}
     for name in names:
-        block = protocol_named(name).block()
+        block = protocol_named(name).Block
         if block is not None:
             fields[name] = (block | None, None)
     return create_model("Task", __base__=Task, **fields)
@@ -207,8 +239,3 @@ def _revived(state: dict[Any, Any]) -> Task:
     task = schema.__new__(schema)
     task.__setstate__(state)
     return task
-
-
-def is_match(value: object, patterns: Names) -> bool:
-    """Does the value equal, or match, one of the patterns? Null matches nothing."""
-    return value is not None and any(fnmatchcase(str(value), pattern) for pattern in patterns)

@@ -15,10 +15,17 @@ import polars as pl
 
 from fieldmark.chat import Budget, Options
 from fieldmark.data import MEMORY, Contents
-from fieldmark.errors import DataError
 from fieldmark.experiments.plan import refuse_mock
 from fieldmark.progress import Progress
-from fieldmark.protocols import Assignment, Draw, PartItems, Workspace, load_protocol
+from fieldmark.protocols import (
+    Draw,
+    PartItems,
+    Question,
+    Workspace,
+    draw_test,
+    load_protocol,
+    table_question,
+)
 from fieldmark.protocols.ask.run import estimate_cost
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.settings import Settings
@@ -65,23 +72,20 @@ def ask_chat(
 ) -> ChatScore:
     """Asks the chat model, and compares it with the chosen model."""
     sample = verdict.sample
-    assignment = _assignment(sample)
-    at = Workspace(settings, Contents(settings.cache / MEMORY, settings.n_threads))
-    at.shared |= {"sending": chat.options, "budget": chat.budget}
-    protocol = load_protocol("ask")
-    rows = protocol.needed(assignment, ())
-    if rows is None:
-        raise DataError(f"{sample.photos.root}: no photo can be asked about.")
-    at.contents.learn(assignment.root, rows.get_column("image"))
-    cost = estimate_cost(assignment, chat.model)
+    workspace = Workspace(settings, Contents(settings.cache / MEMORY, settings.n_threads))
+    workspace.shared |= {"sending": chat.options, "budget": chat.budget}
+    question = _question(sample, workspace)
+    rows = draw_test(question.task, question.parts[0], question.draw, 0)
+    workspace.contents.learn(question.root, rows.get_column("image"))
+    cost = estimate_cost(question, chat.model)
     price = "price unknown" if cost.usd is None else f"about ${cost.usd:.2f}"
     progress.say(f"Asking {chat.model.name} about {counted(len(rows), 'photo')} ({price}).")
-    (answers,) = protocol.answer(assignment, [""], chat.model, at, progress)
+    (answers,) = load_protocol("ask").answer(question, [""], chat.model, workspace, progress)
     mark = " (mock)" if chat.model.is_mock else ""
     return _compare(verdict, f"{chat.model.name}{mark}", answers.frame)
 
 
-def _assignment(sample: TrialSample) -> Assignment:
+def _question(sample: TrialSample, workspace: Workspace) -> Question:
     """All tested photos as the one part of a task, of which some are drawn."""
     table = sample.table.select("id", "image", "crop").with_columns(
         target=pl.Series(np.array(sample.labels)[sample.code_n]),
@@ -90,12 +94,14 @@ def _assignment(sample: TrialSample) -> Assignment:
     keys: dict[str, Any] = {
         "task": "try",
         "dataset": "folder",
+        "data": str(sample.photos.root),
         "metric": "accuracy",
         "ask": {},
     }
     part = PartItems("", table.clear(), table)
     draw = Draw(n_train=0, n_test=MOST_ASKED)
-    return Assignment(task_schema()(**keys), [part], sample.photos.root, draw, AskSettings())
+    task = task_schema()(**keys)
+    return table_question(load_protocol("ask"), task, draw, AskSettings(), workspace, [part])
 
 
 def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:

@@ -55,18 +55,18 @@ def data_warnings(plan: Plan) -> list[str]:
     faults: dict[Path, _Faults] = {}
     for planned in plan.jobs:
         prepared = planned.prepared
-        seen = plan.needs.known(planned.job, prepared.assignment) if prepared else None
+        seen = plan.images.known(prepared.question) if prepared else None
         if prepared is None or seen is None:
             continue
         own = faults.setdefault(prepared.root, _Faults())
-        for part in prepared.assignment.parts:
+        for part in prepared.question.parts:
             if isinstance(part, PartItems):
                 _look(own, prepared, part, seen.by_id)
     return [f"warning: {root}: {line}" for root, own in faults.items() for line in own.lines()]
 
 
 def _look(faults: _Faults, prepared: Prepared, part: PartItems, by_id: Mapping[str, bytes]) -> None:
-    if not prepared.protocol.learns:  # nothing is trained; some ask for no label either
+    if prepared.protocol.training != "needed":  # nothing is trained; some ask for no label either
         return
     # One probe that learns all parts has the answers of each in a column of its name.
     trained = _values(part.train, part.name if part.is_joint else "target")

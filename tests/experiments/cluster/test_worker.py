@@ -235,11 +235,13 @@ def test_files_too_young_to_be_remembered_are_read_again_without_the_model(
 
 
 def test_what_fails_in_embedding_fails_the_runs_as_in_one_process(place: Path) -> None:
-    from fieldmark.experiments import How, execute
+    from fieldmark.experiments import ExecuteOptions, execute
     from fieldmark.progress import Silent
 
     here, apart = settings_of(place, "here"), settings_of(place, "apart")
-    want = execute(plan_of(here, ["m.py:Broken"], ["blobs.yaml"]), here, Silent(), How()).failures
+    want = execute(
+        plan_of(here, ["m.py:Broken"], ["blobs.yaml"]), here, Silent(), ExecuteOptions()
+    ).failures
     plan = plan_of(apart, ["m.py:Broken"], ["blobs.yaml"])
     folders = write_steps(make_steps(plan, StepOptions()), apart)
     assert [run_step(folder) for folder in folders] == [0, 0]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.experiments import How, execute
+from fieldmark.experiments import ExecuteOptions, execute
 from fieldmark.progress import Silent
 from fieldmark.store import Store
 from kit.identity import make_world, plan_of, run_it, settings_at
@@ -29,7 +29,7 @@ class Swapping(Silent):
 def test_a_picture_replaced_while_documents_are_asked_is_told(tmp_path: Path) -> None:
     place = mark_drawn(make_world(tmp_path / "w"))
     plan, settings = plan_of(place, CHAT, "docs.yaml"), settings_at(place)
-    outcome = execute(plan, settings, Swapping(place / "d" / "5.png"), How())
+    outcome = execute(plan, settings, Swapping(place / "d" / "5.png"), ExecuteOptions())
     assert "run the same command again" in outcome.failures[0].error
     with Store.open(settings.store, read_only=True) as store:
         assert [run.state for run in store.runs()] == ["failed"]

@@ -24,7 +24,15 @@ from fieldmark.chat.parse.mentions import Option
 from fieldmark.chat.parse.names import TaxonNames
 from fieldmark.chat.parse.values import Parsed
 from fieldmark.chat.prompt.options import offer
-from fieldmark.chat.prompt.question import NO_SHOTS, PLAIN, Asking, Item, Kind, Question, Shots
+from fieldmark.chat.prompt.question import (
+    NO_SHOTS,
+    PLAIN,
+    Asking,
+    Item,
+    Kind,
+    PromptQuestion,
+    Shots,
+)
 
 _QUESTIONS: dict[Kind, str] = {
     "choice": "Which of the options does the picture show?",
@@ -36,11 +44,11 @@ _QUESTIONS: dict[Kind, str] = {
 }
 
 
-def question_text(question: Question) -> str:
+def question_text(question: PromptQuestion) -> str:
     return question.prompt or _QUESTIONS[question.kind].format(subject=question.subject)
 
 
-def options_text(options: Sequence[Option], question: Question) -> str:
+def options_text(options: Sequence[Option], question: PromptQuestion) -> str:
     """The list of options, one a line; "" where nothing is to be chosen from a list."""
     if question.form not in ("choice", "labels"):
         return ""
@@ -49,7 +57,7 @@ def options_text(options: Sequence[Option], question: Question) -> str:
     return "\n".join(["Options:", *lines])
 
 
-def answer_rule(question: Question, asking: Asking) -> str:
+def answer_rule(question: PromptQuestion, asking: Asking) -> str:
     """How the model is to answer: the same for all items, so that a prefix can be shared."""
     what = _what(question)
     if asking.is_json:
@@ -64,7 +72,7 @@ def answer_rule(question: Question, asking: Asking) -> str:
     return f"Reply with one line of exactly this form, where X is {what}:\nAnswer: X"
 
 
-def _what(question: Question) -> str:
+def _what(question: PromptQuestion) -> str:
     by = "the letter" if question.has_letters else "the name"
     return {
         "choice": f"{by} of one option",
@@ -75,7 +83,9 @@ def _what(question: Question) -> str:
     }[question.form]
 
 
-def answer_text(question: Question, item: Item, options: Sequence[Option], asking: Asking) -> str:
+def answer_text(
+    question: PromptQuestion, item: Item, options: Sequence[Option], asking: Asking
+) -> str:
     """How an example is answered: in the form that is asked for."""
     answer = _truth(question, item, options)
     if asking.is_json:
@@ -83,7 +93,9 @@ def answer_text(question: Question, item: Item, options: Sequence[Option], askin
     return f"Answer: {', '.join(answer) or 'none' if isinstance(answer, list) else answer}"
 
 
-def _truth(question: Question, item: Item, options: Sequence[Option]) -> str | int | list[str]:
+def _truth(
+    question: PromptQuestion, item: Item, options: Sequence[Option]
+) -> str | int | list[str]:
     answers = {option.label: option.letter or option.name for option in options}
     if question.form == "labels":
         return [answer for label, answer in answers.items() if label in item.labels]
@@ -93,7 +105,7 @@ def _truth(question: Question, item: Item, options: Sequence[Option]) -> str | i
     return answers.get(label) or question.names.get(label, label)
 
 
-def schema(question: Question, options: Sequence[Option], asking: Asking) -> dict[str, Any]:
+def schema(question: PromptQuestion, options: Sequence[Option], asking: Asking) -> dict[str, Any]:
     """The JSON schema of the answer; reasons stand before it, so that they are written first."""
     allowed = [option.letter or option.name for option in options]
     answers: dict[str, dict[str, Any]] = {
@@ -153,7 +165,9 @@ class Built:
         }
 
 
-def build(question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Asking = PLAIN) -> Built:
+def build(
+    question: PromptQuestion, item: Item, shots: Shots = NO_SHOTS, asking: Asking = PLAIN
+) -> Built:
     """The messages of one item."""
     options = offer(question, item, asking)
     closing = _closing(question, item, options, asking)
@@ -182,7 +196,7 @@ def build(question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Askin
 
 
 def rotations(
-    question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Asking = PLAIN
+    question: PromptQuestion, item: Item, shots: Shots = NO_SHOTS, asking: Asking = PLAIN
 ) -> tuple[Built, ...]:
     """The item once for each turn of its options; once only where there is nothing to choose."""
     n = len(offer(question, item, asking)) if question.form == "choice" else 1
@@ -196,13 +210,15 @@ def parse_answer(built: Built, text: str | None, *, is_cut: bool = False) -> Par
     return parse_text(text, built.taxa or built.options, built.form, is_cut=is_cut)
 
 
-def example_parts(question: Question, example: Item, asking: Asking) -> tuple[MessagePart, ...]:
+def example_parts(
+    question: PromptQuestion, example: Item, asking: Asking
+) -> tuple[MessagePart, ...]:
     """What one example adds to a prompt, to be measured: the same in every prompt."""
     turns = _example(question, example, asking)
     return tuple(part for message in turns for part in message.parts)
 
 
-def lasting_parts(question: Question, item: Item, asking: Asking) -> tuple[MessagePart, ...]:
+def lasting_parts(question: PromptQuestion, item: Item, asking: Asking) -> tuple[MessagePart, ...]:
     """What a prompt holds besides its examples, to be measured."""
     closing = _closing(question, item, offer(question, item, asking), asking)
     turns = (*_system(asking), *_opening(question, (), asking), closing)
@@ -214,19 +230,19 @@ def _system(asking: Asking) -> list[Message]:
     return [system(asking.system)] if asking.system else []
 
 
-def _reminder(question: Question, asking: Asking) -> list[MessagePart]:
+def _reminder(question: PromptQuestion, asking: Asking) -> list[MessagePart]:
     """Examples are answered without reasons: that they are wanted is said again at the end."""
     return [Text(answer_rule(question, asking))] if asking.cot else []
 
 
-def _opening(question: Question, examples: Sequence[Item], asking: Asking) -> list[Message]:
+def _opening(question: PromptQuestion, examples: Sequence[Item], asking: Asking) -> list[Message]:
     turns = [user(f"{question_text(question)}\n{answer_rule(question, asking)}")]
     for example in examples:
         turns += _example(question, example, asking)
     return turns
 
 
-def _example(question: Question, example: Item, asking: Asking) -> list[Message]:
+def _example(question: PromptQuestion, example: Item, asking: Asking) -> list[Message]:
     """One example: in a message of its own, answered by the assistant, or all in the user's."""
     options = offer(question, example, replace(asking, rotation=0))
     # Without letters an example needs no options: the answer says the name.
@@ -238,13 +254,15 @@ def _example(question: Question, example: Item, asking: Asking) -> list[Message]
     return [Message("user", (Text("Example:"), *shown, Text(answer)))]
 
 
-def _closing(question: Question, item: Item, options: Sequence[Option], asking: Asking) -> Message:
+def _closing(
+    question: PromptQuestion, item: Item, options: Sequence[Option], asking: Asking
+) -> Message:
     listed = options_text(options, question)
     pictures = _pictures(question, item, asking)
     return Message("user", (*pictures, *([Text(listed)] if listed else [])))
 
 
-def _pictures(question: Question, item: Item, asking: Asking) -> list[MessagePart]:
+def _pictures(question: PromptQuestion, item: Item, asking: Asking) -> list[MessagePart]:
     """The pictures of an item; of a pair and of a clip, with words that say what they are."""
     if question.kind == "same":
         first, second = item.pictures

@@ -29,7 +29,7 @@ from fieldmark.chat.budget import PER_MESSAGE, Estimator
 from fieldmark.chat.messages import AnswerSettings, MessagePart, Picture, Text
 from fieldmark.chat.prompt.build import Built, build, example_parts, lasting_parts, rotations
 from fieldmark.chat.prompt.options import offer
-from fieldmark.chat.prompt.question import NO_SHOTS, Asking, Item, Question, Shots
+from fieldmark.chat.prompt.question import NO_SHOTS, Asking, Item, PromptQuestion, Shots
 from fieldmark.draws import lazily_shuffled
 from fieldmark.errors import DataError
 
@@ -248,7 +248,7 @@ class Limits:
 class Prompts:
     """All prompts of a question."""
 
-    question: Question
+    question: PromptQuestion
     asking: Asking
     wanted: Wanted
     pool: Pool
@@ -283,7 +283,7 @@ class Prompts:
 
 
 def plan_prompts(
-    question: Question,
+    question: PromptQuestion,
     asking: Asking,
     few: FewShot,
     limits: Limits,
@@ -310,7 +310,7 @@ def plan_prompts(
     return Prompts(question, asking, wanted, pool, limits, largest)
 
 
-def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> PromptSize:
+def _base(question: PromptQuestion, item: Item, asking: Asking, limits: Limits) -> PromptSize:
     own = limits.measure(lasting_parts(question, item, asking))
     return own + PromptSize(PER_MESSAGE * 2)
 

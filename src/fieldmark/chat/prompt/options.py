@@ -19,7 +19,7 @@ from typing import Literal
 
 from fieldmark import draws
 from fieldmark.chat.parse.mentions import Option
-from fieldmark.chat.prompt.question import Asking, Item, Question
+from fieldmark.chat.prompt.question import Asking, Item, PromptQuestion
 from fieldmark.draws import lazily_shuffled
 
 _PAIR = {
@@ -36,7 +36,7 @@ _PAIR = {
 _YES, _NO = ("true", "yes", "1", "present"), ("false", "no", "0", "absent")
 
 
-def offer(question: Question, item: Item, asking: Asking) -> tuple[Option, ...]:
+def offer(question: PromptQuestion, item: Item, asking: Asking) -> tuple[Option, ...]:
     """The options of one item, in the order they are shown; () where the answer is free."""
     if question.kind == "same":
         return tuple(Option(label, name, "", aliases) for label, (name, aliases) in _PAIR.items())
@@ -54,14 +54,14 @@ def offer(question: Question, item: Item, asking: Asking) -> tuple[Option, ...]:
     )
 
 
-def _ordered(question: Question, item: Item, asking: Asking) -> list[str]:
+def _ordered(question: PromptQuestion, item: Item, asking: Asking) -> list[str]:
     labels, n = list(question.names), question.n_choices
     if n and n < len(labels):
         labels = _sampled(question, item, n, asking.seed)
     return draws.shuffled(labels, asking.seed, question.task, item.id, "order of options")
 
 
-def _sampled(question: Question, item: Item, n: int, seed: int) -> list[str]:
+def _sampled(question: PromptQuestion, item: Item, n: int, seed: int) -> list[str]:
     """The truth and n - 1 others; n of them where the truth is not known."""
     key = (seed, question.task, item.id, "distractors")
     truth = item.label if item.label in question.names else None
@@ -72,7 +72,7 @@ def _sampled(question: Question, item: Item, n: int, seed: int) -> list[str]:
     return [*known, *islice(others, n - len(known))]
 
 
-def _yes_no(question: Question) -> tuple[Option, ...]:
+def _yes_no(question: PromptQuestion) -> tuple[Option, ...]:
     """The two labels of the question, yes first; without labels, "true" and "false"."""
     labels = list(question.names) or ["true", "false"]
     yes = next((label for label in labels if label.casefold() in _YES), labels[0])

@@ -1,9 +1,9 @@
 """The question: what is asked, of which picture, and how does the `ask:` block of a task say so?
 
-A `Question` is the same for all items of a part of a task; an `Item` is one row of its table with
-its pictures; `Asking` are the settings of a run that change the prompt. `AskRules` are the keys of
-the block, one to one; `make_question` binds them to the rows of a part: every label to its readable
-name, species to their names and lineages.
+A `PromptQuestion` is the same for all items of a part of a task; an `Item` is one row of its table,
+with its pictures; `Asking` are the settings of a run that change the prompt. `AskRules` are the
+keys of the block, one to one; `make_question` binds them to the rows of a part: every label to its
+readable name, species to their names and lineages.
 
     ask: {prompt: "Which species is this?", choices: 8, distractors: nearest}
 """
@@ -42,7 +42,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PromptQuestion:
     """One question of a task, asked of many items."""
 
     task: str
@@ -215,18 +215,18 @@ def make_question(
     rows: Iterable[TableRow],
     label: str = "target",
     traits: Sequence[str] = (),
-) -> Question:
+) -> PromptQuestion:
     """The question of a task's part; `rows` are its training and test rows, in any order.
 
     Rows that say the same of the same label count once. `task` is what draws depend on: task and
     part. `traits` are the columns of a question of kind traits.
     """
     if rules.kind in ("same", "count"):
-        return Question(task, rules.kind, prompt=rules.prompt, subject=rules.subject)
+        return PromptQuestion(task, rules.kind, prompt=rules.prompt, subject=rules.subject)
     if rules.kind == "traits":
         known = rules.names if isinstance(rules.names, Mapping) else {}
         names = bind_names([(trait, known.get(trait)) for trait in traits])
-        return Question(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
+        return PromptQuestion(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
     table = list(rows)
     columns = [rules.scientific, rules.common, *rules.lineage]
     for column in (*columns, rules.names if isinstance(rules.names, str) else ""):
@@ -235,10 +235,10 @@ def make_question(
         return _of_species(task, rules, table, label)
     pairs = [(str(row[label]), _name(rules.names, row, label)) for row in table]
     names = bind_names(pairs, f"task {task!r}")
-    return Question(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
+    return PromptQuestion(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
 
 
-def _of_species(task: str, rules: AskRules, rows: Sequence[TableRow], label: str) -> Question:
+def _of_species(task: str, rules: AskRules, rows: Sequence[TableRow], label: str) -> PromptQuestion:
     taxa = {str(row[label]): _taxon(rules, row, label) for row in rows}
     shown = [(name, shown_name(taxon, rules.show)) for name, taxon in taxa.items()]
     aliases = {
@@ -246,7 +246,7 @@ def _of_species(task: str, rules: AskRules, rows: Sequence[TableRow], label: str
         for name, taxon in taxa.items()
     }
     lineages = {name: taxon.lineage for name, taxon in taxa.items()}
-    return Question(
+    return PromptQuestion(
         task,
         names=bind_names(shown, f"task {task!r}"),
         aliases=aliases,

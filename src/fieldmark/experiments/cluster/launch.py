@@ -25,7 +25,7 @@ from fieldmark.experiments.cluster.places import Place, group_steps
 from fieldmark.experiments.cluster.standing import Places, StepStanding, recover_steps
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
 from fieldmark.experiments.cluster.work import StepWork
-from fieldmark.experiments.execute import Failure, How, Outcome, execute, gaps_of
+from fieldmark.experiments.execute import ExecuteOptions, Failure, Outcome, execute, gaps_of
 from fieldmark.experiments.plan import Plan
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.progress import Progress
@@ -42,7 +42,7 @@ MERGE_TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """How a launcher behaves."""
+    """ExecuteOptions a launcher behaves."""
 
     is_detached: bool = False
     """it ends when all is submitted"""
@@ -77,7 +77,7 @@ def launch(
     plan: Plan,
     settings: Settings,
     place: Place,
-    how: How,
+    how: ExecuteOptions,
     options: LaunchOptions,
     progress: Progress,
 ) -> Outcome:
@@ -126,7 +126,7 @@ class _Launcher:
     leases: LeaseFolder
     places: Places
     place: Place
-    how: How
+    how: ExecuteOptions
     options: LaunchOptions
     progress: Progress
     held: dict[str, Lease] = field(default_factory=dict)
@@ -341,7 +341,7 @@ class _Launcher:
                 elif step.record.names:
                     keys += outcome.keys
                     failures += [f for f in outcome.failures if f.title in titles]
-                    words |= dict.fromkeys(outcome.last_words)
+                    words |= dict.fromkeys(outcome.closing_lines)
                     n_claimed += outcome.n_claimed
             gaps = gaps_of(self.plan, keys, store)
         return Outcome(tuple(dict.fromkeys(keys)), tuple(failures), n_claimed, tuple(words), gaps)

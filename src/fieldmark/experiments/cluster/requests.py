@@ -94,7 +94,7 @@ def _kind(spec: RunSpec) -> Kind:
 
 def _kind_of(planned: Planned) -> Kind:
     assert planned.prepared is not None
-    return _kind(planned.prepared.outline)
+    return _kind(planned.prepared.spec)
 
 
 def request_for(

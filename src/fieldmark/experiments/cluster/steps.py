@@ -2,7 +2,7 @@
 does it need for that?
 
 Per model and folder of images there is a chain: steps that embed a shard of the images, then steps
-that do runs. Runs that need features only (`Protocol.needs_features_only`) load no weights. Models
+that do runs. Runs that need features only (`Question.needs_features_only`) load no weights. Models
 that are asked in words have one step per provider, whose rate limit one process holds; one for all
 where money is limited. Nothing is written here.
 """
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark import draws
 from fieldmark.abilities import ANSWERS
 from fieldmark.embed import throughput_of
 from fieldmark.errors import UsageError, join_problems
@@ -24,10 +23,10 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments.cluster.requests import PastUse, request_for
 from fieldmark.experiments.cluster.requests import StepRequest as StepRequest
 from fieldmark.experiments.cluster.work import StepKind, StepWork
-from fieldmark.experiments.identity import complete, place_of
+from fieldmark.experiments.identity import asked_key, with_content
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import abilities, is_own_model, may_use_gpu
-from fieldmark.protocols import PROTOCOLS, load_protocol
+from fieldmark.protocols import PROTOCOLS
 from fieldmark.registry import is_file_reference
 from fieldmark.settings import Settings
 from fieldmark.words import counted
@@ -85,8 +84,7 @@ def run_name(plan: Plan, planned: Planned) -> str:
     """What a run is called on the board, before what its images hold is known."""
     assert planned.prepared is not None
     version = plan.models.identity(planned.job.model).version
-    outline = complete(planned.prepared.outline, version)
-    return draws.digest("run", outline.key, place_of(planned.prepared.root)).hex()
+    return asked_key(with_content(planned.prepared.spec, version), planned.prepared.root)
 
 
 def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:
@@ -139,7 +137,7 @@ class _StepMaker:
         runs = [run for run in chain if self.name(run) not in self.options.leave_out]
         if not runs:
             return
-        quick = [run for run in runs if load_protocol(run.job.protocol).needs_features_only]
+        quick = [run for run in runs if run.prepared and run.prepared.question.needs_features_only]
         slow = [run for run in runs if run not in quick]
         # Images that are counted with runs that are left out are missing here all the same.
         n_missing = sum(run.n_missing for run in chain)

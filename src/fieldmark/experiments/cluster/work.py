@@ -67,7 +67,7 @@ class StepOutcome:
     """of the runs that are done"""
     failures: tuple[Failure, ...] = ()
     n_claimed: int = 0
-    last_words: tuple[str, ...] = ()
+    closing_lines: tuple[str, ...] = ()
     """what protocols have to say of all runs together"""
     seconds: float = 0.0
     peak_bytes: int = 0
@@ -91,7 +91,7 @@ class StepOutcome:
         names = {
             "keys": tuple(facts["keys"]),
             "failures": tuple(Failure(**failure) for failure in facts["failures"]),
-            "last_words": tuple(facts["last_words"]),
+            "closing_lines": tuple(facts["closing_lines"]),
             "models": {name: KnownModel(**known) for name, known in facts["models"].items()},
             "again": tuple(facts["again"]),
             "unready": {key: Failure(**why) for key, why in facts["unready"].items()},

@@ -32,14 +32,14 @@ from fieldmark.experiments.cluster.work import (
     read_outcome,
     read_work,
 )
-from fieldmark.experiments.execute import Failure, How, execute, failure_of
+from fieldmark.experiments.execute import ExecuteOptions, Failure, execute, failure_of
 from fieldmark.experiments.identity import asked_key
 from fieldmark.experiments.plan import Plan, Prepared, make_plan
 from fieldmark.files import filesystem_of, write_file
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.processes import host, peak_bytes
 from fieldmark.progress import Lines
-from fieldmark.protocols import embed_options, load_protocol, refs_of
+from fieldmark.protocols import embed_options, load_protocol, may_fail, refs_of
 from fieldmark.settings import Settings
 from fieldmark.store import Store, adopt_shard
 
@@ -252,7 +252,7 @@ class _Step:
 
     def _run(self, plan: Plan, settings: Settings) -> StepOutcome:
         refused = {key: why for outcome in self.before for key, why in outcome.unready.items()}
-        how = How(self.work.command, is_private=True, refused=refused)
+        how = ExecuteOptions(self.work.command, is_private=True, refused=refused)
         outcome = execute(plan, settings, self.progress, how)
         former = [planned.key for planned in plan.jobs if planned.status == "done"]
         keys = tuple(dict.fromkeys([*former, *outcome.keys]))
@@ -264,7 +264,7 @@ class _Step:
             keys,
             tuple(failures),
             outcome.n_claimed,
-            outcome.last_words,
+            outcome.closing_lines,
             models={job.model: plan.models.known(job.model) for job in self.work.jobs},
             again=keys if self.work.force or _has_gaps(self.work) else (),
         )
@@ -293,7 +293,7 @@ class _Step:
 
 def _has_gaps(work: StepWork) -> bool:
     """Runs of which single questions may be asked again, after they were done."""
-    return any(load_protocol(job.protocol).has_gaps for job in work.jobs)
+    return any(may_fail(load_protocol(job.protocol)) for job in work.jobs)
 
 
 @dataclass(slots=True)
@@ -308,15 +308,15 @@ class _WantedImages:
 
 def _want(prepared: Prepared, plan: Plan, wanted: dict[tuple[str, Path], _WantedImages]) -> None:
     """Adds the images of a job."""
-    job, assignment = prepared.job, prepared.assignment
-    rows = plan.needs.rows(job, assignment)
-    if rows is None:
+    question = prepared.question
+    rows = plan.images.rows(question)
+    if rows is None or question.backbone is None:
         return
-    backbone = prepared.protocol.backbone(job.task, plan.models.load(job.model))
+    backbone = question.backbone(plan.models.load(prepared.job.model))
     if backbone is None:
         return
-    key = (backbone.fingerprint, assignment.root)
-    images = wanted.setdefault(key, _WantedImages(backbone, assignment.root, [], {}))
+    key = (backbone.fingerprint, question.root)
+    images = wanted.setdefault(key, _WantedImages(backbone, question.root, [], {}))
     images.jobs.append(prepared)
     images.refs.update((ref, None) for refs in refs_of(rows) for ref in refs)
 
@@ -328,7 +328,7 @@ def _noting(jobs: list[Prepared], failures: dict[str, Failure]) -> Iterator[None
         yield
     except Exception as error:  # noqa: BLE001 - as at the border of a run
         for prepared in jobs:
-            key = asked_key(prepared.outline, prepared.root)
+            key = asked_key(prepared.spec, prepared.root)
             failures[key] = failure_of(prepared.job, error)
 
 

@@ -115,15 +115,15 @@ def _own_problems(path: Path, trust: Trust) -> tuple[list[Problem], str]:
     """What is wrong with the file as it is, and with each variant's keys in place; and what its
     data hold.
     """
-    at = Workspace(load_settings(), Contents(None))
-    problems, seen, variants = _problems_as(str(path), path, trust, at)
+    workspace = Workspace(load_settings(), Contents(None))
+    problems, seen, variants = _problems_as(str(path), path, trust, workspace)
     for variant in variants:
-        problems += _problems_as(f"{path}@{variant}", path, trust, at)[0]
+        problems += _problems_as(f"{path}@{variant}", path, trust, workspace)[0]
     return problems, seen
 
 
 def _problems_as(
-    name: str, path: Path, trust: Trust, at: Workspace
+    name: str, path: Path, trust: Trust, workspace: Workspace
 ) -> tuple[list[Problem], str, Collection[str]]:
     """The problems of one form of the task, what its data hold, and its variants.
 
@@ -143,7 +143,7 @@ def _problems_as(
         return problems, "", task.variants
     problems += _parsed(task_problems(task), path)
     wrong = {key for error in mistakes for key in error.keys}
-    of_data, seen = check_data(task, at, wrong)
+    of_data, seen = check_data(task, workspace, wrong)
     problems += [replace(problem, place=problem.place or str(path)) for problem in of_data]
     return problems, seen, task.variants
 

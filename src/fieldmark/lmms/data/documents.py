@@ -24,7 +24,7 @@ from fieldmark.lmms.data.open import fresh_transforms, load, quiet_datasets
 from fieldmark.lmms.data.pictures import DAMAGE, LISTS, decoded, find_picture, words_of
 from fieldmark.lmms.data.sources import find_source, folders_of
 from fieldmark.lmms.read.schema import DocumentTask
-from fieldmark.protocols import Draw, Workspace
+from fieldmark.protocols import Draw
 from fieldmark.source_lines import is_file
 
 
@@ -127,10 +127,6 @@ class DocumentPart:
     """of the split that is asked about"""
     k: int = 0
     """examples shown with each"""
-    memberships: tuple[dict[str, Any], ...] = ()
-    """the groups it was asked for with"""
-    workspace: Workspace | None = None
-    """what it shares with the other runs of the command"""
 
     name = ""
 

@@ -7,7 +7,7 @@ All 42 fields of its task configuration, read as its authors meant them; `!funct
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,9 @@ from pydantic import (
 
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.source_lines import Located
+
+if TYPE_CHECKING:
+    from fieldmark.tasks.split import Draw
 
 OutputType = Literal[
     "generate_until",
@@ -230,6 +233,30 @@ class DocumentTask(_StrictModel):
     def functions(self) -> list[Function]:
         """Every piece of code it names, in the order it stands in."""
         return functions_of(self)
+
+    def block(self, protocol: str) -> None:  # noqa: ARG002 - as of a task of our own
+        """It has none: it writes its own prompts."""
+        return
+
+    def cell(
+        self,
+        learns: bool,  # noqa: ARG002 - as of a task of our own
+        n_train: int | None = None,
+        n_test: int | None = None,
+        seed: int = 0,
+        repeats: int | None = None,
+        **_: Any,
+    ) -> tuple[DocumentTask, Draw]:
+        """`num_fewshot` of the file holds unless another number is asked for; an exact 0 holds
+        always, as its authors mean it: the task takes no examples. Nor does one that writes its own
+        messages.
+        """
+        from fieldmark.tasks.split import Draw
+
+        own = 0 if self.doc_to_messages is not None else self.num_fewshot or 0
+        n_shown = own if n_train is None or self.num_fewshot == 0 else n_train
+        asked = self.model_copy(update={"repeats": repeats}) if repeats else self
+        return asked, Draw(n_train=n_shown, n_test=-1 if n_test is None else n_test, seed=seed)
 
     def plain(self) -> dict[str, Any]:
         """The keys that differ from their defaults, as JSON; code by its name."""

@@ -343,6 +343,5 @@ def summed_up(setup: Setup, judged: Sequence[ScoredDocument]) -> dict[str, Any]:
         "ignored": [*setup.generation.ignored, *idle],
         "higher_is_better": {metric.name: higher_is_better(metric) for metric in task.metrics},
         "version": task.version,
-        "groups": list(part.memberships),
     }
     return {"documents": about, **spent(answers)}

@@ -12,16 +12,23 @@ from pathlib import Path
 
 import polars as pl
 
-from fieldmark.chat import AskRules, Detail, Item, Picture, Question, draw_pairs, make_question
+from fieldmark.chat import (
+    AskRules,
+    Detail,
+    Item,
+    Picture,
+    PromptQuestion,
+    draw_pairs,
+    make_question,
+)
 from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems, draw_test, refs_of
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.ask.block import AskBlock
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems, draw_test, refs_of
 from fieldmark.words import first_few
 
 SAME = "same"
@@ -31,7 +38,7 @@ SAME = "same"
 class PartQuestion:
     """One question with its items: a part, or all traits at once."""
 
-    question: Question
+    question: PromptQuestion
     items: tuple[Item, ...]
     examples: tuple[Item, ...]
     rows: Mapping[str, tuple[str | None, str | None]]

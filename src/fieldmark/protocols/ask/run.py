@@ -32,23 +32,34 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
-from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols._question import Question
 from fieldmark.protocols.ask.answers import read_answer
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
+from fieldmark.protocols.ask.part_requests import (
+    AskContext,
+    PartRequests,
+    drawn_examples,
+    make_requests,
+)
 from fieldmark.protocols.ask.sending import AskOptions, open_sending, price_share
 from fieldmark.protocols.ask.settings import AskSettings
-from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
+from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems, draw_test
 
 N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""
 
 
-def needed(assignment: Assignment, broken: Collection[str]) -> pl.DataFrame:
+def needed(
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    settings: AskSettings,
+    broken: Collection[str],
+) -> pl.DataFrame:
     """Every row whose pictures may be sent: id, image, crop."""
-    task, parts, draw = assignment.task, assignment.parts, assignment.draw
-    shown = drawn_examples(task, parts, draw, assignment.settings, broken)
+    shown = drawn_examples(task, parts, draw, settings, broken)
     frames = [draw_test(task, part, draw, 0) for part in parts]
     frames += [part.train.filter(pl.col("id").is_in(shown)) for part in parts if shown]
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
@@ -56,7 +67,7 @@ def needed(assignment: Assignment, broken: Collection[str]) -> pl.DataFrame:
 
 
 def run(
-    assignment: Assignment,
+    question: Question,
     wanted: Collection[str],
     model: ChatModel | LocalModel,
     options: AskOptions,
@@ -66,15 +77,15 @@ def run(
 
     What is asked of one part does not depend on which others are wanted.
     """
-    task, draw = assignment.task, assignment.draw
-    images = Images(assignment.root, options.contents, assignment.settings.detail)
+    task, draw = question.task, question.draw
+    images = Images(question.root, options.contents, question.settings.detail)
     shelf = PictureCache(model.picture_limits)
-    inquiry = _inquiry(assignment, model, images, shelf.size)
-    sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
+    context = _context(question, model, images, shelf.size)
+    sheets = make_requests(context, question.parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets, shelf) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
-    under_way: dict[Sheet, None] = {}
+    under_way: dict[PartRequests, None] = {}
 
     def requests() -> Iterator[Request]:
         while sheets:
@@ -105,36 +116,36 @@ def _outcome(request: Request, answer: Answer) -> str:
     return read_answer(item, built, repeat, answer).outcome
 
 
-def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
+def _complete(under_way: dict[PartRequests, None]) -> Iterator[PartPredictions]:
     for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
         del under_way[sheet]
         yield from sheet.predictions()
 
 
-def _inquiry(
-    assignment: Assignment,
+def _context(
+    question: Question,
     model: ChatModel | LocalModel,
     images: Images,
     look: Callable[[Picture], PictureSize],
-) -> Inquiry:
-    task = assignment.task
+) -> AskContext:
+    task = question.task
     block = task.block("ask")
     if block is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
-    return Inquiry(task, block, model, images, assignment.draw, assignment.settings, look)
+    return AskContext(task, block, model, images, question.draw, question.settings, look)
 
 
-def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Estimate:
+def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate:
     """What the requests will take, from a few prompts of a few parts; sends nothing."""
-    task, parts, draw = assignment.task, assignment.parts, assignment.draw
+    task, parts, draw = question.task, question.parts, question.draw
     if task.block("ask") is None or not parts:
         return Estimate(0, 0, 0, 0.0)
     look = cache(partial(glance, limits=model.picture_limits))
-    inquiry = _inquiry(assignment, model, Images(assignment.root), look)
-    block = inquiry.block
+    context = _context(question, model, Images(question.root), look)
+    block = context.block
     is_traits = block.kind == "traits"
-    looked = [ask_traits(task, block, parts, inquiry.images, draw)] if is_traits else [
-        ask_part(task, block, part, inquiry.images, draw)
+    looked = [ask_traits(task, block, parts, context.images, draw)] if is_traits else [
+        ask_part(task, block, part, context.images, draw)
         for part in parts[:: -(-len(parts) // N_LOOKED)]
     ]  # fmt: skip
     asked = [
@@ -143,27 +154,27 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
             [(size.width, size.height) for size in map(look, request.pictures)],
         )
         for part in looked
-        for request in _some_requests(inquiry, part)
+        for request in _some_requests(context, part)
     ]
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
-    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
+    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, question.settings)
     whole = estimate(asked, Estimator(model.card)).scaled(n_all)
-    return whole.at_share(price_share(assignment.settings, model))
+    return whole.at_share(price_share(question.settings, model))
 
 
-def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:
+def _some_requests(context: AskContext, asked: PartQuestion) -> list[Request]:
     """Of a few items that can be read: running, not planning, tells which cannot."""
     few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
-    some = replace(asked, items=tuple(item for item in few if _can_show(inquiry, item)))
-    once = replace(inquiry.draw, repeats=1)
-    plain = replace(inquiry, draw=once, settings=replace(inquiry.settings, circular=False))
-    return list(Sheet(plain, some, (), "", plain.prompts(some)).requests())
+    some = replace(asked, items=tuple(item for item in few if _can_show(context, item)))
+    once = replace(context.draw, repeats=1)
+    plain = replace(context, draw=once, settings=replace(context.settings, circular=False))
+    return list(PartRequests(plain, some, (), "", plain.prompts(some)).requests())
 
 
-def _can_show(inquiry: Inquiry, item: Item) -> bool:
+def _can_show(context: AskContext, item: Item) -> bool:
     try:
-        for picture in inquiry.shown(item):
-            inquiry.look(picture)
+        for picture in context.shown(item):
+            context.look(picture)
     except DataError:
         return False
     return True
@@ -175,12 +186,14 @@ def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
     return max(1, max(len(request.info[2].options) for request, _ in asked))
 
 
-def _what_a_mock_sees(sheets: Sequence[Sheet], shelf: PictureCache) -> dict[str, tuple[str, ...]]:
+def _what_a_mock_sees(
+    sheets: Sequence[PartRequests], shelf: PictureCache
+) -> dict[str, tuple[str, ...]]:
     """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
     truths: dict[str, tuple[str, ...]] = {}
     for sheet in sheets:
         for item in sheet.asked.items:
-            key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.inquiry.shown(item))
+            key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.context.shown(item))
             truths[key] = (*truths.get(key, ()), *_truths(sheet.asked, item))
     return truths
 

@@ -49,18 +49,18 @@ class AskOptions:
     """what the images hold: other bytes are not sent"""
 
 
-def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
+def ask_options(own: AskSettings, workspace: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
-    journal: Path = at.shared.get("journal", at.settings.results / "journal")
-    bad_images = at.settings.bad_images
+    journal: Path = workspace.shared.get("journal", workspace.settings.results / "journal")
+    bad_images = workspace.settings.bad_images
 
     def sending_options() -> Options:
         timeout_s = own.timeout or Options().timeout_s
         return Options(own.concurrency, rpm=own.rpm, tpm=own.tpm, timeout_s=timeout_s)
 
-    sending = at.once("sending", sending_options)
-    budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
-    return AskOptions(journal, own, sending, budget, bad_images, at.contents)
+    sending = workspace.once("sending", sending_options)
+    budget = workspace.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
+    return AskOptions(journal, own, sending, budget, bad_images, workspace.contents)
 
 
 def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:

@@ -6,60 +6,40 @@ images are predicted. Nothing of a test image ever reaches a fit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
-from fieldmark.probes import list_parameters, load_probe
-from fieldmark.protocols._contract import Assignment, Protocol
-from fieldmark.registry import is_file_reference, portable_name, resolve_reference, short_name
+from fieldmark.errors import CodeNotRun, FieldmarkError
+from fieldmark.protocols._contract import Protocol
+from fieldmark.registry import portable_name, short_name
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._question import Question
     from fieldmark.protocols._workspace import Workspace
-
-KEPT = ("normalise", "leave_one_out")
-"""keys of a block that hold for another classifier too"""
 
 
 class Probe(Protocol):
-    name = "probe"
-    summary = "a frozen backbone's features, a light classifier on top"
-    head = "classifier"
-    learns = True
-    needs_features_only = True
+    """a frozen backbone's features, a light classifier on top"""
 
-    def block(self) -> type[BaseModel]:
+    name = "probe"
+    training = "needed"
+
+    @property
+    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
         from fieldmark.protocols.probe.block import ProbeBlock
 
         return ProbeBlock
 
-    def changed_block(self, old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Another classifier keeps none of the first one's parameters."""
-        changed, before = dict(changes), dict(old)
-        classifier = str(changes.get("classifier", ""))
-        if is_file_reference(classifier):
-            file, name = resolve_reference(classifier)
-            changed["classifier"] = f"{file}:{name}"
-        if changed.get("classifier", old["classifier"]) != old["classifier"]:
-            before = {key: old[key] for key in KEPT}
-        return before | changed
-
-    def list_keys(self, changes: Mapping[str, Any]) -> Collection[str]:
-        """What the classifier declares."""
-        keys = set(super().list_keys(changes))
-        with suppress(FieldmarkError):  # one that does not exist is told when it is loaded
-            keys |= list_parameters(str(changes.get("classifier")))
-        return keys
-
     def problems(self, task: Any) -> list[str]:
         from fieldmark.metrics import load_metric
+        from fieldmark.probes import load_probe
 
-        block = self.block_of(task)
+        block = task.block(self.name)
         try:
             probe = load_probe(block.classifier, block.params)
         except CodeNotRun:
@@ -86,45 +66,39 @@ class Probe(Protocol):
     def why_not(
         self, task: Any, draw: Any, settings: Any, abilities: Collection[str]
     ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train == 0:
+        if self.reads(task) and task.block(self.name) is not None and draw.n_train == 0:
             return "n_train = 0: a probe cannot learn from 0 training images"
         return super().why_not(task, draw, settings, abilities)
 
-    def label(self, task: Any) -> str:
-        block = self.block_of(task)  # None: the job is refused, and named before that
-        return f"probe/{short_name(block.classifier)}" if block else self.name
-
-    def identity(self, assignment: Assignment) -> dict[str, Any]:
-        """An edited probe of the user's is another one."""
-        block = self.block_of(assignment.task)
-        facts = block.model_dump(mode="json")
-        return {"probe": facts | {"classifier": portable_name(block.classifier)}}
-
-    def cache_fingerprint(self, task: Any, fingerprint: str) -> str:
+    def prepare(self, task: Any, draw: Any, settings: Any, workspace: Workspace) -> Question:
         from fieldmark.embed import patch_fingerprint
-
-        has_patches = fingerprint and self.block_of(task).features == "patches"
-        return patch_fingerprint(fingerprint) if has_patches else fingerprint
-
-    def backbone(self, task: Any, model: Any) -> Any:
+        from fieldmark.protocols._question import table_question
         from fieldmark.protocols.probe.run import seen_by
 
-        return seen_by(self.block_of(task), model)
+        block = task.block(self.name)
+        # An edited probe of the user's is another one.
+        own = block.model_dump(mode="json") | {"classifier": portable_name(block.classifier)}
+        has_patches = block.features == "patches"
+        return table_question(
+            self, task, draw, settings, workspace,
+            identity={self.name: own},
+            backbone=partial(seen_by, block),
+            cache_name=lambda known: patch_fingerprint(known) if known and has_patches else known,
+            needs_features_only=True,
+        )  # fmt: skip
 
     def answer(
         self,
-        assignment: Assignment,
+        question: Question,
         wanted: Collection[str],
         model: Any,
-        at: Workspace,
+        workspace: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
         from fieldmark.protocols._features import embed_options
         from fieldmark.protocols.probe.run import run
 
-        if self.block_of(assignment.task) is None:
-            raise UsageError(f"task {assignment.task.task!r} has no `probe` block.")
-        return run(assignment, wanted, model, embed_options(at), progress)
+        return run(question, wanted, model, embed_options(workspace), progress)
 
 
 PROTOCOL = Probe()

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.probes import is_multilabel, list_parameters
+from fieldmark.registry import is_file_reference, resolve_reference, short_name
+
+KEPT = ("normalise", "leave_one_out")
+"""keys of a block that hold for another classifier too"""
 
 
 class ProbeBlock(BaseModel):
@@ -32,3 +41,30 @@ class ProbeBlock(BaseModel):
     @property
     def params(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+    @property
+    def method(self) -> str:
+        """As a run's protocol names it, after a slash."""
+        return short_name(self.classifier)
+
+    @property
+    def is_joint(self) -> bool:
+        """Does one probe learn all traits of a task?"""
+        return is_multilabel(self.classifier, self.params)
+
+    def changed(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The keys with changes; another classifier keeps none of the first one's parameters."""
+        changed, before = dict(changes), self.model_dump()
+        if is_file_reference(str(changes.get("classifier", ""))):
+            file, name = resolve_reference(str(changes["classifier"]))
+            changed["classifier"] = f"{file}:{name}"
+        if changed.get("classifier", self.classifier) != self.classifier:
+            before = {key: before[key] for key in KEPT}
+        return before | changed
+
+    @classmethod
+    def list_keys(cls, changes: Mapping[str, Any]) -> Collection[str]:
+        """Parameters of the classifier whose value is a list itself."""
+        with suppress(FieldmarkError):  # one that does not exist is told when it is loaded
+            return list_parameters(str(changes.get("classifier")))
+        return ()

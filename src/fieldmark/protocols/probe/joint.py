@@ -13,15 +13,14 @@ import numpy as np
 import polars as pl
 
 from fieldmark.errors import DataError, UsageError
-from fieldmark.protocols._contract import Draw
 from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._items import PartItems, draw_test, draw_train
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import Fitted, fit_probe
 from fieldmark.registry import short_name
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems, draw_test, draw_train
 
 
 def ask_jointly(

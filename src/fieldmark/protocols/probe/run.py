@@ -18,9 +18,16 @@ from fieldmark.embed import EmbedOptions, PatchFeatures
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment, Draw
 from fieldmark.protocols._features import RowFeatures, embed_rows
-from fieldmark.protocols._items import (
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._question import Question
+from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
+from fieldmark.protocols.probe.joint import ask_jointly
+from fieldmark.protocols.probe.reject import choose_threshold
+from fieldmark.tasks import Task
+from fieldmark.tasks.split import (
+    Draw,
     PartItems,
     draw_test,
     draw_train,
@@ -28,12 +35,6 @@ from fieldmark.protocols._items import (
     n_classes,
     rows_of,
 )
-from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
-from fieldmark.protocols.probe.block import ProbeBlock
-from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
-from fieldmark.protocols.probe.joint import ask_jointly
-from fieldmark.protocols.probe.reject import choose_threshold
-from fieldmark.tasks import Task
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -47,19 +48,19 @@ MOST_ANSWERS = 1 << 22
 
 
 def run(
-    assignment: Assignment,
+    question: Question,
     wanted: Collection[str],
     model: Backbone,
     options: EmbedOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The predictions of each wanted part, as they come; none depends on which are wanted."""
-    task, draw = assignment.task, assignment.draw
+    task, draw = question.task, question.draw
     block: ProbeBlock = task.block("probe")
-    parts = [part for part in assignment.parts if part.name in wanted]
+    parts = [part for part in question.parts if part.name in wanted]
     seen = seen_by(block, model)
     rows = rows_of(task, parts, draw)
-    features = embed_rows(seen, assignment.root, rows, options, progress, block.pool)
+    features = embed_rows(seen, question.root, rows, options, progress, block.pool)
     progress.start(f"{task.task} with {model.name}", len(parts))
     began = time.monotonic()
     for predictions in _ask(task, block, parts, draw, features, device_of(model)):

@@ -45,9 +45,8 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError, ModelError, UsageError
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
-from fieldmark.protocols._items import refs_of
 from fieldmark.protocols._predictions import FitNotes, PartPredictions
+from fieldmark.protocols._question import Question
 from fieldmark.protocols.ask.answers import outcome_of, spent
 from fieldmark.protocols.ask.items import Images, judge_broken
 from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
@@ -62,6 +61,7 @@ from fieldmark.protocols.rerank.queries import (
     worth,
 )
 from fieldmark.store import OK
+from fieldmark.tasks.split import refs_of
 
 Way = Literal["likelihood", "grade"]
 SPELLINGS = {
@@ -136,11 +136,11 @@ class Reranking:
                     yield self.request(query, result, pictures, way, repeat)
 
 
-def estimate_reranking(assignment: Assignment, model: ChatModel | LocalModel) -> Estimate:
+def estimate_reranking(question: Question, model: ChatModel | LocalModel) -> Estimate:
     """What the requests will take, from a few of them, spread over all; sends nothing."""
-    images = Images(assignment.root)
-    asker = _reranking(assignment, model, images)
-    rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
+    images = Images(question.root)
+    asker = _reranking(question, model, images)
+    rows = drawn_rows(question.task, question.parts[0], question.draw)
     way = _known_way(asker) or "likelihood"
     limits, asked = model.picture_limits, []
     for query in queries_of(asker.block, rows[:: -(-len(rows) // N_LOOKED)]):
@@ -148,20 +148,20 @@ def estimate_reranking(assignment: Assignment, model: ChatModel | LocalModel) ->
             with suppress(DataError):  # running, not planning, tells which images cannot be read
                 sizes = [glance(picture, limits) for picture in request.pictures]
                 asked.append((request, [(size.width, size.height) for size in sizes]))
-    return estimate(asked, Estimator(model.card)).scaled(len(rows) * assignment.draw.repeats)
+    return estimate(asked, Estimator(model.card)).scaled(len(rows) * question.draw.repeats)
 
 
 def rerank_by_answer(
-    assignment: Assignment,
+    question: Question,
     model: ChatModel | LocalModel,
     options: AskOptions,
     progress: Progress,
 ) -> PartPredictions:
     """The order a language model puts the results of every query in."""
-    began, task, draw = time.monotonic(), assignment.task, assignment.draw
-    images = Images(assignment.root, options.contents, assignment.settings.detail)
-    asker = _reranking(assignment, model, images)
-    rows, broken = _readable(asker, assignment, options.bad_images, progress)
+    began, task, draw = time.monotonic(), question.task, question.draw
+    images = Images(question.root, options.contents, question.settings.detail)
+    asker = _reranking(question, model, images)
+    rows, broken = _readable(asker, question, options.bad_images, progress)
     queries = list(queries_of(asker.block, rows))
     progress.start(f"{task.task} with {model.name}", len(rows) * draw.repeats)
     judged: dict[tuple[str, str, int], JudgedImage] = {}
@@ -192,30 +192,30 @@ def rerank_by_answer(
     return predictions.timed(time.monotonic() - began)
 
 
-def _reranking(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Reranking:
-    block: RerankBlock = assignment.task.block("rerank")
+def _reranking(question: Question, model: ChatModel | LocalModel, images: Images) -> Reranking:
+    block: RerankBlock = question.task.block("rerank")
     if block.by == "likelihood" and "logprobs" in model.lacks:
         raise UsageError(
-            f"{assignment.task.place_of('rerank')}  by: likelihood needs a model that tells "
+            f"{question.task.place_of('rerank')}  by: likelihood needs a model that tells "
             f"log-probabilities, and {model.name!r} does not: expected auto or grade."
         )
-    return Reranking(block, model, images, assignment.settings, assignment.draw.seed)
+    return Reranking(block, model, images, question.settings, question.draw.seed)
 
 
 def _readable(
-    asker: Reranking, assignment: Assignment, bad_images: str, progress: Progress
+    asker: Reranking, question: Question, bad_images: str, progress: Progress
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """The results whose pictures can all be read, and why others cannot."""
-    rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
+    rows = drawn_rows(question.task, question.parts[0], question.draw)
     shown = [[picture.name for picture in pictures] for pictures in asker.pictures(rows)]
     every = dict.fromkeys(name for names in shown for name in names)
     broken = asker.images.find_broken(list(every), progress)
-    judge_broken(assignment.root, broken, len(every), bad_images, progress)
+    judge_broken(question.root, broken, len(every), bad_images, progress)
     kept = rows.filter(pl.Series([broken.keys().isdisjoint(names) for names in shown]))
     if kept.is_empty():
         image, why = next(iter(broken.items()))
         raise DataError(
-            f"task {assignment.task.task!r}: none of the {len(rows)} images can be read "
+            f"task {question.task.task!r}: none of the {len(rows)} images can be read "
             f"(first: {image} {why})."
         )
     return kept, broken

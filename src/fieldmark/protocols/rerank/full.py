@@ -19,10 +19,9 @@ from fieldmark.data import load_dataset
 from fieldmark.embed import EmbedOptions, count_cut, embed_texts, top_k
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._dual import projected, unit_rows
-from fieldmark.protocols._items import PartItems, asked_rows, need_column
 from fieldmark.protocols._predictions import FitNotes, PartPredictions
+from fieldmark.protocols._question import Question
 from fieldmark.protocols._workspace import Workspace
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.protocols.rerank.queries import (
@@ -33,6 +32,7 @@ from fieldmark.protocols.rerank.queries import (
     worth,
 )
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import PartItems, asked_rows, need_column
 
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder
@@ -56,12 +56,12 @@ def why_no_gallery(block: RerankBlock) -> str | None:
     return None
 
 
-def query_part(task: Task, at: Workspace) -> PartItems:
+def query_part(task: Task, workspace: Workspace) -> PartItems:
     """The queries, with what the gallery holds and which of its rows are right."""
     block: RerankBlock = task.block("rerank")
-    gallery, root = _open(task, block, at.root(task)), at.root(task)
+    gallery, root = _open(task, block, workspace.root(task)), workspace.root(task)
     module: Any = load_dataset(task.dataset)
-    rows = asked_rows(task, at.table(task))
+    rows = asked_rows(task, workspace.table(task))
     for column in (block.query, block.query_id, *block.groups):
         need_column(task, rows, column, "rerank")
     positives = module.find_positives(gallery, module.read_positives(root))
@@ -72,25 +72,25 @@ def query_part(task: Task, at: Workspace) -> PartItems:
     part = rows.with_columns(
         pl.col(block.query_id).cast(pl.String).alias("unit"),
         pl.col(block.query).alias("target"),
-        pl.lit(gallery.digest(at.contents)).alias("gallery_digest"),
+        pl.lit(gallery.digest(workspace.contents)).alias("gallery_digest"),
     ).join(by_query, left_on="unit", right_on="query_id", how="left", maintain_order="left")
     return PartItems("", part.clear(), part)
 
 
 def rank_gallery(
-    assignment: Assignment, model: DualEncoder, options: EmbedOptions, progress: Progress
+    question: Question, model: DualEncoder, options: EmbedOptions, progress: Progress
 ) -> PartPredictions:
-    task, part = assignment.task, assignment.parts[0]
+    task, part = question.task, question.parts[0]
     block: RerankBlock = task.block("rerank")
     model = projected(model, block.projector)
-    gallery = _open(task, block, assignment.root)
+    gallery = _open(task, block, question.root)
     if gallery.dim != model.dim:
         raise DataError(
             f"{gallery.arrays[0].parent}  holds vectors of {gallery.dim} numbers, and "
             f"{model.name!r} gives {model.dim}: expected embeddings of this very model."
         )
     began = time.monotonic()
-    queries = list(queries_of(block, drawn_rows(task, part, assignment.draw)))
+    queries = list(queries_of(block, drawn_rows(task, part, question.draw)))
     texts = [block.template.replace("{}", query.text) for query in queries]
     text_qd = unit_rows(embed_texts(model, texts, options, progress))
     progress.start(f"{gallery.name}: photos ranked", gallery.n_rows)

@@ -8,38 +8,34 @@ that shares the caption or the image.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.abilities import DUAL
-from fieldmark.protocols._contract import Assignment, Protocol
+from fieldmark.protocols._contract import Protocol
 
 if TYPE_CHECKING:
     import polars as pl
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
-    from fieldmark.protocols._contract import Draw
-    from fieldmark.protocols._items import PartItems, Selection
     from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._question import Question
     from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace
-    from fieldmark.store import PartRecord, RunSpec, Score
-
-
-POOLED = "pooled"
-"""Both ways are asked about the same rows, so that the mean of the two is the mean of all answers;
-as such, a unit is drawn with its answers both ways, which are no independent ones."""
+    from fieldmark.store import PartRecord, Score
+    from fieldmark.tasks.split import Draw
 
 
 class Retrieve(Protocol):
-    name = "retrieve"
-    summary = "a dual encoder: the caption of each image, and the image of each caption"
-    needs = DUAL
-    takes_training = False
-    hub_task = "image-text-to-text"
+    """a dual encoder: the caption of each image, and the image of each caption"""
 
-    def block(self) -> type[BaseModel]:
+    name = "retrieve"
+    needs = (DUAL,)
+    training = "none"
+
+    @property
+    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
         from fieldmark.protocols.retrieve.block import RetrieveBlock
 
         return RetrieveBlock
@@ -49,71 +45,44 @@ class Retrieve(Protocol):
 
         return value_problems(task, self.name)
 
-    def warnings(self, task: Any, at: Workspace) -> list[str]:
-        from fieldmark.protocols._contract import Draw
-        from fieldmark.protocols._dual import long_words, too_long_for_clip
-        from fieldmark.protocols._items import Selection
-
-        block, rows = self.block_of(task), self.parts(task, Draw(0), Selection(), at)[0].test
-        texts = {block.template.replace("{}", caption) for caption in rows[block.caption]}
-        long = too_long_for_clip(sorted(texts))
-        words = long_words(long, len(texts), "captions") if long else ""
-        return [f"{task.place_of(self.name)}  {words}"] if long else []
-
-    def outline(self, assignment: Assignment) -> dict[str, Any]:
-        return super().outline(assignment) | {"score": POOLED}
-
-    def columns(self, task: Any) -> tuple[str, ...]:
-        return (self.block_of(task).caption,)
-
-    def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
-        from fieldmark.protocols.retrieve.run import caption_parts
-
-        key = ("captions", at.root(task), repr(task.model_dump()), selection)
-        parts: list[PartItems] = at.once(
-            key, lambda: caption_parts(task, at.table(task), selection)
-        )
-        return parts
-
-    def backbone(self, task: Any, model: Any) -> Any:
+    def prepare(self, task: Any, draw: Draw, settings: Any, workspace: Workspace) -> Question:
         from fieldmark.protocols._dual import projected
+        from fieldmark.protocols._question import table_question
+        from fieldmark.protocols.retrieve.run import caption_parts, caption_warnings
 
-        return projected(model, self.block_of(task).projector)
+        block = task.block(self.name)
+        key = ("captions", workspace.root(task), repr(task.model_dump()), draw.parts)
+        parts = workspace.once(key, lambda: caption_parts(task, workspace.table(task), draw.parts))
+        # Both ways are asked about the same rows, so that the mean of the two is the mean of all
+        # answers; pooled, a unit is drawn with its answers both ways, which are no independent
+        # ones.
+        return table_question(
+            self, task, draw, settings, workspace, parts, (block.caption,),
+            rule="pooled",
+            backbone=partial(projected, projector=block.projector),
+            warnings=partial(caption_warnings, task, parts),
+        )  # fmt: skip
 
     def answer(
         self,
-        assignment: Assignment,
+        question: Question,
         wanted: Collection[str],
         model: Any,
-        at: Workspace,
+        workspace: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
         from fieldmark.protocols._features import embed_options
         from fieldmark.protocols.retrieve.run import run
 
-        return run(assignment, wanted, model, embed_options(at), progress)
+        return run(question, wanted, model, embed_options(workspace), progress)
 
     def score(
-        self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
-        folder: Path,
-    ) -> list[Score]:  # fmt: skip
-        from fieldmark.protocols._score import Scoring, value_names
-
-        task = assignment.task
-        metrics = dict.fromkeys((task.metric, *task.also, *value_names(predictions)))
-        names: dict[str, dict[str, str]] = {name: {} for name in assignment.part_names}
-        return self._scores(Scoring(tuple(metrics), POOLED, names), predictions)
-
-    def score_stored(
         self,
         scoring: Scoring,
-        spec: RunSpec,
         predictions: pl.DataFrame,
         parts: Sequence[PartRecord],
+        question: Question | None = None,
     ) -> list[Score]:
-        return self._scores(scoring, predictions)
-
-    def _scores(self, scoring: Scoring, predictions: pl.DataFrame) -> list[Score]:
         from fieldmark.protocols._score import MEAN, score_answers
 
         return [score for score in score_answers(scoring, predictions) if score.part != MEAN]

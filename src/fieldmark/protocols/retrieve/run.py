@@ -28,10 +28,13 @@ from fieldmark.embed import (
 from fieldmark.errors import DataError
 from fieldmark.metrics import average_precisions, first_positives, recall_at_k, reciprocal_rank
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
-from fieldmark.protocols._dual import projected, unit_rows
+from fieldmark.protocols._dual import long_words, projected, too_long_for_clip, unit_rows
 from fieldmark.protocols._features import RowFeatures, embed_rows
-from fieldmark.protocols._items import (
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._question import Question
+from fieldmark.protocols.retrieve.block import RetrieveBlock
+from fieldmark.tasks import Task
+from fieldmark.tasks.split import (
     PartItems,
     Selection,
     asked_rows,
@@ -40,9 +43,6 @@ from fieldmark.protocols._items import (
     need_column,
     refs_of,
 )
-from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
-from fieldmark.protocols.retrieve.block import RetrieveBlock
-from fieldmark.tasks import Task
 
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder
@@ -74,20 +74,29 @@ def caption_parts(task: Task, table: pl.DataFrame, selection: Selection) -> list
     return keep_selected(task, parts, selection)
 
 
+def caption_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
+    """Captions that CLIP does not read to their end."""
+    block: RetrieveBlock = task.block("retrieve")
+    texts = {block.template.replace("{}", caption) for caption in parts[0].test[block.caption]}
+    long = too_long_for_clip(sorted(texts))
+    words = long_words(long, len(texts), "captions") if long else ""
+    return [f"{task.place_of('retrieve')}  {words}"] if long else []
+
+
 def run(
-    assignment: Assignment,
+    question: Question,
     wanted: Collection[str],
     model: DualEncoder,
     options: EmbedOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """Both ways come from one pass over all scores, whichever are wanted."""
-    task = assignment.task
+    task = question.task
     block: RetrieveBlock = task.block("retrieve")
     model = projected(model, block.projector)
-    part = assignment.parts[0]
-    rows = draw_test(task, part, assignment.draw, 0)
-    features = embed_rows(model, assignment.root, rows, options, progress)
+    part = question.parts[0]
+    rows = draw_test(task, part, question.draw, 0)
+    features = embed_rows(model, question.root, rows, options, progress)
     rows = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
     began = time.monotonic()
     texts = [block.template.replace("{}", caption) for caption in rows[block.caption]]
@@ -101,10 +110,10 @@ def run(
         weight_g=np.bincount(pairs.text_n),
     )
     notes = _notes(pairs, count_cut(model, texts))
-    notes |= left_out(task, part, assignment.draw, features.bad)
+    notes |= left_out(task, part, question.draw, features.bad)
     seconds = (time.monotonic() - began) / 2
     captions = rows[block.caption].to_list()
-    for name in (part.name for part in assignment.parts if part.name in wanted):
+    for name in (part.name for part in question.parts if part.name in wanted):
         if name == TO_TEXT:
             values = worth(pairs.image_p, pairs, ranks.score_p, ranks.to_gallery, pairs.image_n)
             first = pairs.first_text[ranks.to_gallery.best_n[pairs.image_n]]

@@ -7,30 +7,31 @@ looked at.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.abilities import DUAL
-from fieldmark.protocols._contract import Assignment, DrawChoice, Protocol
+from fieldmark.protocols._contract import Protocol
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
-    from fieldmark.protocols._contract import Draw
-    from fieldmark.protocols._items import Selection
     from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._question import Question
     from fieldmark.protocols._workspace import Workspace
+    from fieldmark.tasks.split import Draw
 
 
 class ZeroShot(Protocol):
-    name = "zero_shot"
-    summary = "a dual encoder: the class whose text is nearest to the image"
-    needs = DUAL
-    takes_training = False
-    head = "text"
-    hub_task = "zero-shot-image-classification"
+    """a dual encoder: the class whose text is nearest to the image"""
 
-    def block(self) -> type[BaseModel]:
+    name = "zero_shot"
+    needs = (DUAL,)
+    training = "none"
+
+    @property
+    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
         from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 
         return ZeroShotBlock
@@ -38,58 +39,48 @@ class ZeroShot(Protocol):
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
     ) -> str | None:
-        if self.block_of(task) is not None and task.traits:
+        if self.reads(task) and task.block(self.name) is not None and task.traits:
             return f"task {task.task!r} asks for traits: `zero_shot` chooses one of several classes"
         return super().why_not(task, draw, settings, abilities)
 
-    def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[Any]:
+    def prepare(self, task: Any, draw: Draw, settings: Any, workspace: Workspace) -> Question:
         """A column or taxon that is not there must be known before hours are spent."""
-        from fieldmark.protocols.zero_shot.classes import class_texts
+        from fieldmark.protocols._dual import projected
+        from fieldmark.protocols._question import table_parts, table_question
+        from fieldmark.protocols.zero_shot.classes import (
+            class_columns,
+            class_texts,
+            taxa_of,
+            text_warnings,
+        )
 
-        parts, block = super().parts(task, draw, selection, at), self.block_of(task)
+        block = task.block(self.name)
+        parts = table_parts(task, draw, workspace, draw.n_train != 0)
         for part in parts:
             key = ("class texts", id(part), repr(block))
-            at.once(key, lambda part=part: class_texts(task, block, part))  # type: ignore[misc]
-        return parts
-
-    def warnings(self, task: Any, at: Workspace) -> list[str]:
-        from fieldmark.protocols._items import Selection
-        from fieldmark.protocols.zero_shot.classes import text_warnings
-
-        draw = self.cell(task, DrawChoice())[1]
-        return text_warnings(task, self.parts(task, draw, Selection(), at))
-
-    def identity(self, assignment: Assignment) -> dict[str, Any]:
-        """What is said about models changes no answer; what a list of taxa holds does."""
-        from fieldmark.protocols.zero_shot.classes import taxa_of
-
-        task, block = assignment.task, self.block_of(assignment.task)
-        facts = block.model_dump(mode="json", exclude={"seen_by", "taxa"})
+            workspace.once(key, partial(class_texts, task, block, part))
+        # What is said about models changes no answer; what a list of taxa holds does.
+        own = block.model_dump(mode="json", exclude={"seen_by", "taxa"})
         taxa = taxa_of(task, block)
-        return {self.name: facts | ({"taxa": sorted(taxa)} if taxa else {})}
-
-    def columns(self, task: Any) -> tuple[str, ...]:
-        from fieldmark.protocols.zero_shot.classes import class_columns
-
-        return class_columns(self.block_of(task))
-
-    def backbone(self, task: Any, model: Any) -> Any:
-        from fieldmark.protocols._dual import projected
-
-        return projected(model, self.block_of(task).projector)
+        return table_question(
+            self, task, draw, settings, workspace, parts, class_columns(block),
+            identity={self.name: own | ({"taxa": sorted(taxa)} if taxa else {})},
+            backbone=partial(projected, projector=block.projector),
+            warnings=partial(text_warnings, task, parts),
+        )  # fmt: skip
 
     def answer(
         self,
-        assignment: Assignment,
+        question: Question,
         wanted: Collection[str],
         model: Any,
-        at: Workspace,
+        workspace: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
         from fieldmark.protocols._features import embed_options
         from fieldmark.protocols.zero_shot.run import run
 
-        return run(assignment, wanted, model, embed_options(at), progress)
+        return run(question, wanted, model, embed_options(workspace), progress)
 
 
 PROTOCOL = ZeroShot()

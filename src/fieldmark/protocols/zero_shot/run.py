@@ -21,17 +21,17 @@ from scipy.sparse import csr_array
 from fieldmark.embed import EmbedOptions, count_cut, embed_texts
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._dual import logits, projected, unit_rows
 from fieldmark.protocols._features import RowFeatures, embed_rows
-from fieldmark.protocols._items import PartItems, draw_test, rows_of
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._question import Question
 from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
     ClassTexts,
     class_texts,
     templates_of,
 )
+from fieldmark.tasks.split import PartItems, draw_test, rows_of
 
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder
@@ -45,22 +45,22 @@ CLASSES = 512
 
 
 def run(
-    assignment: Assignment,
+    question: Question,
     wanted: Collection[str],
     model: DualEncoder,
     options: EmbedOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The predictions of each wanted part, as they come; none depends on which are wanted."""
-    task, draw = assignment.task, assignment.draw
+    task, draw = question.task, question.draw
     block: ZeroShotBlock = task.block("zero_shot")
     model = projected(model, block.projector)
-    parts = [part for part in assignment.parts if part.name in wanted]
+    parts = [part for part in question.parts if part.name in wanted]
     rows = rows_of(task, parts, draw, has_training=False)
-    features = embed_rows(model, assignment.root, rows, options, progress)
+    features = embed_rows(model, question.root, rows, options, progress)
     for part in parts:
         began = time.monotonic()
-        asked = _Asked(assignment, block, part, model)
+        asked = _Asked(question, block, part, model)
         yield asked.answer(features, options, progress).timed(time.monotonic() - began)
 
 
@@ -68,7 +68,7 @@ def run(
 class _Asked:
     """One part on its way from features to predictions."""
 
-    assignment: Assignment
+    question: Question
     block: ZeroShotBlock
     part: PartItems
     model: DualEncoder
@@ -76,7 +76,7 @@ class _Asked:
     def answer(
         self, features: RowFeatures, options: EmbedOptions, progress: Progress
     ) -> PartPredictions:
-        task, draw = self.assignment.task, self.assignment.draw
+        task, draw = self.question.task, self.question.draw
         classes = class_texts(task, self.block, self.part)
         fits = FitNotes("zero_shot")
         text_cd = self._class_features(classes, options, progress, fits)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fieldmark.abilities import ANSWERS, DUAL
 from fieldmark.protocols import protocol_of
 from fieldmark.report.cells import Row
 from fieldmark.report.export._chosen import Chosen, ExportFile
@@ -38,7 +39,7 @@ def _results(
         entry = entries.setdefault(
             row.run.id,
             {
-                "task": {"type": protocol_of(spec.protocol).hub_task, "name": about.title},
+                "task": {"type": hub_task(spec.protocol), "name": about.title},
                 "dataset": {
                     "name": about.data_title,
                     "type": about.hub_id or about.data_name,
@@ -54,6 +55,14 @@ def _results(
         )
         entry["metrics"].append(_metric(row))
     return list(entries.values())
+
+
+def hub_task(label: str) -> str:
+    """The task type that model cards name, by what is asked of a model first."""
+    first = protocol_of(label).needs[0]
+    if ANSWERS in first:
+        return "image-text-to-text"
+    return "zero-shot-image-classification" if first >= DUAL else "image-classification"
 
 
 def _metric(row: Row) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Requests and answers of a run: what is to be asked, and what came back of it so far?
 
-A sheet is one question with its items: that of a part, or that of all traits at once. Sheets are
-made for a whole run before anything is sent, so that broken images are known first; their requests
-are made one at a time.
+`PartRequests` are one question with its items: that of a part, or that of all traits at once. They
+are set up for a whole run before anything is sent, so that broken images are known first; the
+requests themselves are made one at a time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols._contract import Draw
-from fieldmark.protocols._items import PartItems
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import ParsedAnswer, rows_of_part, summed_up
 from fieldmark.protocols.ask.block import AskBlock
@@ -47,10 +45,11 @@ from fieldmark.protocols.ask.reread import reading_of
 from fieldmark.protocols.ask.sending import AskOptions
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.tasks import Task
+from fieldmark.tasks.split import Draw, PartItems
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inquiry:
+class AskContext:
     """What the sheets of a run have in common."""
 
     task: Task
@@ -81,10 +80,10 @@ class Inquiry:
 
 
 @dataclass(slots=True, eq=False)
-class Sheet:
+class PartRequests:
     """One question, its items, and the answers so far."""
 
-    inquiry: Inquiry
+    context: AskContext
     asked: PartQuestion
     parts: Sequence[PartItems]
     """whose predictions come from it, as far as they are wanted"""
@@ -106,23 +105,23 @@ class Sheet:
 
     def requests(self) -> Iterator[Request]:
         """One at a time, so that only pictures in flight are in memory."""
-        inquiry, self.began = self.inquiry, time.monotonic()
+        context, self.began = self.context, time.monotonic()
         for item in self.asked.items:
-            is_circular = inquiry.settings.circular
+            is_circular = context.settings.circular
             turns = self.prompts.turns(item) if is_circular else (self.prompts.build(item),)
-            for repeat in range(inquiry.draw.repeats):
+            for repeat in range(context.draw.repeats):
                 for built in turns:
                     if not built.fits:
                         self.answers.append(ParsedAnswer.too_long(item, built, repeat))
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.
-                    seed = inquiry.draw.seed + repeat
-                    settings = inquiry.settings.sending(seed, built.schema, inquiry.model)
+                    seed = context.draw.seed + repeat
+                    settings = context.settings.sending(seed, built.schema, context.model)
                     info = (self, item, built, repeat)
                     self.n_asked += 1
                     yield Request(
-                        name, built.messages, inquiry.model.settings(settings), repeat, info
+                        name, built.messages, context.model.settings(settings), repeat, info
                     )
         self.is_all_asked = True
 
@@ -131,7 +130,7 @@ class Sheet:
         answers = sorted(self.answers, key=ParsedAnswer.place)
         took = (time.monotonic() - self.began) / max(1, len(self.parts))
         n_train = min((answer.built.k_used for answer in answers), default=0)
-        is_traits = self.inquiry.block.kind == "traits"
+        is_traits = self.context.block.kind == "traits"
         for part in self.parts:
             trait = part.name if is_traits else ""
             asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
@@ -143,26 +142,26 @@ class Sheet:
             yield PartPredictions(part.name, frame, n_train, notes, took, part.groups)
 
 
-def make_sheets(
-    inquiry: Inquiry,
+def make_requests(
+    context: AskContext,
     parts: Sequence[PartItems],
     wanted: Collection[str],
     options: AskOptions,
     progress: Progress,
-) -> list[Sheet]:
+) -> list[PartRequests]:
     """The sheets of the wanted parts. Broken images are refused here, or left out of them."""
-    drafts = list(_drafts(inquiry, parts, wanted))
+    drafts = list(_drafts(context, parts, wanted))
     shown = {
         picture.name: None
         for asked, _ in drafts
         for item in asked.items
-        for picture in inquiry.shown(item)
+        for picture in context.shown(item)
     }
-    broken = inquiry.images.find_broken(list(shown), progress)
-    sheets = [_sheet(inquiry, asked, own, parts[0].name, broken) for asked, own in drafts]
+    broken = context.images.find_broken(list(shown), progress)
+    sheets = [_sheet(context, asked, own, parts[0].name, broken) for asked, own in drafts]
     every = {image: why for sheet in sheets for image, why in sheet.broken.items()}
     n = len(shown.keys() | every.keys())
-    judge_broken(inquiry.images.root, every, n, options.bad_images, progress)
+    judge_broken(context.images.root, every, n, options.bad_images, progress)
     for sheet in sheets:
         if not sheet.asked.items:
             image, why = next(iter(sheet.broken.items()))
@@ -174,15 +173,15 @@ def make_sheets(
 
 
 def _drafts(
-    inquiry: Inquiry, parts: Sequence[PartItems], wanted: Collection[str]
+    context: AskContext, parts: Sequence[PartItems], wanted: Collection[str]
 ) -> Iterator[tuple[PartQuestion, Sequence[PartItems]]]:
     """What is asked, and for which parts. All traits are one question, whichever are wanted."""
     own = [part for part in parts if part.name in wanted]
-    if inquiry.block.kind == "traits":
-        yield ask_traits(inquiry.task, inquiry.block, parts, inquiry.images, inquiry.draw), own
+    if context.block.kind == "traits":
+        yield ask_traits(context.task, context.block, parts, context.images, context.draw), own
         return
     for part in own:
-        yield ask_part(inquiry.task, inquiry.block, part, inquiry.images, inquiry.draw), (part,)
+        yield ask_part(context.task, context.block, part, context.images, context.draw), (part,)
 
 
 def drawn_examples(
@@ -219,35 +218,37 @@ def drawn_examples(
 
 
 def _sheet(
-    inquiry: Inquiry,
+    context: AskContext,
     asked: PartQuestion,
     own: Sequence[PartItems],
     first: str,
     broken: Mapping[str, str],
-) -> Sheet:
+) -> PartRequests:
     mine = {
         picture.name: broken[picture.name]
         for item in asked.items
-        for picture in inquiry.shown(item)
+        for picture in context.shown(item)
         if picture.name in broken
     }
-    asked = replace(asked, items=tuple(_readable(inquiry, asked.items, mine)))
-    prompts = inquiry.prompts(asked)
-    late = _unmeasured(prompts, asked.items) if inquiry.draw.n_train else {}
+    asked = replace(asked, items=tuple(_readable(context, asked.items, mine)))
+    prompts = context.prompts(asked)
+    late = _unmeasured(prompts, asked.items) if context.draw.n_train else {}
     asked = replace(asked, items=tuple(item for item in asked.items if item.id not in late))
     mine |= dict(map(_image_and_reason, (late | prompts.pool.broken).values()))
-    payer = first if inquiry.block.kind == "traits" else own[0].name
-    return Sheet(inquiry, asked, own, payer, prompts, mine)
+    payer = first if context.block.kind == "traits" else own[0].name
+    return PartRequests(context, asked, own, payer, prompts, mine)
 
 
-def _readable(inquiry: Inquiry, items: Sequence[Item], broken: Mapping[str, str]) -> Iterator[Item]:
+def _readable(
+    context: AskContext, items: Sequence[Item], broken: Mapping[str, str]
+) -> Iterator[Item]:
     """Clips without their broken frames; of pairs, those whose two pictures can be read."""
     for item in items:
-        shown = inquiry.shown(item)
+        shown = context.shown(item)
         kept = tuple(picture for picture in shown if picture.name not in broken)
         if len(kept) == len(shown):
             yield item
-        elif kept and inquiry.block.kind != SAME:
+        elif kept and context.block.kind != SAME:
             yield replace(item, pictures=kept)
 
 

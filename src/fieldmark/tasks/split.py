@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -20,19 +20,14 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
-from fieldmark.probes import is_multilabel
 from fieldmark.store import canonical_json
-from fieldmark.tasks import Filter, Task, is_match
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._contract import Draw
-    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.tasks._schema import Filter, Names, Task
 
 ROWS = ("id", "target", "unit", "class_kind")
 """columns of which every value counts, where a task has them"""
-ASKING_ONLY = {"title", "about", "metric", "also", "variants", "repeats"}
-"""keys of a task that do not say which rows it has, besides the blocks of protocols"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +43,22 @@ class Selection:
     without_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
     where: str = ""
     """the place in a file that asked for it, for messages"""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How many images, which, and of which parts."""
+
+    n_train: int = -1
+    """training images in all; -1 = every one"""
+    shots: int = 0
+    """training images per class, in place of n_train; 0 = not used"""
+    n_test: int = -1
+    sampling: Literal["balanced", "uniform"] = "balanced"
+    """balanced: as even over the classes as they allow"""
+    seed: int = 0
+    repeats: int = 1
+    parts: Selection = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +106,6 @@ def split_parts(
     return keep_selected(task, parts, selection or Selection())
 
 
-def table_parts(
-    task: Task, draw: Draw, selection: Selection, at: Workspace, has_training: bool = True
-) -> list[PartItems]:
-    """The parts of a task, made once for all jobs that ask about the same rows, and checked."""
-    blocks = dict.fromkeys(task.protocols)
-    rows = repr(task.model_dump(exclude={*ASKING_ONLY, *blocks}))
-    key = ("parts", at.root(task), rows, selection, is_joint(task), task.is_leave_one_out)
-    parts: list[PartItems] = at.once(key, lambda: split_parts(task, at.table(task), selection))
-    drawn = draw if task.test == "rest" else None
-
-    def check() -> None:
-        for part in parts:
-            check_part(task, part, at.table(task), drawn, has_training)
-
-    at.once(("checked", id(parts), drawn, has_training), check)
-    return parts
-
-
 def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
     """Changes when an item, a label (or what it is), a split, a unit or a crop of the parts does,
     or a value of the columns that count `also`. Neither the place of a file nor the order of rows
@@ -136,11 +129,18 @@ def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
 
 def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
     """That some parts have fewer training images than are asked for; "" where none has."""
+    if draw.n_train <= 0:
+        return ""
     short = [len(part.train) for part in parts if len(part.train) < draw.n_train]
     if not short:
         return ""
     where = f" in {len(short)} of {len(parts)} parts" if len(parts) > 1 else ""
     return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
+
+
+def is_match(value: object, patterns: Names) -> bool:
+    """Does the value equal, or match, one of the patterns? Null matches nothing."""
+    return value is not None and any(fnmatchcase(str(value), pattern) for pattern in patterns)
 
 
 def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
@@ -290,10 +290,8 @@ def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]
 
 def is_joint(task: Task) -> bool:
     """Are all traits of the task learnt by one probe?"""
-    block = task.block("probe")
-    if not task.traits or block is None:
-        return False
-    return is_multilabel(block.classifier, block.params)
+    blocks = (task.block(name) for name in task.protocols) if task.traits else ()
+    return any(getattr(block, "is_joint", False) for block in blocks)
 
 
 def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
@@ -346,7 +344,7 @@ def _drawn_from(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows that training images are drawn from; `test: rest` divides all rows of data without
     splits, where `train` says nothing else.
     """
-    is_plain = task.test == "rest" and task.train == Task.model_fields["train"].default
+    is_plain = task.test == "rest" and task.train == type(task).model_fields["train"].default
     if is_plain and not _has_splits(rows):
         return rows
     return keep_rows(task, rows, task.train, "train")

@@ -1,0 +1,205 @@
+"""The `documents` protocol: how is a language model asked a task in lmms-eval's form?
+
+The file writes its own prompts, reads the answers and says how they become numbers; sending, cost
+and the rates of failed answers are those of `ask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.abilities import ANSWERS
+from fieldmark.protocols import AskSettings, Protocol
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fieldmark.chat import Estimate
+    from fieldmark.lmms.read.schema import DocumentTask
+    from fieldmark.progress import Progress
+    from fieldmark.protocols import Draw, PartPredictions, Question, Scoring, Workspace
+    from fieldmark.store import PartRecord, Score
+
+APPLIES = ("temp", "prompting", "system", "max_output", "effort", "extra", "prompts_for", "judge")
+"""settings of `ask` that mean something where the task writes its own prompts"""
+CODE = "!function"
+"""how a task's own code begins in the record of a run"""
+
+
+class DocumentProtocol(Protocol):
+    """a language model, asked by a task in lmms-eval's form"""
+
+    name = "documents"
+    version = 2
+    needs = (frozenset({ANSWERS}),)
+    Settings = AskSettings
+
+    def reads(self, task: Any) -> bool:
+        from fieldmark.lmms.read.schema import DocumentTask
+
+        return isinstance(task, DocumentTask)
+
+    def problems(self, task: DocumentTask) -> list[str]:
+        """What its file alone tells; the data are not looked at and no code is run."""
+        from fieldmark.lmms.check.task import task_problems
+        from fieldmark.lmms.run import why_not_run
+
+        problems = [problem for problem in task_problems(task) if problem.level == "error"]
+        return [*(f"{problem.place}  {problem.text}" for problem in problems), *why_not_run(task)]
+
+    def why_not(
+        self, task: DocumentTask, draw: Draw, settings: Any, abilities: Collection[str]
+    ) -> str | None:
+        if not self.reads(task):
+            return super().why_not(task, draw, settings, abilities)
+        if ANSWERS not in abilities:
+            return (
+                f"task {task.task!r} is written in lmms-eval's form, for language models: "
+                "--model chat/… or hf-chat/…"
+            )
+        if draw.n_train < 0:
+            return "n_train = -1: examples are shown one by one, expected their number"
+        if draw.n_test == 0:
+            return "n_test = 0: without a document there is no score"
+        if draw.n_train and task.doc_to_messages:
+            n = draw.n_train
+            return f"n_train = {n}: doc_to_messages says everything, examples have no place in it"
+        strange = [name for name in settings.given() if name not in APPLIES]
+        if strange:
+            return f"{strange[0]} is for tasks with an `ask` block: this one writes its own prompts"
+        return None
+
+    def prepare(
+        self, task: DocumentTask, draw: Draw, settings: AskSettings, workspace: Workspace
+    ) -> Question:
+        """Documents are opened once; a task that cannot be opened is not tried again. Its identity
+        is the file as resolved, the code behind it, and what was set.
+        """
+        import polars as pl
+
+        from fieldmark import draws
+        from fieldmark.data import is_synthetic
+        from fieldmark.lmms.code.digest import code_digest
+        from fieldmark.lmms.data.documents import draw_part, open_documents
+        from fieldmark.lmms.score.scores import mean_of, metric_names
+        from fieldmark.protocols import Question
+        from fieldmark.store import canonical_json
+
+        own = workspace.settings
+        plain = {name: value for name, value in task.plain().items() if name != "repeats"}
+        key = ("documents", task.place_of("task"), canonical_json(plain))
+        documents = workspace.once(key, lambda: open_documents(task, own.cache, own.may_fetch))
+        part = draw_part(task, documents, draw)
+        mean, pipeline = mean_of(task)
+        facts = {
+            "output_type": task.output_type,
+            "mean_of": mean,
+            "pipeline": pipeline,
+            "digest": draws.digest(canonical_json(task.plain())).hex()[:16],
+            "code": code_digest(task.functions, task.trust),
+        }
+        rows = pl.Series("id", part.rows).cast(pl.String)
+        items = pl.DataFrame([rows, rows.alias("unit")])
+        is_rounds = task.output_type == "generate_until_multi_round"
+        return Question(
+            self.name,
+            task,
+            draw,
+            settings,
+            [part],
+            part.digest,
+            {"documents": facts, **settings.given()},
+            tuple(metric_names(task)),
+            rule="pooled",
+            needed=lambda _: None,  # pictures are part of the documents, whose digest holds them
+            tested=lambda: items.with_columns(part=pl.lit(""), target=pl.lit("")),
+            # Files on this machine tell by the folders they lie in; what is on the hub is real.
+            is_synthetic=bool(documents.places) and all(map(is_synthetic, documents.places)),
+            note="requests of the first round: how many follow depends on the answers" * is_rounds,
+            asks_again=settings.asks_again(),
+        )
+
+    def estimate(self, question: Question, model_name: str) -> Estimate:
+        from fieldmark.lmms.run import estimate_documents
+        from fieldmark.models import load_chat_model
+
+        model = question.settings.priced(load_chat_model(model_name))
+        return estimate_documents(question.parts[0], model, question.draw, question.settings)
+
+    def answer(
+        self,
+        question: Question,
+        wanted: Collection[str],
+        model: Any,
+        workspace: Workspace,
+        progress: Progress,
+    ) -> Iterator[PartPredictions]:
+        from fieldmark.lmms.code.guard import without_secrets
+        from fieldmark.lmms.code.judge import judging
+        from fieldmark.lmms.run import ask_documents, judge_of
+        from fieldmark.protocols import ask_options
+
+        options = ask_options(question.settings, workspace)
+        with judging(judge_of(question.settings, workspace)), without_secrets():
+            part = question.parts[0]
+            predictions = ask_documents(part, model, question.draw, options, progress)
+        yield predictions
+
+    def score(
+        self,
+        scoring: Scoring,
+        predictions: pl.DataFrame,
+        parts: Sequence[PartRecord],
+        question: Question | None = None,
+    ) -> list[Score] | None:
+        """Documents keep the values their tasks gave them; where a task's own code makes one number
+        of these, it is not run again.
+        """
+        from fieldmark.lmms.code.guard import without_secrets
+        from fieldmark.lmms.code.judge import judging
+        from fieldmark.lmms.run import judge_of
+        from fieldmark.lmms.score.scores import score_document_run
+        from fieldmark.protocols.ask.answers import answer_rates
+
+        task = question.task if question else _scoring_of(parts)
+        if task is None:
+            return None
+        if question is None:
+            scores = score_document_run(task, predictions, scoring.seed, None)
+        else:
+            with judging(judge_of(question.settings, scoring.workspace)), without_secrets():
+                scores = score_document_run(task, predictions, scoring.seed, scoring.folder)
+        return scores + answer_rates(predictions, parts)
+
+
+def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
+    """As much of the task as scores need; None where code would be needed."""
+    from fieldmark.lmms.read.schema import DocumentTask
+
+    facts: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
+    config: dict[str, Any] = facts.get("config", {})
+    metrics = [dict(item) for item in config.get("metric_list") or ()]
+    is_own = "process_results" in config
+    if not config or not all(_is_aggregated_here(item, is_own) for item in metrics):
+        return None
+    for item in metrics:
+        if item["metric"].startswith(CODE):
+            item["metric"] = item["metric"].rpartition(".")[2]
+    kept = ("task", "filter_list", "output_type", "repeats", "score_key", "cluster_key")
+    given = {name: config[name] for name in kept if name in config}
+    return DocumentTask.model_validate({**given, "metric_list": metrics or None})
+
+
+def _is_aggregated_here(item: dict[str, Any], is_own: bool) -> bool:
+    """Not by a task's code, nor by the way of a metric that somebody registered elsewhere."""
+    from fieldmark.lmms.metrics.registry import known_document_metrics
+
+    given = item.get("aggregation")
+    if given is not None:
+        return not str(given).startswith(CODE)
+    name = str(item["metric"])
+    return is_own or name.startswith(CODE) or name in known_document_metrics()
+
+
+PROTOCOL = DocumentProtocol()

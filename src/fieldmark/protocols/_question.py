@@ -1,0 +1,141 @@
+"""Question: what is asked of a model, made once by `Protocol.prepare` and read by everyone else?
+
+A task with its data at hand: parts, what identifies them, the images they need, the items tested,
+where features come from, what a plan should say. Plan, identity, execution, cluster and report ask
+the protocol none of it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.data import is_synthetic
+from fieldmark.protocols._settings import given
+from fieldmark.tasks.split import (
+    PartItems,
+    check_part,
+    is_joint,
+    rows_digest,
+    rows_of,
+    short_parts,
+    split_parts,
+    tested_rows,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fieldmark.protocols._contract import Protocol
+    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.tasks import Task
+    from fieldmark.tasks.split import Draw
+
+ASKING_ONLY = {"title", "about", "metric", "also", "variants", "repeats"}
+"""keys of a task that do not say which rows it has, besides the blocks of protocols"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A task with its data at hand, and how it is to be asked."""
+
+    protocol: str
+    task: Any
+    draw: Draw
+    settings: Any
+    """an object of the protocol's settings class"""
+    parts: Sequence[Any]
+    """of the task's own form: `PartItems` of a dataset's table; each has a `name`"""
+    digest: str
+    """changes when an item, a label, a unit or a crop of the parts does"""
+    identity: Mapping[str, Any]
+    """what can change a prediction, besides data, draw, metric and model"""
+    metrics: tuple[str, ...]
+    """the first is the task's own"""
+    rule: str
+    """how parts make one score: "mean", "pooled", or the part whose score is the task's"""
+    needed: Callable[[Collection[str]], pl.DataFrame | None]
+    """id, image and crop of every row whose images it looks at, where these images are broken;
+    None: the digest holds what they are"""
+    tested: Callable[[], pl.DataFrame]
+    """part, id, target and unit of every item of the first repeat; null: a unit of its own"""
+    root: Path = Path()
+    """the folder of the images; Path() where items name their own"""
+    is_synthetic: bool = False
+    """did fieldmark draw the images?"""
+    note: str = ""
+    """what a plan should say of the job"""
+    warnings: Callable[[], list[str]] = list
+    """what the data make doubtful about the task, for `fieldmark check`"""
+    backbone: Callable[[Any], Any] | None = None
+    """model → what embeds its images, or None; features are computed before the run begins, in one
+    pass over the files: what these hold is noted on the way, so that none is read only to be
+    hashed"""
+    cache_name: Callable[[str], str] = str
+    """fingerprint of a model → that of the features it needs"""
+    needs_features_only: bool = False
+    """is nothing asked of a model but features of images, so that those in the cache do?"""
+    asks_again: Collection[str] = ()
+    """outcomes of a finished run that are asked again, besides failures"""
+
+    @property
+    def part_names(self) -> list[str]:
+        return [part.name for part in self.parts]
+
+
+def table_question(
+    protocol: Protocol,
+    task: Task,
+    draw: Draw,
+    settings: Any,
+    workspace: Workspace,
+    parts: Sequence[PartItems] | None = None,
+    columns: Sequence[str] | None = None,
+    **more: Any,
+) -> Question:
+    """A question about images of a dataset's table; `columns` of the data change predictions,
+    besides labels, units and crops, `more` are fields of a `Question` that differ.
+    """
+    learns = protocol.training == "needed"
+    if parts is None:
+        parts = table_parts(task, draw, workspace, learns or draw.n_train != 0)
+    if columns is None:
+        columns = task.traits
+    root, block = workspace.root(task), task.block(protocol.name)
+    own = {} if block is None else {protocol.name: block.model_dump(mode="json")}
+    fields: dict[str, Any] = {
+        "identity": own | given(settings),
+        "metrics": (task.metric, *task.also),
+        "rule": task.primary or task.score,
+        "needed": lambda _: rows_of(task, parts, draw, learns),
+        "tested": partial(tested_rows, task, parts, draw),
+        "root": root,
+        "is_synthetic": is_synthetic(root),
+        "note": short_parts(parts, draw),
+    }
+    key = ("rows", id(parts), *columns)
+    digest = workspace.once(key, lambda: rows_digest(parts, columns))
+    return Question(protocol.name, task, draw, settings, parts, digest, **(fields | more))
+
+
+def table_parts(
+    task: Task, draw: Draw, workspace: Workspace, has_training: bool = True
+) -> list[PartItems]:
+    """The parts of a task, made once for all jobs that ask about the same rows, and checked."""
+    blocks = dict.fromkeys(task.protocols)
+    rows = repr(task.model_dump(exclude={*ASKING_ONLY, *blocks}))
+    key = ("parts", workspace.root(task), rows, draw.parts, is_joint(task), task.is_leave_one_out)
+    parts: list[PartItems] = workspace.once(
+        key, lambda: split_parts(task, workspace.table(task), draw.parts)
+    )
+    drawn = draw if task.test == "rest" else None
+
+    def check() -> None:
+        for part in parts:
+            check_part(task, part, workspace.table(task), drawn, has_training)
+
+    workspace.once(("checked", id(parts), drawn, has_training), check)
+    return parts
