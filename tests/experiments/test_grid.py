@@ -15,8 +15,8 @@ from fieldmark.experiments import read_grid
 from fieldmark.experiments._grid import select
 from fieldmark.experiments._schema import NewtFilters
 from fieldmark.protocols import given
-from fieldmark.protocols._items import PartItems, is_selected
 from fieldmark.store import Store
+from fieldmark.tasks.split import PartItems, is_selected
 from kit.blobs import make_blobs
 
 SMALL_DATA = """

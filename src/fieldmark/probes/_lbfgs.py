@@ -10,7 +10,7 @@ two products an iteration in all. With fewer rows than columns the problem is so
 the rows (QR), where it is the same.
 
 It stops when `√(gᵀM⁻¹g) · max √(xᵀM⁻¹x)`, a first-order bound on how far any training logit can
-still move, is below `tol`. numpy on a CPU, torch where the features are a tensor on a GPU: one code.
+still move, is below `tol`. numpy on a CPU, torch where the features are a tensor on a GPU.
 Everything is float64. Memory: a copy of the features, four arrays of rows × classes.
 """
 

@@ -145,9 +145,8 @@ def find_weak_places(
     are counted in bursts, for its frames are one event; all places together are one family.
     """
     n_u = np.bincount(held_out.unit_n)
-    places = {
-        f"at {name_u[unit]}": held_out.unit_n == unit for unit in np.flatnonzero(n_u >= LEAST_CELL)
-    }
+    large = np.flatnonzero(n_u >= LEAST_CELL).tolist()
+    places = {f"at {name_u[unit]}": held_out.unit_n == unit for unit in large}
     return find_weaknesses(dataclasses.replace(held_out, unit_n=burst_n), places, by_label=False)
 
 
