@@ -38,7 +38,7 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Th
     """Puts an array where the accelerator is, or takes tensors in main memory for it."""
     if request.param == "cuda":
         return lambda x: torch.from_numpy(x).cuda()
-    for module in ("_arrays", "_gradient", "_training"):
+    for module in ("_arrays", "_gradient", "_lbfgs", "_training"):
         monkeypatch.setattr(f"fieldmark.probes.{module}.on_accelerator", torch.is_tensor)
     return lambda x: torch.from_numpy(x)
 

@@ -33,7 +33,7 @@ def rows(n: int, dim: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 def test_only_gradient_probes_take_tensors() -> None:
     names = [name for name in PROBES.names() if name not in PROBES.added]
     takes = {name for name in names if getattr(load_probe(name), "takes_tensors", False)}
-    assert takes == {"linear", "mlp"}
+    assert takes == {"linear", "logistic", "mlp"}
 
 
 @pytest.mark.parametrize("name", ["ridge", "simpleshot", "neighbours", "exemplar"])

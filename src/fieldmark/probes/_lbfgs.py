@@ -62,11 +62,11 @@ def fit_strengths(
     max_iter: int,
 ) -> list[LogisticFit]:
     """One fit for each strength `C`, in the order given; of classes 0 .. K-1 all are present."""
-    problem = _Problem.make(x_nd, code_n, weight_n)
+    problem = _LogisticProblem.make(x_nd, code_n, weight_n)
     start = None
     fits: dict[float, LogisticFit] = {}
     for strength in sorted(set(strengths)):
-        descent = _Descent(problem, strength, start)
+        descent = _LogisticDescent(problem, strength, start)
         n_iter, is_converged = descent.run(tol, max_iter)
         start = descent.w_dk
         fits[strength] = LogisticFit(*problem.restore(start), n_iter, is_converged)
@@ -74,7 +74,7 @@ def fit_strengths(
 
 
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class _LogisticProblem:
     x_nd: Array
     """centred, or in the span of the rows, with a last column of ones"""
     true_nk: Array
@@ -84,7 +84,7 @@ class _Problem:
     """orthonormal basis of the rows' span"""
 
     @classmethod
-    def make(cls, x_nd: Array, code_n: np.ndarray, weight_n: np.ndarray) -> _Problem:
+    def make(cls, x_nd: Array, code_n: np.ndarray, weight_n: np.ndarray) -> _LogisticProblem:
         x_nd, xp = double(x_nd), namespace(x_nd)
         weight_n1 = beside(weight_n[:, None], x_nd)
         # The offsets are free, so this changes no minimum, and parts offsets from weights.
@@ -111,10 +111,10 @@ class _Problem:
         return softmax(namespace(z_nk).concatenate([0 * z_nk, z_nk], axis=1))[:, 1:]
 
 
-class _Descent:
+class _LogisticDescent:
     """One strength on its way to the minimum."""
 
-    def __init__(self, problem: _Problem, strength: float, start: Array | None) -> None:
+    def __init__(self, problem: _LogisticProblem, strength: float, start: Array | None) -> None:
         self.problem, x_nd = problem, problem.x_nd
         xp = namespace(x_nd)
         self.penalty_d1 = xp.ones_like(x_nd[0])[:, None] / strength
