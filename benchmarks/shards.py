@@ -33,7 +33,7 @@ from fieldmark.build.shards import (
     taxon_texts,
 )
 from fieldmark.build.shards.tar import END_MARK, tar_member
-from fieldmark.build.taxa import Taxon
+from fieldmark.taxa import Taxon
 
 BAR_MB = 50.0
 RANKS = ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "corax")

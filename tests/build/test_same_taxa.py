@@ -10,8 +10,8 @@ from PIL import Image
 
 from fieldmark.build.shards.samples import MemberReader, read_samples
 from fieldmark.build.shards.texts import sample_taxon
-from fieldmark.build.taxa import Taxon
 from fieldmark.cli import main
+from fieldmark.taxa import Taxon
 from kit.chat import running
 from kit.mediawiki import CONTACT
 from kit.mock_wiki import MockWiki, mock_pages

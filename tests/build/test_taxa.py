@@ -7,23 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fieldmark.build.taxa import (
-    BETWEEN,
-    CODE,
-    EMPTY,
-    FORMULA,
-    NO_NAME,
-    UNNAMED,
-    UNSURE,
-    Taxon,
-    find_homonyms,
-    normal_taxon,
-    read_taxa,
-    same_organism,
-    taxon_columns,
-)
+from fieldmark.build.taxon_list import read_taxa
 from fieldmark.errors import DataError
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS, Taxon, find_homonyms, normal_taxon, same_organism, taxon_columns
+from fieldmark.taxa.record import BETWEEN, CODE, EMPTY, FORMULA, NO_NAME, UNNAMED, UNSURE
 
 RAVEN = ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "corax")
 CATALOG = """\

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from fieldmark.data import camera_traps
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS
 from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, camera_traps)

@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.data import fungiclef
 from fieldmark.errors import UsageError
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS
 from kit.dataset import finding_lines, jpeg, table_error
 
 refusal = partial(table_error, fungiclef)

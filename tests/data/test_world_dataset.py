@@ -12,7 +12,8 @@ from fieldmark.data import COLUMNS
 from fieldmark.data import world as dataset
 from fieldmark.data.world import SUBCOLLECTIONS, plan_photos
 from fieldmark.errors import DataError, UsageError
-from fieldmark.world import RANKS, Scene, World, write_photo
+from fieldmark.taxa import RANKS
+from fieldmark.world import Scene, World, write_photo
 
 NAMES = ["species", "night", "individual", "stage", "behaviour", "habitat", "health"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark import evaluate
 from fieldmark.errors import FieldmarkError
-from fieldmark.protocols.zero_shot.class_text import names_of
+from fieldmark.taxa import names_of
 from kit.duals import Album, HashDual
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.taxa import RANKS
 from fieldmark.world import (
     BEHAVIOURS,
     CONDITIONS,
     EXTRAS,
     HABITATS,
     MORPHS,
-    RANKS,
     STAGES,
     Photo,
     Scene,

@@ -11,7 +11,8 @@ from itertools import combinations, pairwise
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.world import RANKS, Scene, World
+from fieldmark.taxa import RANKS
+from fieldmark.world import Scene, World
 from fieldmark.world.draw import draw_creature
 from fieldmark.world.draw.appearance import Pose, make_appearance
 from fieldmark.world.draw.shapes import Pen

@@ -30,7 +30,7 @@ from fieldmark.errors import DataError, UsageError
 if TYPE_CHECKING:
     from fieldmark.build.describe.chat_filter import ChatFilter
     from fieldmark.build.describe.run import Described, Filter, Spans
-    from fieldmark.build.taxa import TaxonList
+    from fieldmark.build.taxon_list import TaxonList
     from fieldmark.build.wiki.api import WikiSource
     from fieldmark.build.wiki.store import PageStore
     from fieldmark.progress import Progress
@@ -85,7 +85,7 @@ def _describe(
     args: DescribeArgs, names: Path, out: Path, settings: Settings, progress: Progress
 ) -> int:
     from fieldmark.build.describe.run import describe
-    from fieldmark.build.taxa import read_taxa
+    from fieldmark.build.taxon_list import read_taxa
 
     taxa = read_taxa(names)
     with (

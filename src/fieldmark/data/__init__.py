@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     )
     from fieldmark.data._synthetic import MARK, is_as_drawn, is_synthetic, write_mark
     from fieldmark.data.read.folders import is_image
-    from fieldmark.data.read.names import ScientificName, parse_name
     from fieldmark.data.read.sources import (
         ImageSource,
         ListedImage,
@@ -95,7 +94,6 @@ __all__ = [
     "Info",
     "ListedImage",
     "PackedFile",
-    "ScientificName",
     "Source",
     "absorb_contents",
     "annotation_digests",
@@ -119,7 +117,6 @@ __all__ = [
     "need",
     "open_encoded",
     "open_image",
-    "parse_name",
     "quick_check",
     "read_bytes",
     "read_content",
@@ -222,7 +219,6 @@ __getattr__ = exports(
         ),
         "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
         "read.folders": ("is_image",),
-        "read.names": ("ScientificName", "parse_name"),
         "read.sources": (
             "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
         ),

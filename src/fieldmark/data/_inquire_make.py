@@ -22,7 +22,8 @@ from fieldmark.data._make import encode_photo, need_species, write_rows
 from fieldmark.data.read.gallery import ARRAYS, FOLDER, METADATA, PATH
 from fieldmark.data.read.hub_parquet import write_part
 from fieldmark.data.world import plan_photos
-from fieldmark.world import RANKS, Scene
+from fieldmark.taxa import RANKS
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World

@@ -46,7 +46,8 @@ from fieldmark.data.read.table import (
 )
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
-from fieldmark.world import RANKS, Scene, write_photo
+from fieldmark.taxa import RANKS
+from fieldmark.world import Scene, write_photo
 
 if TYPE_CHECKING:
     from fieldmark.world import Species, World

@@ -33,7 +33,6 @@ from fieldmark.data._check import (
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._make import both_answers, pick, species_pool, take_photo, write_rows
-from fieldmark.data.read.names import parse_name
 from fieldmark.data.read.table import (
     is_given,
     is_whole,
@@ -43,7 +42,8 @@ from fieldmark.data.read.table import (
     with_optional,
 )
 from fieldmark.errors import UsageError
-from fieldmark.world import RANKS, Scene
+from fieldmark.taxa import RANKS, parse_name
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World

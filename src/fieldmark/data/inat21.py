@@ -34,7 +34,7 @@ from fieldmark.data.read.folders import (
 from fieldmark.data.read.table import read_json_object
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS
 
 if TYPE_CHECKING:
     from fieldmark.world import Species, World

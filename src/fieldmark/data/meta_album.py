@@ -35,7 +35,6 @@ from fieldmark.data._check import (
 )
 from fieldmark.data._dataset import Finding, Info, Source, find_home, finish_table
 from fieldmark.data._make import PLANTS, PlannedPhoto, plan_photos, write_rows
-from fieldmark.data.read.names import parse_name
 from fieldmark.data.read.table import (
     is_given,
     read_annotations,
@@ -44,6 +43,7 @@ from fieldmark.data.read.table import (
     with_optional,
 )
 from fieldmark.errors import DataError, UsageError
+from fieldmark.taxa import parse_name
 from fieldmark.world import write_photo
 
 if TYPE_CHECKING:

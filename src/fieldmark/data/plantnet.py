@@ -36,10 +36,10 @@ from fieldmark.data.read.folders import (
     class_folders,
     species_findings,
 )
-from fieldmark.data.read.names import parse_name
 from fieldmark.data.read.table import read_json_object
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
+from fieldmark.taxa import parse_name
 
 if TYPE_CHECKING:
     from fieldmark.world import World

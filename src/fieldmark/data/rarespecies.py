@@ -33,7 +33,7 @@ from fieldmark.data.read.hub_parquet import find_parts, part_findings, read_part
 from fieldmark.data.read.table import need_columns, read_columns, read_table
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS
 
 if TYPE_CHECKING:
     from fieldmark.world import World

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from fieldmark.metrics._metric import Direction, Metric, metric
+from fieldmark.taxa import RANKS
 
 ANY = (-math.inf, math.inf)
-TAXON_RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 
 
 def mean_value(
@@ -90,7 +90,7 @@ top3_accuracy, top5_accuracy = map(_top, (3, 5))
     family_accuracy,
     genus_accuracy,
     species_accuracy,
-) = map(_at_rank, TAXON_RANKS)
+) = map(_at_rank, RANKS)
 recall_at_1, recall_at_5, recall_at_10 = map(_recall, (1, 5, 10))
 multi_recall_at_1, multi_recall_at_5, multi_recall_at_10 = map(_multi_recall, (1, 5, 10))
 mrr = _share(

@@ -255,9 +255,9 @@ _NAME = re.compile(r"[^\W\d_]{3}")
 
 def _label_names(sample: TrialSample, model: Any, settings: Settings, progress: Progress) -> Head:
     """The labels as a dual encoder reads them."""
-    from fieldmark.protocols.zero_shot.class_text import plain
     from fieldmark.protocols.zero_shot.classes import openai_templates
     from fieldmark.protocols.zero_shot.run import text_features
+    from fieldmark.taxa import plain
 
     texts = [plain(label) for label in sample.labels]
     return name_head(

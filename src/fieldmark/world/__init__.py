@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fieldmark.world.files import write_photo
     from fieldmark.world.scene import CONDITIONS, EXTRAS, MORPHS, STAGES, Scene
     from fieldmark.world.species import Species
-    from fieldmark.world.taxonomy import BEHAVIOURS, HABITATS, RANKS
+    from fieldmark.world.taxonomy import BEHAVIOURS, HABITATS
     from fieldmark.world.world import Photo, World
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "EXTRAS",
     "HABITATS",
     "MORPHS",
-    "RANKS",
     "STAGES",
     "Photo",
     "Scene",
@@ -50,7 +49,7 @@ __getattr__ = exports(
         "files": ("write_photo",),
         "scene": ("CONDITIONS", "EXTRAS", "MORPHS", "STAGES", "Scene"),
         "species": ("Species",),
-        "taxonomy": ("BEHAVIOURS", "HABITATS", "RANKS"),
+        "taxonomy": ("BEHAVIOURS", "HABITATS"),
         "world": ("Photo", "World"),
     },
 )

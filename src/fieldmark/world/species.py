@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from fieldmark.taxa import RANKS
 from fieldmark.world import text
 from fieldmark.world.colour import COLOURS, Colour, brightness
 from fieldmark.world.rng import Rng
-from fieldmark.world.taxonomy import CYCLE, MARKS, PLANS, RANKS, BodyPlan, Kind
+from fieldmark.world.taxonomy import CYCLE, MARKS, PLANS, BodyPlan, Kind
 
 Trait = str | float | bool
 PROPORTIONS = ("stout", "head", "limb", "tail", "snout", "ear")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -15,8 +15,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fieldmark.build.taxa import Taxon
 from fieldmark.chat import MockScript, MockServer
+from fieldmark.taxa import Taxon
 from kit.captions import make_shards, stubborn
 from kit.chat import running
 from kit.kills import kill_when, wait_for

@@ -16,10 +16,9 @@ from fieldmark.build.caption.prompt import (
     excerpt,
     read_words,
 )
-from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Picture, Text
 from fieldmark.errors import DataError
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS, Taxon
 
 RAVEN = Taxon(
     ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "corax"),

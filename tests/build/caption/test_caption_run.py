@@ -19,12 +19,12 @@ import pytest
 
 from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
 from fieldmark.build.caption.shard import ShardJob
-from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Budget, MockScript, MockServer, Options, chat_model
 from fieldmark.chat.mock.answers import read_prompt
 from fieldmark.errors import DataError, ModelError, StoreError, UsageError
 from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Silent
+from fieldmark.taxa import Taxon
 from kit.captions import describe, make_samples, make_shards, stubborn, write_shard
 from kit.chat import running
 from kit.tiny_chat import load_tiny, save_tiny

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from fieldmark.build.describe.run import is_of_sister
-from fieldmark.build.taxa import Taxon
 from fieldmark.cli import main
+from fieldmark.taxa import Taxon
 from fieldmark.world.wiki import WorldPage, export_xml
 from kit.chat import running
 from kit.mediawiki import CONTACT, MediaWiki

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.build.describe.match import OPEN, OTHER_KINGDOM, OTHER_TAXON, SAME, match_ranks
-from fieldmark.build.describe.match import same_name as same
-from fieldmark.build.taxa import Taxon
+from fieldmark.taxa import Taxon
+from fieldmark.taxa import same_name as same
 
 RAVEN = Taxon(("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "corax"))
 RAVEN_LINES = [("genus", "Corvus"), ("family", "Corvidae"), ("order", "Passeriformes")]

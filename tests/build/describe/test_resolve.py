@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from fieldmark.build.describe.resolve import REASONS, Resolution, resolve
-from fieldmark.build.taxa import Taxon
 from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.progress import Silent
+from fieldmark.taxa import Taxon
 from fieldmark.world import World
 from fieldmark.world.wiki import export_xml, wiki_pages
 from kit.chat import running

@@ -31,8 +31,9 @@ from fieldmark.build.shards import (
 )
 from fieldmark.build.shards import make as making
 from fieldmark.build.shards.items import safe_key
-from fieldmark.build.taxa import Taxon, read_taxa
+from fieldmark.build.taxon_list import read_taxa
 from fieldmark.errors import DataError, UsageError
+from fieldmark.taxa import Taxon
 from fieldmark.world import World
 from kit.made import make_dataset
 from kit.pictures import write_image

@@ -14,8 +14,8 @@ from webdataset.tariterators import base_plus_ext
 
 from fieldmark.build.shards import MemberReader, Sample, read_samples, sample_taxon, taxon_texts
 from fieldmark.build.shards.samples import split_name
-from fieldmark.build.taxa import Taxon
 from fieldmark.errors import DataError
+from fieldmark.taxa import Taxon
 from kit.shards import read_by_webdataset, tar_bytes
 
 RAVEN = Taxon(

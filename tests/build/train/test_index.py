@@ -18,12 +18,12 @@ import pytest
 
 from fieldmark.build.caption import SpeciesWords, caption_shards
 from fieldmark.build.shards import captions_files, join_captions, shard_index, taxon_texts
-from fieldmark.build.taxa import Taxon
 from fieldmark.build.train import index as train_index
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_names
 from fieldmark.chat import MockScript, MockServer, chat_model
 from fieldmark.errors import DataError, UsageError
+from fieldmark.taxa import Taxon
 from kit.captions import make_shards as make_photo_shards
 from kit.captions import stubborn, write_shard
 from kit.chat import running

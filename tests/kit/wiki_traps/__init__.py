@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS
 from fieldmark.world.wiki import WorldPage
 from kit.wiki_traps import name_traps, page_traps
 from kit.wiki_traps.trap_maker import Trap, TrapMaker, TrapWiki

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fieldmark.world.taxonomy import RANKS
+from fieldmark.taxa import RANKS
 from fieldmark.world.wiki.pages import (
     WorldPage,
     genus_text,

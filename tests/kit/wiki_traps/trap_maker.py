@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.taxa import RANKS
 from fieldmark.world import text
 from fieldmark.world.rng import Rng
-from fieldmark.world.taxonomy import PLANS, RANKS
+from fieldmark.world.taxonomy import PLANS
 from fieldmark.world.wiki.pages import LATIN_RANKS, WorldPage, taxonomy_pages, template
 
 Ranks = dict[str, str]

@@ -20,10 +20,9 @@ from fieldmark import draws
 from fieldmark.build.caption.checks import check_caption
 from fieldmark.build.caption.naming import listed_names
 from fieldmark.build.describe.sentences import split_sentences
-from fieldmark.build.taxa import Taxon, same_organism
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS, Taxon, same_organism
 
 MAX_WORDS = 20
 EXCERPT_CHARS = 600

@@ -31,12 +31,12 @@ from fieldmark.build.shards import (
     shard_name,
 )
 from fieldmark.build.shards.captions import captions_file
-from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
 from fieldmark.data import stamp
 from fieldmark.errors import DataError, StoreError
 from fieldmark.files import write_file
 from fieldmark.leases import Lease
+from fieldmark.taxa import Taxon
 
 CaptionStatus = Literal["ok", "rejected", "error"]
 STATUSES: tuple[CaptionStatus, ...] = ("ok", "rejected", "error")

@@ -8,16 +8,14 @@ classification holds a group of its name at any level, since systems disagree ab
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fieldmark.build.taxa import Taxon, kingdom_kind, kingdoms_differ, plain_rank
 from fieldmark.build.wiki.taxobox import Taxobox, levels_up_to, n_words
+from fieldmark.taxa import Taxon, kingdom_kind, kingdoms_differ, plain_rank
+from fieldmark.taxa.match import name_words, same_epithet, same_name
 
 SAME, OPEN, OTHER_TAXON, OTHER_KINGDOM = "same", "open", "other_taxon", "other_kingdom"
-_MARKS = {"×", "x", "subsp.", "ssp.", "var.", "subvar.", "f.", "forma", "subf."}
-_GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "æ": "ae"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,61 +35,9 @@ def level_of(taxon: Taxon) -> str:
     return "subspecies" if n_words(taxon.name) > 2 and taxon.at("species") else taxon.rank
 
 
-# --- names ---
-
-
-def same_name(one: str, other: str) -> bool:
-    """Equal but for hybrid signs, marks of ranks, diacritics, gender and usual spellings.
-
-    >>> same_name("Salix × müllerii", "Salix muelleri"), same_name("Aus albus", "Aus nigra")
-    (True, False)
-    """
-    words, others = _words(one), _words(other)
-    if len(words) != len(others) or not words:
-        return False
-    genera, epithets = (words[0], others[0]), zip(words[1:], others[1:], strict=True)
-    return _equal(*genera) and all(same_epithet(*pair) for pair in epithets)
-
-
-def same_epithet(one: str, other: str) -> bool:
-    return _equal(one, other) or not {_stem(form) for form in _forms(one)}.isdisjoint(
-        _stem(form) for form in _forms(other)
-    )
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in name.lower().split() if word not in _MARKS]
-
-
-def _equal(one: str, other: str) -> bool:
-    return not _forms(one).isdisjoint(_forms(other))
-
-
-def _forms(word: str) -> set[str]:
-    """Without diacritics, and with the vowels that Germans write for theirs."""
-    word = unicodedata.normalize("NFC", word.lower())
-    return {fold(form) for form in (word, word.translate(_GERMAN))}
-
-
-def fold(text: str) -> str:
-    """Without diacritics."""
-    parts = unicodedata.normalize("NFKD", text)
-    return "".join(part for part in parts if not unicodedata.combining(part))
-
-
-def _stem(epithet: str) -> str:
-    """What gender (albus, alba, album; niger, nigra) and usual spellings leave alone."""
-    stem = re.sub(r"er$", "r", epithet)
-    if stem == epithet:
-        stem = re.sub(r"ii$", "i", epithet)
-    if stem == epithet and not epithet.endswith("ae"):
-        stem = re.sub(r"(?<=\w\w)(us|a|um|is|e)$", "", epithet)
-    return re.sub(r"ae|oe", "e", stem).replace("y", "i").replace("sylv", "silv")
-
-
 def match_name(taxon: Taxon, boxes: Sequence[Taxobox], title: str, is_own_name: bool) -> TaxonMatch:
     """Do the boxes of a page name the taxon? `is_own_name`: its own name led to the page."""
-    names = (_words(box.name) for box in boxes if box.rank in ("species", "subspecies"))
+    names = (name_words(box.name) for box in boxes if box.rank in ("species", "subspecies"))
     if len({tuple(words[:2]) for words in names}) > 1:
         return TaxonMatch("several_taxa")
     box, level = boxes[0], level_of(taxon)
@@ -107,7 +53,7 @@ def _match_species(taxon: Taxon, box: Taxobox, level: str, is_own_name: bool) ->
         return TaxonMatch()
     if box.rank == level and any(same_name(taxon.name, name) for name in box.synonyms):
         return TaxonMatch(how="synonym")
-    ours, theirs = _words(taxon.name), _words(box.name)
+    ours, theirs = name_words(taxon.name), name_words(box.name)
     if box.rank != level:
         is_near = same_name(" ".join(ours[:2]), " ".join(theirs[:2]))
         return TaxonMatch(f"{box.rank}_page" if is_near else OTHER_TAXON)

@@ -16,16 +16,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fieldmark.build.describe.match import (
-    OPEN,
-    SAME,
-    fold,
-    has_ranks,
-    level_of,
-    match_name,
-    match_ranks,
-)
-from fieldmark.build.taxa import Taxon, find_homonyms
+from fieldmark.build.describe.match import OPEN, SAME, has_ranks, level_of, match_name, match_ranks
 from fieldmark.build.wiki.page import Lookup, WikiPage
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
 from fieldmark.build.wiki.taxobox import (
@@ -38,6 +29,8 @@ from fieldmark.build.wiki.taxobox import (
     template_names,
 )
 from fieldmark.progress import Progress
+from fieldmark.taxa import Taxon, find_homonyms
+from fieldmark.taxa.match import fold
 
 if TYPE_CHECKING:
     from fieldmark.build.wiki.api import WikiSource

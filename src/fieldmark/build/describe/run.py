@@ -23,16 +23,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fieldmark.build.describe.examples import format_examples
-from fieldmark.build.describe.match import same_epithet
 from fieldmark.build.describe.resolve import REASONS, Resolution, resolve
 from fieldmark.build.describe.rules import visible_spans
 from fieldmark.build.describe.sections import AppearanceText, appearance_text
 from fieldmark.build.describe.sentences import Span
-from fieldmark.build.taxa import Taxon, TaxonList
+from fieldmark.build.taxon_list import TaxonList
 from fieldmark.build.wiki.page import WikiSite
 from fieldmark.files import write_file
 from fieldmark.progress import Progress
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS, Taxon, same_epithet
 
 if TYPE_CHECKING:
     import polars as pl

@@ -28,7 +28,8 @@ from fieldmark.build.shards.items import ShardSource, read_source
 from fieldmark.build.shards.join import join_captions
 from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
 from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, read_samples
-from fieldmark.build.shards.texts import sample_taxon, taxon_texts
+from fieldmark.build.shards.texts import sample_taxon
+from fieldmark.taxa import taxon_texts
 
 __all__ = [
     "MadeShards",

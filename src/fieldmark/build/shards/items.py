@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.build.shards.texts import taxon_of_fields
-from fieldmark.build.taxa import Taxon, taxon_columns
-from fieldmark.data import DATASETS, Box, parse_name, read_table
+from fieldmark.data import DATASETS, Box, read_table
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.registry import is_file_reference, short_name
+from fieldmark.taxa import Taxon, parse_name, taxon_columns, taxon_of_fields
 
 if TYPE_CHECKING:
     import polars as pl

@@ -24,7 +24,6 @@ from fieldmark import draws
 from fieldmark.build.shards.index import shard_index, write_index
 from fieldmark.build.shards.items import ChosenItems, ShardItem, ShardSource, choose_items
 from fieldmark.build.shards.tar import END_MARK, tar_member
-from fieldmark.build.shards.texts import taxon_texts
 from fieldmark.data import (
     archive_order,
     open_image,
@@ -37,7 +36,7 @@ from fieldmark.data import (
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.files import try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS, taxon_texts
 
 VERSION = 1
 """raised when the same items would give other bytes"""

@@ -1,48 +1,23 @@
-"""Text members of TreeOfLife shards: what do they say of a taxon, and which taxon do they name?
+"""Text members of TreeOfLife shards: which taxon do they name?
 
-Ten `.txt` members a sample, as TreeOfLife-10M has them (BioCLIP, arXiv 2311.18803): three names and
-seven sentences, "a photo of …". Where no common name is known, the scientific one stands for it.
-Shards of this package also hold a `json` member with the ranks one by one, which is read first.
-Names are brought into the form that descriptions are kept under (`normal_taxon`).
+The members are those that `taxa.text.taxon_texts` writes. Shards of this package also hold a `json`
+member with the ranks one by one, which is read first. Names are brought into the form that
+descriptions are kept under (`normal_taxon`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from fieldmark.build.shards.samples import Read, Sample
-from fieldmark.build.taxa import Taxon, normal_taxon, row_values, taxon_columns
-from fieldmark.world import RANKS
+from fieldmark.taxa import RANKS, Taxon, taxon_of_fields
+from fieldmark.taxa.text import COMMON, PHOTO
 
-COMMON = " with common name "
-_PHOTO = "a photo of "
 _TAG = re.compile(rf"(?:^|\s)({'|'.join(RANKS)})(?=\s|$)")
 _MAX_BYTES = 1 << 16
 """a longer text is none of these"""
-_SPECIES = ("species", "below", "scientific_name")
-
-
-def taxon_texts(taxon: Taxon) -> dict[str, str]:
-    """Extension → text, for a taxon with a name of any kind."""
-    scientific = taxon.name or taxon.common_name
-    common = taxon.common_name or scientific
-    known = [(rank, name) for rank, name in zip(RANKS, taxon.ranks, strict=True) if name]
-    taxonomic = " ".join(name for _, name in known) or scientific
-    tagged = " ".join(f"{rank} {name}" for rank, name in known) or scientific
-    return {
-        "sci.txt": f"{_PHOTO}{scientific}.",
-        "com.txt": f"{_PHOTO}{common}.",
-        "taxon.txt": f"{_PHOTO}{taxonomic}.",
-        "taxonTag.txt": f"{_PHOTO}{tagged}.",
-        "sci_com.txt": f"{_PHOTO}{scientific}{COMMON}{common}.",
-        "taxon_com.txt": f"{_PHOTO}{taxonomic}{COMMON}{common}.",
-        "taxonTag_com.txt": f"{_PHOTO}{tagged}{COMMON}{common}.",
-        "scientific_name.txt": scientific,
-        "common_name.txt": common,
-        "taxonomic_name.txt": taxonomic,
-    }
 
 
 def sample_taxon(sample: Sample, read: Read) -> Taxon | None:
@@ -62,18 +37,6 @@ def sample_taxon(sample: Sample, read: Read) -> Taxon | None:
     return Taxon(taxon.ranks, common) if common or taxon.name else None
 
 
-def taxon_of_fields(fields: Mapping[str, str]) -> Taxon:
-    """The taxon that named fields stand for, such as the columns of a table, as far as it is sure:
-    of `Dasineura sp.` the genus, of `white backed plant hopper` nothing but the common name.
-    """
-    values = row_values(fields, taxon_columns(fields))
-    for unsure in ((), _SPECIES, ("genus", *_SPECIES)):
-        taxon = normal_taxon({name: text for name, text in values.items() if name not in unsure})
-        if isinstance(taxon, Taxon):
-            return taxon
-    return Taxon(("",) * 7, values.get("common_name") or "")
-
-
 def _text(sample: Sample, read: Read, extension: str) -> str:
     member = sample.get(extension)
     if member is None or member.size > _MAX_BYTES:
@@ -83,7 +46,7 @@ def _text(sample: Sample, read: Read, extension: str) -> str:
 
 def _bare(text: str) -> str:
     """Without "a photo of" before it and the full stop behind it."""
-    bare = text.removeprefix(_PHOTO)
+    bare = text.removeprefix(PHOTO)
     return bare if bare == text else bare.removesuffix(".")
 
 

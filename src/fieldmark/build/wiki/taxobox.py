@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fieldmark.data.read.names import parse_name
+from fieldmark.taxa import parse_name
 
 TAXOBOX_TEMPLATES = frozenset(
     {

@@ -23,8 +23,8 @@ from fieldmark.chat.parse.spelling import Spellings, nearest, spellings
 from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Word, fold, level, read, word_set
 from fieldmark.chat.parse.values import Parsed, bare, find_place, single, spoken_values
+from fieldmark.taxa import RANKS
 
-_RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 _FILLER = word_set("sp spp species genus family order class of unknown unidentified cf aff")
 _GENUS_AND_SPECIES = re.compile(
     r"\bgenus\W+(\w+)\W+(?:species|epithet)\W+(\w+)\s*$", re.IGNORECASE | re.MULTILINE
@@ -103,7 +103,7 @@ def _names_of(taxon: NamedTaxon) -> list[tuple[str, tuple[str, ...]]]:
 def _ranks_of(taxon: NamedTaxon) -> dict[tuple[str, ...], str]:
     genus = taxon.scientific.split(" ")[0] if " " in taxon.scientific else ""
     ranks = {fold(genus): "genus"} if genus else {}
-    above = zip(reversed(_RANKS), reversed(taxon.lineage[:-1]), strict=False)
+    above = zip(reversed(RANKS[:-1]), reversed(taxon.lineage[:-1]), strict=False)
     return ranks | {fold(name): rank for rank, name in above if name}
 
 
@@ -241,5 +241,5 @@ def _has_other_species(plain: str, label: str, taxa: TaxonNames) -> bool:
 def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:
     """What is said instead of a species: the lowest rank named, or nothing."""
     named = {taxa.ranks[(word.text,)] for word in words if (word.text,) in taxa.ranks}
-    lowest = next((rank for rank in reversed(_RANKS) if rank in named), "")
+    lowest = next((rank for rank in reversed(RANKS[:-1]) if rank in named), "")
     return f"{lowest} only" if lowest else "no name is near"

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from fieldmark.chat.messages import Picture
 from fieldmark.chat.parse.answer import Form
 from fieldmark.chat.parse.names import NamedTaxon, TaxonNames, index_taxa
-from fieldmark.chat.prompt.relatives import Relatives
+from fieldmark.chat.prompt.distractors import Relatives
 from fieldmark.errors import DataError, UsageError, closest
 
 Kind = Literal["choice", "yes_no", "traits", "same", "count", "open"]

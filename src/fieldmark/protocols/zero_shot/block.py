@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from fieldmark.tasks import Names, Strict, Template
+from fieldmark.taxa import TextType
 
-RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
-"""of the Linnean hierarchy, the highest first; the species is its epithet"""
 LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
-TextType = Literal["asis", "sci", "com", "taxon", "sci_com", "taxon_com"]
 
 
 def _split(taxa: Any) -> Any:

@@ -17,11 +17,11 @@ import polars as pl
 
 from fieldmark.errors import UsageError, meant
 from fieldmark.protocols._dual import long_words, too_long_for_clip
-from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
-from fieldmark.protocols.zero_shot.class_text import ClassNames, names_of, plain, scientific_name
+from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 from fieldmark.source_lines import read_text
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import PartItems, need_column
+from fieldmark.taxa import RANKS, ClassNames, names_of, plain, scientific_name
 
 PROTOCOL_KEY = "zero_shot"
 

@@ -25,13 +25,14 @@ from fieldmark.protocols._dual import logits, projected, unit_rows
 from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols._question import Question
-from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
+from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
     ClassTexts,
     class_texts,
     templates_of,
 )
 from fieldmark.tasks.split import PartItems, draw_test, rows_of
+from fieldmark.taxa import RANKS
 
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder

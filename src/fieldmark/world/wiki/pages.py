@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.taxa import RANKS
 from fieldmark.world.rng import Rng
 from fieldmark.world.species import Species
-from fieldmark.world.taxonomy import RANKS
 from fieldmark.world.world import World
 
 LATIN_RANKS = dict(

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fieldmark.protocols import PartItems
-from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
-from fieldmark.protocols.zero_shot.class_text import names_of, scientific_name
+from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
     class_texts,
     openai_templates,
@@ -17,6 +16,7 @@ from fieldmark.protocols.zero_shot.classes import (
     templates_of,
 )
 from fieldmark.tasks import Task
+from fieldmark.taxa import RANKS, names_of, scientific_name
 
 KINDS = ("asis", "sci", "com", "taxon", "sci_com", "taxon_com")
 LION = dict(

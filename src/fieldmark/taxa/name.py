@@ -76,6 +76,40 @@ def parse_name(text: str) -> ScientificName | None:
     return ScientificName(sign + genus, species, _below(rest))
 
 
+def plain(text: str) -> str:
+    """Without underscores and doubled blanks.
+
+    >>> plain("Tomato___Late_blight ")
+    'Tomato Late blight'
+    """
+    return " ".join(text.replace("_", " ").split())
+
+
+def scientific_name(text: str) -> str:
+    """Genus, epithet and what lies below the species, without authors, years and doubts.
+
+    >>> [scientific_name(name) for name in ("PANTHERA LEO (Linnaeus, 1758)", "Amanita sp. 3")]
+    ['Panthera leo', 'Amanita']
+    >>> scientific_name("quercus x rosacea Bechst."), scientific_name("Salix cf. alba L.")
+    ('Quercus x rosacea', 'Salix alba')
+    """
+    words = plain(text).split()
+    if words and all(word.isupper() for word in words[:2]):
+        n_shouted = len(words) if plain(text).isupper() else 2
+        words = [*(word.lower() for word in words[:n_shouted]), *words[n_shouted:]]
+    parsed = parse_name(capitalised(" ".join(words)))
+    return "" if parsed is None else str(parsed)
+
+
+def capitalised(name: str) -> str:
+    """`animalia`, `ANIMALIA` → `Animalia`; names of several words keep their case after the first.
+
+    >>> capitalised("ANIMALIA"), capitalised("incertae sedis")
+    ('Animalia', 'Incertae sedis')
+    """
+    return name[:1].upper() + (name[1:].lower() if name.isupper() else name[1:])
+
+
 def is_formula(text: str) -> bool:
     """Does it name the parents of a hybrid?
 

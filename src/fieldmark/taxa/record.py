@@ -1,176 +1,19 @@
-"""Taxon: a name with its seven ranks, which tell apart what one name alone does not.
+"""Taxon records: which taxon do the columns of a table name, and why does a row name none?
 
-A binomial can stand for two organisms (a plant genus and an animal genus may share a name: a
-hemihomonym), so a taxon is known by all its ranks. Common names are no part of what it is. Most
-binomials that stand twice in a list are one organism in two systems, though: `same_organism` tells
-the two apart. Lists come as CSV, TSV or Parquet, of any length, one row per image or per taxon.
+Darwin Core, GBIF, iNaturalist and TreeOfLife call the same thing by other columns, and cells hold
+codes, doubts ("cf."), hybrid formulas and names in capitals. `normal_taxon` brings a row into one
+form, or says why it names no taxon.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
-import polars as pl
-
-from fieldmark.build.names_file import open_names
-from fieldmark.data.read.names import HYBRID_SIGNS, ScientificName, is_formula, parse_name
-from fieldmark.errors import DataError
-from fieldmark.world import RANKS
-
-
-@dataclass(frozen=True, slots=True)
-class Taxon:
-    """Ranks from kingdom to species; "" where one is not known."""
-
-    ranks: tuple[str, str, str, str, str, str, str]
-    """in the order of `RANKS`; the last one is the epithet alone ("corax")"""
-    common_name: str = ""
-
-    @property
-    def key(self) -> str:
-        """16 hexadecimal digits that stand for the ranks."""
-        return hashlib.blake2b("\0".join(self.ranks).encode(), digest_size=8).hexdigest()
-
-    @property
-    def rank(self) -> str:
-        """The lowest rank that is known; "" = none is."""
-        known = [rank for rank, name in zip(RANKS, self.ranks, strict=True) if name]
-        return known[-1] if known else ""
-
-    @property
-    def name(self) -> str:
-        """The scientific name: the binomial, or the name of the lowest rank that is known."""
-        genus, epithet = self.ranks[5:]
-        if epithet:
-            return f"{genus} {epithet}".strip()
-        return next((name for name in reversed(self.ranks) if name), "")
-
-    def at(self, rank: str) -> str:
-        """The name at a rank of `RANKS`; "" = not known."""
-        return self.ranks[RANKS.index(rank)]
-
-
-# --- names that mean the same ---
-
-_KINGDOMS = {
-    "animal": "animalia metazoa animals",
-    "plant": "plantae plants viridiplantae archaeplastida chloroplastida",
-    "fungus": "fungi eumycota mycota",
-    "prokaryote": "bacteria eubacteria monera archaea archaebacteria bacillati pseudomonadati "
-    "fusobacteriati thermotogati methanobacteriati thermoproteati promethearchaeati nanobdellati",
-    "virus": "viruses virus riboviria duplodnaviria monodnaviria varidnaviria orthornavirae "
-    "pararnavirae bamfordvirae helvetiavirae heunggongvirae shotokuvirae loebvirae sangervirae "
-    "trapavirae",
-    "protist": "chromista protista protozoa protoctista sar stramenopiles heterokonta alveolata "
-    "rhizaria harosa chromalveolata excavata discoba amoebozoa haptista cryptista",
-}
-_KINGDOM_OF = {name: kind for kind, names in _KINGDOMS.items() for name in names.split()}
-_SAME_NAMES = {
-    other: names.split()[0]
-    for names in (
-        "asteraceae compositae", "poaceae gramineae", "fabaceae leguminosae papilionaceae",
-        "lamiaceae labiatae", "brassicaceae cruciferae", "apiaceae umbelliferae",
-        "arecaceae palmae", "clusiaceae guttiferae",
-        "actinopterygii actinopteri teleostei osteichthyes",
-        "chondrichthyes elasmobranchii", "reptilia sauropsida lepidosauria",
-        "insecta hexapoda", "magnoliopsida dicotyledonae dicotyledoneae eudicots",
-        "liliopsida monocots monocotyledonae monocotyledoneae", "pinopsida coniferopsida",
-        "polypodiopsida pteridopsida filicopsida",
-        "tracheophyta tracheophytes magnoliophyta angiosperms angiospermae anthophyta spermatophyta"
-        " pteridophyta pinophyta streptophyta",
-        "ochrophyta heterokontophyta", "annelida sipuncula",
-        "proteobacteria pseudomonadota", "firmicutes bacillota", "actinobacteria actinomycetota",
-    )
-    for other in names.split()[1:]
-}  # fmt: skip
-"""names of families, classes and phyla that different systems give to (nearly) the same group"""
-
-
-def plain_rank(name: str) -> str:
-    """A rank's name for comparison: two systems' names for one group become equal.
-
-    >>> plain_rank("Compositae") == plain_rank("Asteraceae")
-    True
-    """
-    name = name.strip().lower()
-    return _SAME_NAMES.get(name, _KINGDOM_OF.get(name, name))
-
-
-def kingdom_kind(names: Iterable[str]) -> str:
-    """ "animal", "plant", … by the first of the names that is a kingdom's; "" = none is."""
-    return next((_KINGDOM_OF[name.lower()] for name in names if name.lower() in _KINGDOM_OF), "")
-
-
-def kingdoms_differ(one: str, other: str) -> bool:
-    """Do two kinds of kingdom exclude each other? Protists were in all of them at some time."""
-    return bool(one and other) and one != other and "protist" not in (one, other)
-
-
-def same_organism(one: Taxon, other: Taxon) -> bool:
-    """Of two taxa of one name: one organism in two systems (or a row with fewer ranks)?
-
-    Systems move classes and split families, but rarely change family and order at once; kingdoms
-    that exclude each other never hold the same organism.
-    """
-    family, order, class_, phylum = (_agree(one, other, rank) for rank in RANKS[4:0:-1])
-    if family or order:
-        return True
-    if _in_other_kingdoms(one, other) or (family is False and order is False):
-        return False
-    return (phylum if class_ is None else class_) is not False
-
-
-def _agree(one: Taxon, other: Taxon, rank: str) -> bool | None:
-    names = plain_rank(one.at(rank)), plain_rank(other.at(rank))
-    return names[0] == names[1] if all(names) else None
-
-
-def find_homonyms(taxa: Iterable[Taxon]) -> dict[str, str]:
-    """Keys of the taxa whose name another organism of the list has too → of what sort they are.
-
-    "hemihomonym": kingdoms tell them apart; "homonym": only other ranks do.
-    """
-    by_name: dict[str, list[Taxon]] = {}
-    for taxon in taxa:
-        by_name.setdefault(taxon.name, []).append(taxon)
-    kinds: dict[str, str] = {}
-    for group in by_name.values():
-        for one in group if len(group) > 1 else ():
-            others = [other for other in group if not same_organism(one, other)]
-            is_apart = all(_in_other_kingdoms(one, other) for other in others)
-            if others:
-                kinds[one.key] = "hemihomonym" if is_apart else "homonym"
-    return kinds
-
-
-def _in_other_kingdoms(one: Taxon, other: Taxon) -> bool:
-    return kingdoms_differ(*(kingdom_kind([taxon.at("kingdom")]) for taxon in (one, other)))
-
-
-# --- lists of taxa ---
-
-
-@dataclass(frozen=True, slots=True)
-class TaxonList:
-    """The taxa of a file, unique by all ranks, in the order of their first rows."""
-
-    taxa: tuple[Taxon, ...]
-    n_rows: int
-    skipped: Mapping[str, int]
-    """why rows name no taxon → how many rows"""
-
-    @property
-    def homonyms(self) -> dict[str, str]:
-        """Keys of the taxa that share their name with another organism of the list → the sort."""
-        return find_homonyms(self.taxa)
-
+from fieldmark.taxa.name import HYBRID_SIGNS, ScientificName, is_formula, parse_name
+from fieldmark.taxa.taxon import RANKS, Taxon
 
 EMPTY, UNNAMED, UNSURE, CODE, NO_NAME, BETWEEN, FORMULA = (
     "no name in any rank", "species not named (sp.)", "species not sure (cf., aff., nr.)",
@@ -213,6 +56,7 @@ _MEANING = {spelling: word for word, spellings in COLUMNS.items() for spelling i
 Values = Mapping[str, str | None]
 """by words of `COLUMNS`"""
 _NAMING = ("genus", "species", "scientific_name")
+_SPECIES_WORDS = ("species", "below", "scientific_name")
 
 
 def known_column(name: str) -> str:
@@ -385,57 +229,13 @@ def _signed(name: str) -> str:
     return f"× {rest}" if rest and sign in HYBRID_SIGNS else name
 
 
-def read_taxa(path: Path) -> TaxonList:
-    """The taxa of a table; memory grows with the number of taxa, not of rows."""
-    frame = _unique_rows(path)
-    taxa: dict[tuple[str, ...], Taxon] = {}
-    skipped: Counter[str] = Counter()
-    names = frame.columns[:-2]
-    columns = taxon_columns(names) or {"scientific_name": names}
-    for *cells, _, n_rows in frame.iter_rows():
-        taxon = normal_taxon(row_values(dict(zip(names, cells, strict=True)), columns))
-        if isinstance(taxon, str):
-            skipped[taxon] += n_rows
-            continue
-        known = taxa.setdefault(taxon.ranks, taxon)
-        if taxon.common_name and not known.common_name:
-            taxa[taxon.ranks] = replace(known, common_name=taxon.common_name)
-    if not taxa:
-        why = "; ".join(f"{count} × {reason}" for reason, count in skipped.most_common(3))
-        raise DataError(f"{path}  names no taxon ({why or 'it has no rows'}).")
-    return TaxonList(tuple(taxa.values()), int(frame[_N].sum()), dict(skipped.most_common()))
-
-
-_ROW, _N = "\0row", "\0n"
-
-
-def _unique_rows(path: Path) -> pl.DataFrame:
-    """Different rows in the order of their first appearance, and how often each stands there."""
-    if not path.is_file():
-        raise DataError(f"{path}  does not exist: expected a CSV, TSV or Parquet file of taxa.")
-    is_parquet = path.suffix.lower() == ".parquet"
-    file = None if is_parquet else open_names(path, lambda name: bool(known_column(name)))
-    try:
-        lazy = file.scan() if file else pl.scan_parquet(path, glob=False)
-        names = _used(path, lazy.collect_schema().names())
-        rows = lazy.with_row_index(_ROW).select(
-            *(pl.col(name).cast(pl.String) for name in names), _ROW
-        )
-        counted = rows.group_by(names).agg(pl.col(_ROW).min(), pl.len().alias(_N))
-        return counted.collect(engine="streaming").sort(_ROW)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        line = str(error).strip().splitlines()[0].rstrip(".")
-        raise DataError(f"{path}  cannot be read as a table of taxa: {line}.") from error
-
-
-def _used(path: Path, names: Sequence[str]) -> list[str]:
-    """The columns that say something of taxa; the only one is that in any case."""
-    columns = taxon_columns(names)
-    if columns.keys() & set(_NAMING):
-        return [name for word in columns for name in columns[word]]
-    if len(names) == 1 and not columns:
-        return list(names)
-    raise DataError(
-        f"{path}  has the columns {', '.join(names[:8])}: expected kingdom … species, or one of "
-        f"{', '.join(COLUMNS['scientific_name'])}, name."
-    )
+def taxon_of_fields(fields: Mapping[str, str]) -> Taxon:
+    """The taxon that named fields stand for, such as the columns of a table, as far as it is sure:
+    of `Dasineura sp.` the genus, of `white backed plant hopper` nothing but the common name.
+    """
+    values = row_values(fields, taxon_columns(fields))
+    for unsure in ((), _SPECIES_WORDS, ("genus", *_SPECIES_WORDS)):
+        taxon = normal_taxon({name: text for name, text in values.items() if name not in unsure})
+        if isinstance(taxon, Taxon):
+            return taxon
+    return Taxon(("",) * 7, values.get("common_name") or "")

@@ -1,7 +1,8 @@
-"""Class texts (taxonomic names): which words stand for a class?
+"""Class texts (taxonomic names): which words stand for a class, or for a taxon in training data?
 
-Six forms, those of the BioCLIP family: as is, scientific, common, all seven ranks, and the second
-and fourth with the common name. Names come as data have them: with authors, underscores, hybrid
+For a class: six forms, those of the BioCLIP family: as is, scientific, common, all seven ranks, and
+the second and fourth with the common name. For training: the ten `.txt` members of TreeOfLife-10M,
+three names and seven sentences. Names come as data have them: with authors, underscores, hybrid
 signs, "sp.", in any case, and with ranks missing. arXiv:2311.18803
 """
 
@@ -9,9 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from fieldmark.data import parse_name
-from fieldmark.protocols.zero_shot.block import RANKS, TextType
+from fieldmark.taxa.name import capitalised, parse_name, plain, scientific_name
+from fieldmark.taxa.taxon import RANKS, Taxon
+
+COMMON = " with common name "
+PHOTO = "a photo of "
+TextType = Literal["asis", "sci", "com", "taxon", "sci_com", "taxon_com"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class ClassNames:
         if not first:
             return common or plain(self.label)
         with_common = kind.endswith("_com") and common and common.lower() != first.lower()
-        return f"{first} with common name {common}" if with_common else first
+        return f"{first}{COMMON}{common}" if with_common else first
 
     @property
     def taxon(self) -> str:
@@ -62,38 +68,13 @@ def names_of(
     >>> names_of("x", "amanita_excelsa Gonn. & Rabenh.", "", {}).scientific
     'Amanita excelsa'
     """
-    higher = {rank: _capital(plain(ranks.get(rank) or "")) for rank in RANKS[:-1]}
+    higher = {rank: capitalised(plain(ranks.get(rank) or "")) for rank in RANKS[:-1]}
     epithet = _epithet(ranks.get("species") or "", higher["genus"])
     lineage = {rank: name for rank, name in {**higher, "species": epithet}.items() if name}
     written = scientific_name(scientific or "")
     if not written and higher["genus"] and epithet:
         written = f"{higher['genus']} {epithet}"
     return ClassNames(label, written, plain(common or ""), lineage)
-
-
-def plain(text: str) -> str:
-    """Without underscores and doubled blanks.
-
-    >>> plain("Tomato___Late_blight ")
-    'Tomato Late blight'
-    """
-    return " ".join(text.replace("_", " ").split())
-
-
-def scientific_name(text: str) -> str:
-    """Genus, epithet and what lies below the species, without authors, years and doubts.
-
-    >>> [scientific_name(name) for name in ("PANTHERA LEO (Linnaeus, 1758)", "Amanita sp. 3")]
-    ['Panthera leo', 'Amanita']
-    >>> scientific_name("quercus x rosacea Bechst."), scientific_name("Salix cf. alba L.")
-    ('Quercus x rosacea', 'Salix alba')
-    """
-    words = plain(text).split()
-    if words and all(word.isupper() for word in words[:2]):
-        n_shouted = len(words) if plain(text).isupper() else 2
-        words = [*(word.lower() for word in words[:n_shouted]), *words[n_shouted:]]
-    parsed = parse_name(_capital(" ".join(words)))
-    return "" if parsed is None else str(parsed)
 
 
 def _epithet(text: str, genus: str) -> str:
@@ -108,10 +89,24 @@ def _epithet(text: str, genus: str) -> str:
     return "" if parsed is None else " ".join(filter(None, (parsed.species, parsed.below)))
 
 
-def _capital(name: str) -> str:
-    """`animalia`, `ANIMALIA` → `Animalia`; names of several words keep their case after the first.
-
-    >>> _capital("ANIMALIA"), _capital("incertae sedis")
-    ('Animalia', 'Incertae sedis')
+def taxon_texts(taxon: Taxon) -> dict[str, str]:
+    """Extension → text, for a taxon with a name of any kind; where no common name is known, the
+    scientific one takes its place.
     """
-    return name[:1].upper() + (name[1:].lower() if name.isupper() else name[1:])
+    scientific = taxon.name or taxon.common_name
+    common = taxon.common_name or scientific
+    known = [(rank, name) for rank, name in zip(RANKS, taxon.ranks, strict=True) if name]
+    taxonomic = " ".join(name for _, name in known) or scientific
+    tagged = " ".join(f"{rank} {name}" for rank, name in known) or scientific
+    return {
+        "sci.txt": f"{PHOTO}{scientific}.",
+        "com.txt": f"{PHOTO}{common}.",
+        "taxon.txt": f"{PHOTO}{taxonomic}.",
+        "taxonTag.txt": f"{PHOTO}{tagged}.",
+        "sci_com.txt": f"{PHOTO}{scientific}{COMMON}{common}.",
+        "taxon_com.txt": f"{PHOTO}{taxonomic}{COMMON}{common}.",
+        "taxonTag_com.txt": f"{PHOTO}{tagged}{COMMON}{common}.",
+        "scientific_name.txt": scientific,
+        "common_name.txt": common,
+        "taxonomic_name.txt": taxonomic,
+    }

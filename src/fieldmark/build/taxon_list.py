@@ -1,9 +1,9 @@
-"""Text tables of unknown encoding and separator (CSV, TSV, plain lists): opened as one lazy frame.
+"""Lists of taxa (CSV, TSV, Parquet, plain lists): which taxa does a file name?
 
-Lists of names come from spreadsheets, portals and editors. The separator is read off the header
-alone, since author strings hold commas; a file whose header has none is one column, whatever its
-lines hold. Files in UTF-8 with usual line ends are streamed, all others are decoded in memory. What
-the columns mean is said by the caller.
+One row per image or per taxon, of any length. Lists come from spreadsheets, portals and editors, so
+encoding and separator are unknown. The separator is read off the header alone, since author strings
+hold commas; a file whose header has none is one column, whatever its lines hold. Files in UTF-8
+with usual line ends are streamed, all others are decoded in memory.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
-from fieldmark.data.read.names import parse_name
 from fieldmark.data.read.table import SEPARATORS
 from fieldmark.errors import DataError, at
+from fieldmark.taxa import Taxon, find_homonyms, parse_name
+from fieldmark.taxa.record import COLUMNS, known_column, normal_taxon, row_values, taxon_columns
 
 _BLOCK = 1 << 20
 _MOST_ABOVE, _MOST_ODD = 1000, 1000
@@ -36,6 +38,77 @@ _KINDS = {
     b"PAR1": "is a Parquet file: give it the ending .parquet",
 }
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+
+
+@dataclass(frozen=True, slots=True)
+class TaxonList:
+    """The taxa of a file, unique by all ranks, in the order of their first rows."""
+
+    taxa: tuple[Taxon, ...]
+    n_rows: int
+    skipped: Mapping[str, int]
+    """why rows name no taxon → how many rows"""
+
+    @property
+    def homonyms(self) -> dict[str, str]:
+        """Keys of the taxa that share their name with another organism of the list → the sort."""
+        return find_homonyms(self.taxa)
+
+
+def read_taxa(path: Path) -> TaxonList:
+    """The taxa of a table; memory grows with the number of taxa, not of rows."""
+    frame = _unique_rows(path)
+    taxa: dict[tuple[str, ...], Taxon] = {}
+    skipped: Counter[str] = Counter()
+    names = frame.columns[:-2]
+    columns = taxon_columns(names) or {"scientific_name": names}
+    for *cells, _, n_rows in frame.iter_rows():
+        taxon = normal_taxon(row_values(dict(zip(names, cells, strict=True)), columns))
+        if isinstance(taxon, str):
+            skipped[taxon] += n_rows
+            continue
+        known = taxa.setdefault(taxon.ranks, taxon)
+        if taxon.common_name and not known.common_name:
+            taxa[taxon.ranks] = replace(known, common_name=taxon.common_name)
+    if not taxa:
+        why = "; ".join(f"{count} × {reason}" for reason, count in skipped.most_common(3))
+        raise DataError(f"{path}  names no taxon ({why or 'it has no rows'}).")
+    return TaxonList(tuple(taxa.values()), int(frame[_N].sum()), dict(skipped.most_common()))
+
+
+_ROW, _N = "\0row", "\0n"
+
+
+def _unique_rows(path: Path) -> pl.DataFrame:
+    """Different rows in the order of their first appearance, and how often each stands there."""
+    if not path.is_file():
+        raise DataError(f"{path}  does not exist: expected a CSV, TSV or Parquet file of taxa.")
+    is_parquet = path.suffix.lower() == ".parquet"
+    file = None if is_parquet else _open(path)
+    try:
+        lazy = file.scan() if file else pl.scan_parquet(path, glob=False)
+        names = _used(path, lazy.collect_schema().names())
+        rows = lazy.with_row_index(_ROW).select(
+            *(pl.col(name).cast(pl.String) for name in names), _ROW
+        )
+        counted = rows.group_by(names).agg(pl.col(_ROW).min(), pl.len().alias(_N))
+        return counted.collect(engine="streaming").sort(_ROW)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        line = str(error).strip().splitlines()[0].rstrip(".")
+        raise DataError(f"{path}  cannot be read as a table of taxa: {line}.") from error
+
+
+def _used(path: Path, names: Sequence[str]) -> list[str]:
+    """The columns that say something of taxa; the only one is that in any case."""
+    columns = taxon_columns(names)
+    if columns.keys() & {"genus", "species", "scientific_name"}:
+        return [name for word in columns for name in columns[word]]
+    if len(names) == 1 and not columns:
+        return list(names)
+    raise DataError(
+        f"{path}  has the columns {', '.join(names[:8])}: expected kingdom … species, or one of "
+        f"{', '.join(COLUMNS['scientific_name'])}, name."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +127,7 @@ class _Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesFile:
+class _NamesFile:
     """A text file of names, ready to be read."""
 
     path: Path
@@ -101,8 +174,7 @@ class NamesFile:
             raise DataError(at(self.path, line, text))
 
 
-def open_names(path: Path, is_known: Callable[[str], bool]) -> NamesFile:
-    """`is_known` says whether a column's name means something."""
+def _open(path: Path) -> _NamesFile:
     with path.open("rb") as file:
         start = file.read(4)
     for mark, what in _KINDS.items():
@@ -114,8 +186,8 @@ def open_names(path: Path, is_known: Callable[[str], bool]) -> NamesFile:
         raise DataError(f"{path}  is a spreadsheet: save the table as CSV (UTF-8).")
     text = None if _is_plain(path) else _decoded(path)
     with _lines(path, text) as lines:
-        layout = _layout(list(islice(lines, _MOST_ABOVE)), is_known)
-    return NamesFile(path, text, layout)
+        layout = _layout(list(islice(lines, _MOST_ABOVE)))
+    return _NamesFile(path, text, layout)
 
 
 def _is_plain(path: Path) -> bool:
@@ -154,13 +226,13 @@ def _lines(path: Path, text: str | None) -> io.TextIOBase:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _layout(lines: list[str], is_known: Callable[[str], bool]) -> _Layout:
+def _layout(lines: list[str]) -> _Layout:
     """By the first line that is neither blank nor a comment."""
     is_above = [not line.strip() or line.lstrip().startswith("#") for line in lines]
     n_before = is_above.index(False) if False in is_above else len(lines)
     header, *rest = [line.strip("\r\n") for line in lines[n_before:]] or [""]
     cells = {mark: next(csv.reader([header], delimiter=mark), []) for mark in SEPARATORS}
-    n_known = {mark: sum(map(is_known, cells[mark])) for mark in SEPARATORS}
+    n_known = {mark: sum(map(bool, map(known_column, cells[mark]))) for mark in SEPARATORS}
     separator = max(SEPARATORS, key=lambda mark: (n_known[mark], len(cells[mark])))
     has_header = n_known[separator] > 0 or not _is_name(header, rest)
     if len(cells[separator]) == 1 or not has_header:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fieldmark.data.read.names import is_formula, parse_name
+from fieldmark.taxa import is_formula, parse_name
 
 NAMES = {
     "Amanita excelsa Gonn. & Rabenh.": "Amanita excelsa",

@@ -1,0 +1,72 @@
+"""Names of taxa: parsed, cleaned, matched and printed. No other package does that.
+
+>>> from fieldmark.taxa import parse_name, same_name
+>>> str(parse_name("Amanita muscaria (L.) Lam., 1783"))
+'Amanita muscaria'
+>>> same_name("Salix × müllerii", "Salix muelleri")
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
+
+if TYPE_CHECKING:
+    from fieldmark.taxa.match import same_epithet, same_name
+    from fieldmark.taxa.name import ScientificName, is_formula, parse_name, plain, scientific_name
+    from fieldmark.taxa.record import normal_taxon, taxon_columns, taxon_of_fields
+    from fieldmark.taxa.taxon import (
+        RANKS,
+        Taxon,
+        find_homonyms,
+        kingdom_kind,
+        kingdoms_differ,
+        plain_rank,
+        same_organism,
+    )
+    from fieldmark.taxa.text import ClassNames, TextType, names_of, taxon_texts
+
+__all__ = [
+    "RANKS",
+    "ClassNames",
+    "ScientificName",
+    "Taxon",
+    "TextType",
+    "find_homonyms",
+    "is_formula",
+    "kingdom_kind",
+    "kingdoms_differ",
+    "names_of",
+    "normal_taxon",
+    "parse_name",
+    "plain",
+    "plain_rank",
+    "same_epithet",
+    "same_name",
+    "same_organism",
+    "scientific_name",
+    "taxon_columns",
+    "taxon_of_fields",
+    "taxon_texts",
+]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "match": ("same_epithet", "same_name"),
+        "name": ("ScientificName", "is_formula", "parse_name", "plain", "scientific_name"),
+        "record": ("normal_taxon", "taxon_columns", "taxon_of_fields"),
+        "taxon": (
+            "RANKS",
+            "Taxon",
+            "find_homonyms",
+            "kingdom_kind",
+            "kingdoms_differ",
+            "plain_rank",
+            "same_organism",
+        ),
+        "text": ("ClassNames", "TextType", "names_of", "taxon_texts"),
+    },
+)
