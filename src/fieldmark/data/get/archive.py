@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fieldmark.data._bytes import LastReadFile
 from fieldmark.errors import DataError
@@ -83,7 +83,7 @@ class _BoundedFile(LastReadFile):
 
 
 def _tar_members(file: _BoundedFile) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    with tarfile.open(fileobj=file, mode="r:") as opened:
+    with tarfile.open(fileobj=cast(Any, file), mode="r:") as opened:
         tar: Any = opened
         while (info := tar.next()) is not None:
             tar.members.clear()  # two million of them would fill the memory
