@@ -24,6 +24,7 @@ from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
     ContentDigests,
     identify,
+    joined_name,
     place_of,
     prepare,
     with_content,
@@ -88,7 +89,7 @@ class ExecuteOptions:
     is_private: bool = False
     """nobody else has the results folder"""
     refused: Mapping[str, Failure] = field(default_factory=dict)
-    """why a run cannot be done, by its key without the model's version"""
+    """why a run cannot be done, by its name without the model's version (`joined_name`)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class _Executor:
         spec, job, models = planned.spec, planned.job, self.plan.models
         assert spec is not None
         try:
-            self._raise_refused(spec.key)
+            self._raise_refused(joined_name(spec))
             model = models.load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
@@ -213,9 +214,9 @@ class _Executor:
         except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
             return self._keep_failure(job, spec, error)
 
-    def _raise_refused(self, key: str) -> None:
+    def _raise_refused(self, name: str) -> None:
         """What went wrong elsewhere, as it would have here."""
-        if failure := self.options.refused.get(key):
+        if failure := self.options.refused.get(name):
             error = FieldmarkError(failure.error)
             error.exit_code = failure.exit_code
             if failure.trace:

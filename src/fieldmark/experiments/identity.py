@@ -91,6 +91,11 @@ def with_content(spec: RunSpec, model_version: str, content: str = "") -> RunSpe
     return replace(spec, model_version=model_version, data=data)
 
 
+def joined_name(spec: RunSpec) -> str:
+    """The name as one word, by which steps of a cluster know a run before its images are read."""
+    return "-".join(spec.name)
+
+
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
     """Why a run is done although a finished one has its key already; "" = none of that folder."""
     rows = wanted.data.partition("-")[0]

@@ -41,7 +41,7 @@ from fieldmark.protocols import (
     refs_of,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
+from fieldmark.store import Claim, Run, RunFilter, RunName, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
 
@@ -199,8 +199,8 @@ class _Planner:
     past: _Past
     force: bool
     is_private: bool = False
-    _asked: set[tuple[str, str]] = field(default_factory=set)
-    """key and folder"""
+    _asked: set[tuple[RunName, str]] = field(default_factory=set)
+    """name, as far as it is known before images are read, and folder"""
     _specs: dict[tuple[int, str], RunSpec] = field(default_factory=dict)
     """by question and name of the task, for all models"""
     _refs: dict[int, list[ImageRef]] = field(default_factory=dict)
@@ -216,20 +216,19 @@ class _Planner:
         if planned.question is None or planned.spec is None:
             return planned
         spec = with_content(planned.spec, self.models.identity(job.model).version)
-        asked = (spec.key, place_of(planned.question.root))
+        asked = (spec.name, place_of(planned.question.root))
         if asked in self._asked:
             return None
         self._asked.add(asked)
-        former = self._former(planned, planned.question, spec, asked[0])
+        former = self._former(planned, planned.question, spec)
         return self._measure(planned, former) if isinstance(former, str) else former
 
-    def _former(
-        self, planned: Planned, question: Question, spec: RunSpec, key: str
-    ) -> Planned | str:
+    def _former(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         if not spec.model_version:
             unknown = "whether its model has changed is not known until it is loaded"
             return unknown if spec.model in self.past.models else ""
+        key = spec.key
         former = self.past.done.get(key, [])
         if former:
             content = self.images.digests(question)

@@ -23,7 +23,7 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments.cluster.requests import PastUse, request_for
 from fieldmark.experiments.cluster.requests import StepRequest as StepRequest
 from fieldmark.experiments.cluster.work import StepKind, StepWork
-from fieldmark.experiments.identity import with_content
+from fieldmark.experiments.identity import joined_name, with_content
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import abilities, is_own_model, may_use_gpu
 from fieldmark.protocols import PROTOCOLS
@@ -81,9 +81,10 @@ class PlannedStep:
 
 
 def run_name(plan: Plan, planned: Planned) -> str:
-    """What a run is called on the board: its key."""
+    """What a run is called on the board, before its images are read."""
     assert planned.spec is not None
-    return with_content(planned.spec, plan.models.identity(planned.job.model).version).key
+    version = plan.models.identity(planned.job.model).version
+    return joined_name(with_content(planned.spec, version))
 
 
 def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:

@@ -81,7 +81,7 @@ class StepOutcome:
     again: tuple[RunName, ...] = ()
     """those of them that take the place of finished ones"""
     unready: Mapping[str, Failure] = field(default_factory=dict)
-    """why runs cannot be done whose images were to be embedded here, by key"""
+    """why runs cannot be done whose images were to be embedded here, by name"""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)

@@ -33,6 +33,7 @@ from fieldmark.experiments.cluster.work import (
     read_work,
 )
 from fieldmark.experiments.execute import ExecuteOptions, Failure, execute, failure_of
+from fieldmark.experiments.identity import joined_name
 from fieldmark.experiments.plan import Plan, Planned, make_plan
 from fieldmark.files import filesystem_of, write_file
 from fieldmark.leases import Lease, LeaseFolder
@@ -327,7 +328,7 @@ def _noting(jobs: list[Planned], failures: dict[str, Failure]) -> Iterator[None]
     except Exception as error:  # noqa: BLE001 - as at the border of a run
         for planned in jobs:
             if planned.spec is not None:
-                failures[planned.spec.key] = failure_of(planned.job, error)
+                failures[joined_name(planned.spec)] = failure_of(planned.job, error)
 
 
 class StepProgress(Lines):
