@@ -126,7 +126,7 @@ def _validated(located: Located, mistakes: list[SchemaError] | None) -> Task:
     from fieldmark.tasks._schema import task_schema
 
     try:
-        return validate(task_schema(), located)
+        return validate(task_schema(located.data), located)
     except SchemaError as error:
         wrong = error.keys | ({"options"} if "dataset" in error.keys else set())
         name = re.sub(r"[^a-z0-9]+", "-", located.path.stem.lower()).strip("-") or "unnamed"
