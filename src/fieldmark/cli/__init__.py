@@ -132,7 +132,7 @@ def _overview(is_whole: bool) -> str:
     listed = {name.strip("*") for names in GROUPS.values() for name in names.split()}
     others = [name for name in known if name.split()[0] not in listed]
     groups += [_group("added", others, known)] if others else []
-    more = "" if is_whole else "`fieldmark --help-all` lists every command. "
+    more = "" if is_whole else "`fieldmark --help-all` lists all commands. "
     lines = [line for group in groups for line in group]
     return "\n".join(
         [

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.words import STEERING, printable
+from fieldmark.words import STEERING
 from fieldmark.words import counted as counted
+from fieldmark.words import printable as printable
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:

@@ -99,7 +99,7 @@ def rm(args: RmArgs) -> int:
         chosen = _chosen(store, args, states)
         _refuse_claimed(chosen)
         if not args.dry_run:
-            store.drop_runs([status.run.key for status in chosen])
+            store.drop_runs([status.run.name for status in chosen])
     does = "would be removed" if args.dry_run else "removed"
     show_runs(chosen, args.json, f"{does} from {path}.")
     return 0
@@ -109,9 +109,23 @@ def _chosen(store: Store, args: RmArgs, states: list[str]) -> list[RunStatus]:
     every = statuses(store, args.where, states)
     if not args.run:
         return every
-    by_key = {status.run.key: status for status in every}
-    ids = {status.run.id: status.run.key for status in every}
-    return [by_key[key] for key in keys_of(args.run, ids, list(by_key))]
+    by_id = {status.run.id: status for status in every}
+    chosen = (_named(word, by_id) for word in args.run)
+    return list({status.run.id: status for status in chosen}.values())
+
+
+def _named(word: str, by_id: Mapping[int, RunStatus]) -> RunStatus:
+    """The run of that number, or of that key where only one has it."""
+    if word.isdecimal() and int(word) in by_id:
+        return by_id[int(word)]
+    (key,) = keys_of([word], {}, [status.run.key for status in by_id.values()])
+    numbers = [number for number, status in by_id.items() if status.run.key == key]
+    if len(numbers) > 1:
+        shown = ", ".join(map(str, numbers))
+        raise UsageError(
+            f"{len(numbers)} runs have the key {word}: give a number instead ({shown})."
+        )
+    return by_id[numbers[0]]
 
 
 def _refuse_claimed(chosen: list[RunStatus]) -> None:
