@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.code import names_in
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
-from fieldmark.lmms.code.guard import NetworkRefused, guarded
-from fieldmark.lmms.code.imports import MARK, find_file, loader
+from fieldmark.lmms.code.imports import find_file, loader
+from fieldmark.lmms.code.sandbox import MARK, NetworkRefused, NoJudgement, code_runs
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.registry import may_run
 
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
 _SPARE: list[np.random.MT19937] = []
 """generators that stand in numpy's place while task code runs, kept since making one is slow"""
-
-
-class NoJudgement(BaseException):
-    """No judge could be asked.
-
-    Not an `Exception`: task code commonly answers those with a score of 0, and a judge that was
-    not there must never look like a wrong answer.
-    """
 
 
 FAILURES = (Exception, NoJudgement, NetworkRefused, SystemExit)
@@ -50,7 +42,7 @@ def load_function(function: Function, trust: Trust) -> Any:
     if not may_run():
         refuse_function(function, path)
     try:
-        with _talking(), guarded(is_import=True):
+        with _talking(), code_runs(is_import=True):
             module = loader(trust).run_file(path)
     except FAILURES as error:
         raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
@@ -89,7 +81,7 @@ def call(
 ) -> Any:
     """What the function returns; its exceptions become one line about `where` and the document."""
     try:
-        with _talking(), guarded():
+        with _talking(), code_runs():
             return function(*args, **options)
     except FAILURES as error:
         if isinstance(error, FieldmarkError) and str(error).startswith(where):

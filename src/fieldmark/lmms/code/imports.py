@@ -27,12 +27,11 @@ from typing import Any
 import fieldmark
 from fieldmark import draws
 from fieldmark.errors import UsageError, meant
+from fieldmark.lmms.code.sandbox import MARK
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import MODULES, NOT_RUN
 from fieldmark.source_lines import is_file, is_folder
 
-MARK = "fieldmark_task_"
-"""how the names of such modules begin in `sys.modules`, where dataclasses and pickle look"""
 _lock = threading.RLock()
 
 
@@ -40,6 +39,13 @@ _lock = threading.RLock()
 def loader(trust: Trust) -> CodeLoader:
     """The loader of these folders; what it loaded stays loaded."""
     return CodeLoader(ModulePaths(trust))
+
+
+def forget_code() -> None:
+    """Files run again when they are asked for the next time."""
+    loader.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(MARK)]:
+        del sys.modules[name]
 
 
 class Namespace(ModuleType):

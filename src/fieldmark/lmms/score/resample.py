@@ -36,7 +36,6 @@ import numpy as np
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.lmms.code.call import call, seeded
-from fieldmark.lmms.code.guard import without_secrets
 from fieldmark.lmms.code.judge import resampling
 from fieldmark.lmms.score.encoding import as_number
 from fieldmark.stats import (
@@ -103,7 +102,6 @@ class Caller:
             stack.enter_context(_standing_in(place))
             stack.enter_context(_silence())
             stack.enter_context(resampling())
-            stack.enter_context(without_secrets())
             stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
             options = self._options(place)
             yield lambda items: self._call(items, options)
