@@ -82,7 +82,7 @@ def ask(
     server = MockServer(script, answers=answers)
     server.keeps_bodies = True
     with running(server) as url:
-        model = f"chat/mock/parrot?base_url={url}"
+        model = f"chat/mock/{more.pop('name', 'parrot')}?base_url={url}"
         return Run(evaluate(model, str(path), settings=settings, **more), server.bodies)
 
 
@@ -577,3 +577,46 @@ metric_list: [{metric: pair, aggregation: !function utils.by_kind}]
     assert run.found.score.metric == "pair/Overall" and run.found.score.value == 0.5
     names = [each.metric for each in run.found.scores if each.metric.startswith("pair/")]
     assert names == ["pair/Overall", "pair/robin", "pair/tit", "pair/wren"]
+
+
+COUNTS = """
+TOTAL = {"right": 0, "asked": 0}
+
+class Kept:
+    n_right = 0
+
+def is_it(doc, results):
+    return {"score": float(results[0] == doc["name"])}
+
+def counted(values, seen=[]):
+    for value in values:
+        TOTAL["right"] += value
+        seen.append(value)
+        Kept.n_right += value
+    assert sum(seen) == Kept.n_right == TOTAL["right"]
+    return TOTAL["right"] / 6
+
+def pooled(values):
+    TOTAL["right"] += sum(values)
+    TOTAL["asked"] += len(values)
+    return TOTAL["right"] / TOTAL["asked"]
+"""
+
+
+@pytest.mark.parametrize("aggregation", ["counted", "pooled"])
+def test_code_that_counts_in_a_module_gives_equal_models_equal_scores(
+    tmp_path: Path, aggregation: str
+) -> None:
+    """As ocrbench does: the second model got the sum of both, and resamples added to it."""
+    text = (
+        'doc_to_text: "Which bird? {{hint}}"\ndoc_to_target: name\n'
+        "process_results: !function utils.is_it\n"
+        f"metric_list: [{{metric: score, aggregation: !function utils.{aggregation}}}]"
+    )
+    runs = [ask(tmp_path, text, knows, code=COUNTS, name=name) for name in ("parrot", "myna")]
+    scores = [next(score for score in run.found.scores if score.is_primary) for run in runs]
+    assert [score.value for score in scores] == [0.5, 0.5]
+    assert (scores[0].low, scores[0].high) == (scores[1].low, scores[1].high)
+    for score in scores:
+        assert score.low is not None and score.high is not None
+        assert 0 <= score.low < 0.5 < score.high <= 1

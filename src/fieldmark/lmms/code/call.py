@@ -13,6 +13,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.code import names_in
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
-from fieldmark.lmms.code.imports import find_file, loader
+from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
 from fieldmark.lmms.code.sandbox import MARK, NetworkRefused, NoJudgement, code_runs
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.registry import may_run
@@ -36,14 +37,27 @@ FAILURES = (Exception, NoJudgement, NetworkRefused, SystemExit)
 """what may come out of task code"""
 
 
-def load_function(function: Function, trust: Trust) -> Any:
+@dataclass(frozen=True, slots=True)
+class FreshFunction:
+    """A function of task code whose modules are run anew, so that they remember nothing."""
+
+    function: Function
+    trust: Trust
+
+    def __call__(self) -> tuple[Any, CodeLoader]:
+        """The function, and the loader that holds its modules."""
+        fresh = CodeLoader(ModulePaths(self.trust))
+        return load_function(self.function, self.trust, fresh), fresh
+
+
+def load_function(function: Function, trust: Trust, own: CodeLoader | None = None) -> Any:
     """The object that `!function module.name` stands for. Runs its file, once per content."""
     path = find_file(function, trust)
     if not may_run():
         refuse_function(function, path)
     try:
         with _talking(), code_runs(is_import=True):
-            module = loader(trust).run_file(path)
+            module = (own or loader(trust)).run_file(path)
     except FAILURES as error:
         raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
