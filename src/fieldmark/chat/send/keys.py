@@ -2,16 +2,14 @@
 
 A key goes where this package, the user's own configuration or the command line says. A file that
 comes with a working folder (`fieldmark.toml`, an experiment) may name an address and a variable;
-together they are refused until the user confirms them. While other people's code runs, secrets are
-taken out of the environment (`hidden_secrets`); `read_key` knows them still.
+together they are refused until the user confirms them. Other people's code runs in processes that
+see the `open_environment` only.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit

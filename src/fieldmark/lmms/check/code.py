@@ -26,7 +26,7 @@ from fieldmark.errors import CodeNotRun, UsageError
 from fieldmark.lmms.code.call import load_function, refuse_function
 from fieldmark.lmms.code.digest import syntax_of
 from fieldmark.lmms.code.imports import find_file
-from fieldmark.lmms.code.sandbox import PROGRAMS, SANDBOX, SandboxLost, closed_to
+from fieldmark.lmms.code.sandbox import CONNECTS, LOOKUPS, PROGRAMS, SANDBOX, SandboxLost, closed_to
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import NOT_RUN
 from fieldmark.lmms.read.schema import DocumentTask
@@ -91,7 +91,7 @@ def _import(functions: Sequence[Function], trust: Trust) -> list[str]:
     os.chdir(os.environ["TMPDIR"])
     nowhere = io.StringIO()
     with (
-        closed_to(PROGRAMS),
+        closed_to((*PROGRAMS, *CONNECTS, *LOOKUPS)),
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):

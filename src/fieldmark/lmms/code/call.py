@@ -43,21 +43,27 @@ class FreshFunction:
 
     function: Function
     trust: Trust
+    path: Path
+    """absolute: aggregations stand in a folder of their own"""
 
     def __call__(self) -> tuple[Any, CodeLoader]:
         """The function, and the loader that holds its modules."""
         fresh = CodeLoader(ModulePaths(self.trust))
-        return load_function(self.function, self.trust, fresh), fresh
+        return _load(self.function, self.path, fresh), fresh
 
 
-def load_function(function: Function, trust: Trust, own: CodeLoader | None = None) -> Any:
+def load_function(function: Function, trust: Trust) -> Any:
     """The object that `!function module.name` stands for. Runs its file, once per content."""
     path = find_file(function, trust)
     if not may_run():
         refuse_function(function, path)
+    return _load(function, path, loader(trust))
+
+
+def _load(function: Function, path: Path, modules: CodeLoader) -> Any:
     try:
         with _talking(), code_runs(is_import=True):
-            module = (own or loader(trust)).run_file(path)
+            module = modules.run_file(path)
     except FAILURES as error:
         raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]

@@ -17,12 +17,10 @@ import contextlib
 import ctypes
 import importlib
 import io
-import json
 import os
 import pickle
 import secrets
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -37,6 +35,7 @@ from typing import IO, Any
 from fieldmark import errors
 from fieldmark.chat import open_environment, user_tables
 from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.processes import Channel, Child, ChildDied
 from fieldmark.registry import may_run, without_code
 
 START_S = 120.0
@@ -105,11 +104,11 @@ def _packed(value: object) -> str:
 class _Dialogue:
     """Remote procedure calls, either way, one inside the other; `handlers` answer the other side.
 
-    A line is the token and JSON: what code writes to the stream itself is passed over.
+    What does not carry the token was written by code of a task, and is passed over.
     """
 
-    send_line: Callable[[str], None]
-    read_line: Callable[[], str]
+    send: Callable[[object], None]
+    receive: Callable[[], Any]
     is_inside: bool
     token: str
     handlers: Handlers = field(default_factory=dict)
@@ -158,14 +157,13 @@ class _Dialogue:
             self.answer(self._read())
 
     def _send(self, **message: Any) -> None:
-        self.send_line(f"{self.token}{json.dumps(message)}\n")
+        self.send({"token": self.token, **message})
 
     def _read(self) -> dict[str, Any]:
         while True:
-            line = self.read_line()
-            if not line.startswith(self.token):
+            message = self.receive()
+            if not isinstance(message, dict) or message.get("token") != self.token:
                 continue
-            message: dict[str, Any] = json.loads(line.removeprefix(self.token))
             if "say" not in message:
                 return message
             sys.stderr.write(message["say"])
@@ -284,70 +282,42 @@ def _environment() -> dict[str, str]:
 class _Process:
     def __init__(self) -> None:
         self.owner, self.limit_s, self.is_whole = os.getpid(), START_S, True
-        self._folder = tempfile.TemporaryDirectory(prefix="fieldmark-sandbox-")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_environment() | {"TMPDIR": self._folder.name},
-            start_new_session=True,
-        )
-        self._end = weakref.finalize(self, _ended, self._process, self._folder, self.owner)
+        folder = tempfile.TemporaryDirectory(prefix="fieldmark-sandbox-")
+        environment = _environment() | {"TMPDIR": folder.name}
+        self._child = Child(serve, environment=environment, is_trusted=False)
+        self._end = weakref.finalize(self, _end, self._child, folder, self.owner)
         token = secrets.token_hex(8)
         self.dialogue = _Dialogue(self._send, self._receive, False, token)
-        self._why = ""
-        self._send(f"{token}\n")
+        self._send(token)
 
     def end(self) -> None:
         self._end()
 
-    def _send(self, line: str) -> None:
-        assert self._process.stdin is not None
+    def _send(self, message: object) -> None:
         try:
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
-        except OSError:
-            raise self._lost() from None
+            self._child.send(message)
+        except ChildDied as error:
+            raise self._lost(error) from None
 
-    def _receive(self) -> str:
-        assert self._process.stdout is not None
-        watch = threading.Timer(self.limit_s, self._too_slow)
-        watch.daemon = True
-        watch.start()
+    def _receive(self) -> Any:
         try:
-            line = self._process.stdout.readline()
-        finally:
-            watch.cancel()
-        if not line:
-            raise self._lost()
-        return line.decode(errors="replace")
+            return self._child.receive(self.limit_s)
+        except ChildDied as error:
+            raise self._lost(error) from None
 
-    def _too_slow(self) -> None:
-        self._why = f"took longer than {self.limit_s:g} s"
-        self._process.kill()
-
-    def _lost(self) -> SandboxLost:
-        self._process.kill()
-        code = self._process.wait()
-        if code == -signal.SIGPROF:
-            self._why = f"took longer than {TEMPLATE_S:g} s"
-        return SandboxLost(self._why or f"ended its process (exit code {code})")
+    def _lost(self, error: ChildDied) -> SandboxLost:
+        status = self._child.wait()
+        if status == -signal.SIGPROF:
+            return SandboxLost(f"took longer than {TEMPLATE_S:g} s")
+        if str(error).startswith("took longer"):
+            return SandboxLost(str(error))
+        return SandboxLost(f"ended its process (exit code {status})")
 
 
-def _ended(
-    process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str], owner: int
-) -> None:
-    if owner != os.getpid():
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-    folder.cleanup()
+def _end(child: Child, folder: tempfile.TemporaryDirectory[str], owner: int) -> None:
+    if owner == os.getpid():  # in a fork both are another's
+        child.end()
+        folder.cleanup()
 
 
 # --- inside
@@ -461,27 +431,21 @@ def template_limits() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def serve() -> None:
+def serve(channel: Channel) -> None:
     """What the process does."""
     global _inside  # this process is the sandbox
-    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
+    for stream in (1, 2):
         os.dup2(nowhere, stream)
-    token = questions.readline().decode().strip()
 
-    def send(line: str) -> None:
-        answers.write(f"\n{line}".encode())  # on a line of its own, whatever code has written
-        answers.flush()
-
-    def read() -> str:
-        line = questions.readline()
-        if not line:
+    def receive() -> Any:
+        try:
+            return channel.receive()
+        except EOFError:
             os._exit(0)
-        return line.decode()
 
-    _inside = _Inside(_Dialogue(send, read, True, token, {"run": _run}))
-    sys.argv = ["fieldmark"]
+    token = receive()
+    _inside = _Inside(_Dialogue(channel.send, receive, True, token, {"run": _run}))
     _limit()
     sys.addaudithook(_watch)
     _inside.dialogue.serve()

@@ -23,6 +23,7 @@ import polars as pl
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.lmms.code.call import FreshFunction, load_function
+from fieldmark.lmms.code.imports import find_file
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.metrics.registry import (
     Aggregation,
@@ -428,7 +429,9 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
             else item.aggregation,
             higher_is_better(item),
             task.place_of("metric_list", number, "aggregation"),
-            FreshFunction(item.aggregation, task.trust)
+            FreshFunction(
+                item.aggregation, task.trust, find_file(item.aggregation, task.trust).resolve()
+            )
             if isinstance(item.aggregation, Function)
             else None,
         )
