@@ -276,6 +276,7 @@ class Importer:
         return module
 
 
+@lru_cache(maxsize=256)
 def _compiled(content: bytes, path: Path) -> CodeType:
     with warnings.catch_warnings():  # about other people's escape sequences
         warnings.simplefilter("ignore")
