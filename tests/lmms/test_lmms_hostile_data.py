@@ -192,11 +192,13 @@ def test_data_lie_with_the_task_or_where_the_user_said(tmp_path: Path, data: str
     for link in (folder / "linked", folder / "photos/rows.txt"):
         link.symlink_to(secret)
     more = data.replace("%s", str(secret))
-    with pytest.raises(FieldmarkError, match=r"birds\.yaml:5  .*(lie outside|no address)") as error:
+    with pytest.raises(
+        FieldmarkError, match=r"birds\.yaml:\d  .*(lie outside|no address)"
+    ) as error:
         opened(folder, more)
     assert "\n" not in str(error.value)
-    task = load_document_task(folder / "birds.yaml", Trust.of(folder, tmp_path))
-    if "local" not in data and "owner" not in data:
+    if data.endswith(("{data_files: %s}\n", "linked}\n")) and "text" in data:
+        task = load_document_task(folder / "birds.yaml", Trust.of(folder, tmp_path))
         assert list(open_documents(task, tmp_path / "cache").test.columns) == ["text"]
 
 

@@ -256,10 +256,11 @@ class Finder:
 
     def _fitting(self, pattern: str, known: Container[str], where: str) -> list[NamedTask]:
         """Tasks of the folders that a pattern fits: none that is called as a known one."""
-        library = self._libraries()[0]
-        if not any(fnmatchcase(name, pattern) and name not in known for name in library.names()):
+        try:
+            theirs = self._libraries()[0].find(pattern, where) if self.folders else []
+        except UnknownName:  # none
             return []
-        return [task for task in library.find(pattern, where) if task.task.task not in known]
+        return [task for task in theirs if task.task.task not in known]
 
     def rows(self) -> list[dict[str, str]]:
         """Name, title, dataset and metric of all tasks, groups and tags of the folders."""

@@ -616,7 +616,9 @@ def test_code_that_counts_in_a_module_gives_equal_models_equal_scores(
     runs = [ask(tmp_path, text, knows, code=COUNTS, name=name) for name in ("parrot", "myna")]
     scores = [next(score for score in run.found.scores if score.is_primary) for run in runs]
     assert [score.value for score in scores] == [0.5, 0.5]
-    assert scores[0].low == pytest.approx(scores[1].low, abs=0.05)  # fewer resamples where it is slow
+    assert scores[0].low == pytest.approx(
+        scores[1].low, abs=0.05
+    )  # fewer resamples where it is slow
     for score in scores:
         assert score.low is not None and score.high is not None
         assert 0 <= score.low < 0.5 < score.high <= 1
