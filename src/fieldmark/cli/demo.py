@@ -95,18 +95,23 @@ def run(args: DemoArgs) -> int:
 
 def _make_world(seed: int, root: Path, progress: Progress) -> None:
     """Draws the datasets side by side, one process each: drawing is all Python."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
+    from concurrent.futures import as_completed
+
+    from fieldmark.errors import DataError
+    from fieldmark.processes import ChildDied, process_pool
 
     progress.start("drawing a natural world", len(SIZES))
     for name, size in SIZES.items():
         progress.say(f"drawing about {size:,} photos in the layout of `{name}`")
-    with ProcessPoolExecutor(min(len(SIZES), os.cpu_count() or 1), get_context("spawn")) as pool:
-        for done in as_completed(
-            pool.submit(_make, name, root / name, seed, size) for name, size in SIZES.items()
-        ):
-            done.result()
-            progress.advance()
+    try:
+        with process_pool(min(len(SIZES), os.cpu_count() or 1)) as pool:
+            for done in as_completed(
+                pool.submit(_make, name, root / name, seed, size) for name, size in SIZES.items()
+            ):
+                done.result()
+                progress.advance()
+    except ChildDied as error:
+        raise DataError(f"a process that draws photos {error}: run the command again.") from error
 
 
 def _make(name: str, root: Path, seed: int, size: int) -> None:
