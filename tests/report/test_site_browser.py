@@ -364,7 +364,7 @@ def test_one_photo_of_one_whale_calls_no_model_better(page: Any, tmp_path: Path)
     page.goto(f"{site}#/compare?a=m/texture&b=m/pixels")
     page.wait_for_selector("table.compared")
     assert page.locator("tr.apart").count() == 0
-    assert "cannot be told apart" in page.locator("main .verdict").inner_text()
+    assert "too close to call" in page.locator("main .verdict").inner_text()
 
 
 def test_board_shows_the_tables_letters_and_means(page: Any, made: Path, address: str) -> None:
@@ -398,7 +398,7 @@ def test_planted_better_model_is_called_better(page: Any, address: str) -> None:
             strict=True,
         )
     )
-    assert tiers["timm/resnet50.a1_in1k (probe)"] == "A · may be best"
+    assert tiers["timm/resnet50.a1_in1k (probe)"] == "A · could be best"
     assert not tiers["classical/chance (probe)"].startswith("A")
 
 
