@@ -54,7 +54,7 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
         for line in text.splitlines() if lang == "sh" else []:
             line, _, comment = line.removeprefix("pip install uv && uv run ").partition(" #")
             line, code = line.strip(), re.search(r"exit code (\d)", comment)
-            # What follows the clone is installed by test_installation.py, in an environment of its own.
+            # test_installation.py installs the clone, in an environment of its own
             line = line.replace("ADDRESS", str(ROOT)).removesuffix(" && pip install .")
             if line == "--all-extras --group dev pytest":
                 continue  # this very run
