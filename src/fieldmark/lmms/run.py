@@ -33,6 +33,7 @@ from fieldmark.lmms.ask.generate import Reply, Sender, converse, generate, seen_
 from fieldmark.lmms.ask.prompts import Setup, build_prompt
 from fieldmark.lmms.ask.settings import prompt_key, prompt_kwargs, read_generation, target_kwargs
 from fieldmark.lmms.ask.shots import make_examples
+from fieldmark.lmms.code.call import describe_error
 from fieldmark.lmms.code.judge import Judge
 from fieldmark.lmms.code.sandbox import SANDBOX, SandboxLost, ask_outside, offer
 from fieldmark.lmms.code.trust import Function
@@ -43,6 +44,7 @@ from fieldmark.lmms.data.documents import (
     fetch_documents,
     source_of,
 )
+from fieldmark.lmms.metrics.registry import Added, added, adopt, call_added
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
 from fieldmark.lmms.score.results import row_of, score_replies, summed_up
 from fieldmark.lmms.score.scores import score_document_run
@@ -114,9 +116,25 @@ def score_in_sandbox(
     arguments = task, predictions, seed, folder
     if not any(isinstance(item.aggregation, Function) for item in task.metrics):
         return score_document_run(*arguments)
-    handlers = {"judge": judge.ask}
-    scores: list[Score] = in_sandbox(task, score_document_run, *arguments, handlers=handlers)
+    handlers = {"judge": judge.ask, "added": _call_added}
+    scores: list[Score] = in_sandbox(task, _score, added(), *arguments, handlers=handlers)
     return scores
+
+
+def _score(users: Added, *arguments: Any) -> list[Score]:
+    adopt(users, _call_outside)
+    return score_document_run(*arguments)
+
+
+def _call_outside(name: str, *args: Any, **options: Any) -> Any:
+    return ask_outside("added", name, args, options)
+
+
+def _call_added(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    try:
+        return call_added(name, *args, **options)
+    except Exception as error:  # the user's own: told as if it were the task's
+        raise UsageError(f"{name} failed: {describe_error(error)}.") from error
 
 
 def ask_documents(
@@ -139,7 +157,8 @@ def ask_documents(
         outside = _Outside(model, options, progress)
         handlers = {name: getattr(outside, name) for name in ("open", "send", "close")}
         handlers |= {"advance": progress.advance, "judge": (judge or Judge()).ask}
-        arguments = part, _portable(model), draw, options.settings
+        handlers["added"] = _call_added
+        arguments = added(), part, _portable(model), draw, options.settings
         try:
             rows, about = in_sandbox(part.task, _ask_inside, *arguments, handlers=handlers)
         finally:
@@ -185,8 +204,13 @@ class _Outside:
 
 
 def _ask_inside(
-    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+    users: Added,
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    settings: AskSettings,
 ) -> Scored:
+    adopt(users, _call_outside)
     setup = make_setup(part, model, draw, settings)
     ask_outside("open", seen_by_mock(setup, model))
     replies = _ask(setup, _Relay(model))

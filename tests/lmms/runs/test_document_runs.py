@@ -16,6 +16,8 @@ from PIL import Image
 from fieldmark.chat import MockScript, MockServer
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments import Evaluation, evaluate
+from fieldmark.lmms.metrics import registry
+from fieldmark.metrics import register_metric
 from fieldmark.settings import Settings
 from kit.chat import running
 from kit.documents import write_jsonl
@@ -622,3 +624,37 @@ def test_code_that_counts_in_a_module_gives_equal_models_equal_scores(
     for score in scores:
         assert score.low is not None and score.high is not None
         assert 0 <= score.low < 0.5 < score.high <= 1
+
+
+def test_what_a_user_registered_scores_templates_that_compute(tmp_path: Path) -> None:
+    """Such templates are rendered, and scored, in another process than the metric is known in."""
+    register_metric(
+        "is_it",
+        lambda references, predictions: float(references == predictions),
+        aggregation=sum,
+    )
+    text = 'doc_to_text: "Which bird? {{hint.lower()}}"\ndoc_to_target: name\n'
+    try:
+        run = ask(tmp_path, text + "metric_list: [{metric: is_it}]", knows)
+    finally:
+        del registry._ADDED_METRICS["is_it"]
+    assert run.score("is_it") == 3.0
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{{'a' * 10**11}}", "needs more than 256 MB of memory"),
+        ("{{'%099999999999d' % 1}}", "needs more than 256 MB of memory"),
+        ("{{hint.ljust(10**11)}}", "needs more than 256 MB of memory"),
+        ("{{'a' * 10**8}}", "gives 100,000,000 characters: expected at most 10,000,000"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+         "takes longer than 5 s"),
+        ("{{('a' * 40)|regex_replace('(a+)+$b', '')}}", "takes longer than 5 s"),
+    ],
+)  # fmt: skip
+def test_a_template_without_end_is_one_line(tmp_path: Path, template: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask(tmp_path, f"doc_to_text: {json.dumps(template)}\ndoc_to_target: name\n", knows)
+    assert f"{why}." in str(caught.value) and "\n" not in str(caught.value)
+    assert "birds.yaml:6  document" in str(caught.value)

@@ -355,7 +355,7 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
     except TemplateLimit:
         most = f"{TEMPLATE_S:g} s"
         raise UsageError(
-            f"the template {_short_template(template)} takes more than {most}."
+            f"the template {_short_template(template)} takes longer than {most}."
         ) from None
     except UndefinedError as error:
         raise UsageError(_missing(error.message or "", doc)) from None
