@@ -195,7 +195,7 @@ def _merged(data: dict[str, Any], keys: dict[str, Any], task: Task) -> dict[str,
     for name in task.protocols:
         new, main_key = keys.get(name), next(iter(type(task.block(name)).model_fields))
         if isinstance(new, dict) and main_key not in new:
-            result[name] = data[name] | new
+            result[name] = data.get(name, {}) | new
     return result
 
 
