@@ -103,10 +103,11 @@ class BoundedHttp(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        waiting = [one for one in self.connections if one._deadline is not None]
+        others = [one for one in self.connections if isinstance(one, BoundedHttp)]
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
-            first = min(waiting, key=lambda one: one._deadline.when(), default=self)
+            waiting = {one: one._deadline.when() for one in others if one._deadline is not None}
+            first = min(waiting, key=lambda one: waiting[one], default=self)
             first.transport.abort()
         self._wait_for_header()
 
