@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
-    from fieldmark.protocols._question import Question
-    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.protocols._question import Question, Workspace
 
 
 class Probe(Protocol):
     """a frozen backbone's features, a light classifier on top"""
 
     name = "probe"
+    version = 2  # searches hold out whole units
     training = "needed"
 
     @property
