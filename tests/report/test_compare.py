@@ -35,7 +35,8 @@ def test_a_planted_better_model_is_called_better(empty, filled):
     assert (found.where.only_a, found.where.only_b, found.where.both) == (60, 0, 260)
     text = comparison_text(compared, 200)
     assert text.startswith(
-        "Comparing A = a/good with B = a/poor.\n\nOn foxes, a/good scores 15.0 points higher than a/poor (95 % interval +"
+        "Comparing A = a/good with B = a/poor.\n\n"
+        "On foxes, a/good scores 15.0 points higher than a/poor (95 % interval +"
     )
     assert "p < 0.001" in text and "only A right 60, only B right 0" in text
 
@@ -137,7 +138,8 @@ def test_tasks_together_show_what_none_shows_alone(empty, filled):
     assert len(compared.overall.places) == compared.overall.n_photo_sets == 20
     difference = np.mean([task.comparison.difference for task in compared.tasks])
     assert compared.overall.comparison.difference == pytest.approx(difference)
-    assert comparison_text(compared).partition("\n\n")[2].startswith("Over 20 tasks on 20 photo sets, a/one scores ")
+    text = comparison_text(compared).partition("\n\n")[2]
+    assert text.startswith("Over 20 tasks on 20 photo sets, a/one scores ")
 
 
 def test_repeats_are_no_photos(empty):
@@ -219,7 +221,8 @@ def test_an_empty_store_is_told(empty):
 def test_several_tasks_end_in_one_sentence(store):
     text = comparison_text(compare_models(store, "bioclip", "chance"), 90)
     words = " ".join(text.split())
-    assert words.partition(". ")[2].startswith("Over 2 tasks on 2 photo sets, open-clip/hf-hub:imageomics/bioclip-2 ")
+    words = words.partition(". ")[2]
+    assert words.startswith("Over 2 tasks on 2 photo sets, open-clip/hf-hub:imageomics/bioclip-2 ")
     assert "Task by task: open-clip/hf-hub:imageomics/bioclip-2 is better on 2" in words
 
 
