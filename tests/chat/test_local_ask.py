@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fieldmark.chat import Answer, AnswerSettings, Journal, LocalModel, Picture, Request, user
+from fieldmark.chat import Answer, AnswerJournal, AnswerSettings, LocalModel, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
 from kit.chat import collect, make_jpeg
 from kit.tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
@@ -157,10 +157,10 @@ def test_probabilities_of_the_answers_tokens(model: LocalModel) -> None:
 
 
 def test_a_rerun_reads_the_journal_and_no_weights(model: LocalModel, tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         first = answers_of(model, ask_tiny(5), journal=journal)
     again = load_tiny(model.engine.folder)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got: dict[str, Answer] = {}
         tally = again.ask_all(ask_tiny(5)[::-1], collect(got), journal)
     assert tally.n_replayed == 5
@@ -188,7 +188,7 @@ def test_what_cannot_be_asked_fails_alone(model: LocalModel, tmp_path: Path) -> 
         Request("long", (user("word " * room, photo(1)),), settings),
     ]
     good = ask_tiny(3, settings)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got: dict[str, Answer] = {}
         tally = model.ask_all([bad[0], *good, bad[1]], collect(got), journal, batch_size=5)
         assert len(journal) == 3

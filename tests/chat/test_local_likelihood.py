@@ -10,9 +10,9 @@ import pytest
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
     Budget,
-    Journal,
     Likelihood,
     LocalModel,
     Picture,
@@ -151,10 +151,10 @@ def test_requests_are_scored_as_items_are(model: LocalModel) -> None:
 
 def test_a_rerun_scores_nothing_and_loads_no_weights(model: LocalModel, tmp_path: Path) -> None:
     requests = requests_of(4)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         first, _ = scored(model, requests, journal=journal)
     again = load_tiny(model.engine.folder)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got, tally = scored(again, requests[::-1], journal=journal)
     assert (tally.n_replayed, tally.n_attempts) == (5, 0)
     assert "network" not in vars(again.engine), "no weights were loaded"
@@ -176,7 +176,7 @@ def test_a_killed_run_scores_the_rest_only(
             raise Killed
 
     with pytest.raises(Killed):
-        model.ask_all(requests, die, Journal(tmp_path), batch_size=2)
+        model.ask_all(requests, die, AnswerJournal(tmp_path), batch_size=2)
     read: list[int] = []
     forward = model.engine.forward
 
@@ -184,7 +184,7 @@ def test_a_killed_run_scores_the_rest_only(
         read.append(len(inputs["input_ids"]))
         return forward(inputs, **rest)
 
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         assert len(journal) == 5
         monkeypatch.setattr(model.engine, "forward", counted)
         got, tally = scored(model, requests, journal=journal, batch_size=2)
@@ -202,7 +202,7 @@ def test_a_killed_run_scores_the_rest_only(
 def test_what_decides_a_score_is_its_key(model: LocalModel, tmp_path: Path) -> None:
     first = Request("a", shots(0), continuations=("wren", "robin"))
     bare = Request("b", (), continuations=(TEXT,))
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         scored(model, [first, bare], journal=journal)
         hot = dataclasses.replace(first, settings=AnswerSettings(temperature=1.0), repeat=3)
         assert scored(model, [hot], journal=journal)[1].n_replayed == 1, "nothing is drawn"
@@ -224,7 +224,7 @@ def test_what_cannot_be_scored_fails_alone(model: LocalModel, tmp_path: Path) ->
         Request("long", (user("word " * room),), continuations=("wren",)),
         Request("empty", (user("Which?"),), continuations=("wren", "")),
     ]
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got, tally = scored(model, [bad[0], *requests_of(2), *bad[1:]], journal=journal)
         assert len(journal) == 3
     assert tally.outcomes == {"failed": 3, "ok": 3}

@@ -15,8 +15,8 @@ from PIL import Image
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
-    Journal,
     LocalModel,
     Picture,
     local_model,
@@ -174,7 +174,7 @@ def test_precision_and_shrinking_make_another_model(folder: Path) -> None:
 
 def test_another_model_does_not_replay_this_ones_answers(folder: Path, tmp_path: Path) -> None:
     settings = AnswerSettings(max_output_tokens=3)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         load_tiny(folder).ask_all(ask_tiny(2, settings), journal=journal)
         got: dict[str, Answer] = {}
         other = load_tiny(folder, precision="bf16")

@@ -2,7 +2,7 @@
 
     model = chat_model("chat/openrouter/openai/gpt-4o-mini")
     request = Request("item-1", (user("Which species is this?", Picture(path.read_bytes())),))
-    ask_now([request], model, journal=Journal(folder), budget=Budget(max_usd=2), on_answer=keep)
+    ask_now([request], model, journal=AnswerJournal(folder), budget=Budget(max_usd=2), on_answer=keep)
 
 It works in notebooks too: the event loop has a thread of its own. `ModelConnection` stays open over
 several calls.
@@ -26,7 +26,7 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.chat.budget import Budget, Estimate, Estimator, estimate
-    from fieldmark.chat.journal import Journal
+    from fieldmark.chat.journal import AnswerJournal
     from fieldmark.chat.local.model import LocalConnection, LocalModel, local_model, open_connection
     from fieldmark.chat.messages import (
         Answer,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "AnswerJournal",
     "AnswerSettings",
     "AskRules",
     "AskTotals",
@@ -85,7 +86,6 @@ __all__ = [
     "FewShot",
     "Form",
     "Item",
-    "Journal",
     "Labels",
     "Likelihood",
     "Limits",
@@ -142,7 +142,7 @@ __getattr__ = exports(
     __name__,
     {
         "budget": ("Budget", "Estimate", "Estimator", "estimate"),
-        "journal": ("Journal",),
+        "journal": ("AnswerJournal",),
         "local.model": ("LocalConnection", "LocalModel", "local_model", "open_connection"),
         "messages": (
             "Answer", "AnswerSettings", "Detail", "Likelihood", "Message", "MessagePart", "Picture",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from fieldmark.chat import Answer, Journal, Request
+from fieldmark.chat import Answer, AnswerJournal, Request
 
 
-class ShardJournals(Journal):
+class ShardJournals(AnswerJournal):
     """The journals of the shards that are open; `Request.info.job` says whose an answer is.
 
     One stream of requests serves several shards at a time. Each has a journal of its own, opened
@@ -17,12 +17,12 @@ class ShardJournals(Journal):
 
     def __init__(self) -> None:
         self.waiting = {}
-        self._shards: dict[str, Journal] = {}
+        self._shards: dict[str, AnswerJournal] = {}
         self._lock = threading.Lock()
 
     def open_shard(self, name: str, folder: Path) -> None:
         with self._lock:
-            self._shards[name] = Journal(folder)
+            self._shards[name] = AnswerJournal(folder)
 
     def close_shard(self, name: str) -> None:
         with self._lock:

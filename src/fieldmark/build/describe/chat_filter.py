@@ -34,12 +34,12 @@ from fieldmark.build.describe.quotes import (
 from fieldmark.build.describe.sentences import Span, split_sentences
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
     Budget,
     ChatModel,
     Estimate,
     Estimator,
-    Journal,
     LocalModel,
     Options,
     Request,
@@ -248,7 +248,7 @@ class ChatFilter:
             return bool(ready)
 
         with (
-            Journal(self.journal) as journal,
+            AnswerJournal(self.journal) as journal,
             open_connection(self.model, self._sending(), journal, self.budget) as line,
         ):
             for result in _rounds(line, requests(), again, hear, ready):

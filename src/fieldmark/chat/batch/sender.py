@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.chat.batch.forms import FORMS, BatchRow, BatchState
 from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_records
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import Journal, canonical
+from fieldmark.chat.journal import AnswerJournal, canonical
 from fieldmark.chat.messages import Answer, Request, stopped
 from fieldmark.chat.send.api import BadReply, as_json, load_api
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
@@ -99,7 +99,7 @@ class BatchSender(Sender):
         self,
         model: ChatModel,
         options: Options = DEFAULT,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
         if model.provider.batch_price is None:

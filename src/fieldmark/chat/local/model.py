@@ -45,7 +45,7 @@ from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
     from fieldmark.chat.budget import Budget
-    from fieldmark.chat.journal import Journal
+    from fieldmark.chat.journal import AnswerJournal
     from fieldmark.chat.local.engine import Engine
     from fieldmark.chat.local.prompt import RenderedPrompt
     from fieldmark.chat.local.run import LocalRun
@@ -136,7 +136,7 @@ class LocalModel:
         self,
         requests: Iterable[Request],
         on_answer: OnAnswer = ignore,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         batch_size: int | None = None,
         budget: Budget | None = None,
     ) -> AskTotals:
@@ -153,7 +153,7 @@ class LocalModel:
     def new_run(
         self,
         on_answer: OnAnswer,
-        journal: Journal | None,
+        journal: AnswerJournal | None,
         batch_size: int | None,
         budget: Budget | None,
     ) -> LocalRun:
@@ -248,7 +248,7 @@ class LocalConnection:
 
     model: LocalModel
     options: Options = DEFAULT
-    journal: Journal | None = None
+    journal: AnswerJournal | None = None
     budget: Budget | None = None
 
     def __enter__(self) -> LocalConnection:
@@ -287,7 +287,7 @@ class LocalConnection:
 def open_connection(
     model: ChatModel | LocalModel,
     options: Options = DEFAULT,
-    journal: Journal | None = None,
+    journal: AnswerJournal | None = None,
     budget: Budget | None = None,
 ) -> ModelConnection | LocalConnection:
     """What asks this model, whichever kind it is; opened with `with`."""

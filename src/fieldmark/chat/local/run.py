@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import Journal, canonical, request_key, settings_facts
+from fieldmark.chat.journal import AnswerJournal, canonical, request_key, settings_facts
 from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.local.score import Batches, Scored, score_items
@@ -57,7 +57,7 @@ class LocalRun:
         self,
         model: LocalModel,
         on_answer: OnAnswer,
-        journal: Journal | None,
+        journal: AnswerJournal | None,
         batch_size: int,
         budget: Budget | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget
-from fieldmark.chat.journal import Journal
+from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
 from fieldmark.chat.send.sender import Sender
@@ -33,7 +33,7 @@ def ask_now(
     requests: Iterable[Request],
     model: ChatModel,
     options: Options = DEFAULT,
-    journal: Journal | None = None,
+    journal: AnswerJournal | None = None,
     budget: Budget | None = None,
     on_answer: OnAnswer = ignore,
 ) -> AskTotals:
@@ -57,7 +57,7 @@ class ModelConnection:
         self,
         model: ChatModel,
         options: Options = DEFAULT,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._parts = (model, options, journal, budget)

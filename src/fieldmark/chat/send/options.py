@@ -18,7 +18,7 @@ from fieldmark.chat.messages import Answer, Request
 from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.chat.journal import Journal
+    from fieldmark.chat.journal import AnswerJournal
     from fieldmark.chat.send.pictures import PictureCache
 
 
@@ -78,7 +78,7 @@ class Options:
                 raise UsageError(f"{name} = {value!r}, expected more than 0.")
 
     def kept(
-        self, journal: Journal | None, key: str, request: Request, renewed: set[str]
+        self, journal: AnswerJournal | None, key: str, request: Request, renewed: set[str]
     ) -> Answer | None:
         """The answer of the journal; None where it has none or the question is asked again, which
         it is once: `renewed` are the keys that were.

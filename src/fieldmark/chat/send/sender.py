@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import Journal, request_key
+from fieldmark.chat.journal import AnswerJournal, request_key
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.http_client import HttpClient
 from fieldmark.chat.send.options import (
@@ -353,7 +353,7 @@ class Sender:
         self,
         model: ChatModel,
         options: Options = DEFAULT,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
         self.model, self.options, self.journal = model, options, journal

@@ -23,10 +23,10 @@ from typing import Any, Literal
 from fieldmark import draws
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
     Budget,
     ChatModel,
-    Journal,
     Message,
     MessagePart,
     ModelConnection,
@@ -112,7 +112,9 @@ class Judge:
     def _line(self, model: ChatModel) -> ModelConnection:
         if model.name not in self._lines:
             self._closing = self._closing or contextlib.ExitStack()
-            kept = self._closing.enter_context(Journal(self.journal)) if self.journal else None
+            kept = (
+                self._closing.enter_context(AnswerJournal(self.journal)) if self.journal else None
+            )
             line = ModelConnection(model, self.sending, kept, self.budget)
             self._lines[model.name] = self._closing.enter_context(line)
         return self._lines[model.name]

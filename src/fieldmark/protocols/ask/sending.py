@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     Budget,
     ChatModel,
-    Journal,
     Labels,
     LocalConnection,
     LocalModel,
@@ -132,7 +132,7 @@ def open_sending(
     if again := options.settings.asks_again():
         how = replace(how, is_asked_again=lambda *pair: outcome_of(*pair) in again)
     with (
-        Journal(options.journal) as journal,
+        AnswerJournal(options.journal) as journal,
         open_connection(model, how, journal, options.budget) as line,
     ):
         yield Sending(model, line, progress)
