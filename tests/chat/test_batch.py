@@ -17,9 +17,9 @@ from aiohttp import web
 from fieldmark.chat import (
     Answer,
     AnswerJournal,
+    AskSession,
     AskTotals,
     Budget,
-    ModelConnection,
     Options,
     Request,
     chat_model,
@@ -79,9 +79,9 @@ def opened(server: NativeServer, name: str = "") -> Iterator[Callable[..., Any]]
             asked = requests or [ask_about(i, photo) for i, photo in enumerate(make_jpegs(n))]
             with AnswerJournal(journal) as kept:
                 try:
-                    with ModelConnection(model, options, kept, budget) as connection:
+                    with AskSession(model, options, kept, budget) as connection:
                         keep = lambda request, answer: answers.update({request.id: answer})  # noqa: E731
-                        return answers, connection.ask_all(asked, keep)
+                        return answers, connection.ask(asked, keep)
                 except (BatchPending, ModelError, UsageError, StoreError) as error:
                     return answers, error
 
@@ -499,7 +499,7 @@ def test_junk_loses_nothing(make: Make, call: str, junk: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["openrouter/openai/gpt-4o", "vllm/m", "mock/wren"])
 def test_a_provider_without_batches_is_refused(name: str, tmp_path: Path) -> None:
     with AnswerJournal(tmp_path) as journal, pytest.raises(UsageError, match="batch"):
-        ModelConnection(chat_model(f"chat/{name}"), BATCH, journal).__enter__()
+        AskSession(chat_model(f"chat/{name}"), BATCH, journal).__enter__()
 
 
 def test_a_record_is_replaced_as_a_whole_and_a_broken_one_is_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
-from fieldmark.experiments.gaps import Gaps
+from fieldmark.experiments.gaps import Gaps, failed_parts
 from fieldmark.experiments.identity import (
     ContentDigests,
     asked_key,
@@ -261,6 +261,7 @@ def run_one(
         run = store.begin_run(spec, record, model.fingerprint, root, is_again, prepared.marks)
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
+        have -= failed_parts(store, run) if may_fail(prepared.protocol) else set()
         missing = [
             name
             for name in prepared.question.part_names

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from fieldmark.chat import (
+    AskSession,
     ChatModel,
     Estimate,
     Estimator,
@@ -35,10 +36,9 @@ from fieldmark.protocols import (
     AskSettings,
     Draw,
     PartPredictions,
-    Sending,
     Workspace,
     ask_options,
-    open_sending,
+    ask_session,
 )
 
 HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
@@ -58,8 +58,8 @@ def ask_documents(
     began = time.monotonic()
     setup = make_setup(part, model, draw, options.settings)
     progress.start(f"{part.task.task} with {model.name}", len(part.rows))
-    with open_sending(model, options, progress, seen_by_mock(setup, model)) as sending:
-        replies = _ask(setup, sending)
+    with ask_session(model, options, progress, seen_by_mock(setup, model)) as session:
+        replies = _ask(setup, session)
     part.refuse_changed()
     judged = judge(setup, replies, draw.seed)
     predictions = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
@@ -83,13 +83,13 @@ def judge_of(settings: AskSettings, workspace: Workspace | None) -> Judge:
     return judge
 
 
-def _ask(setup: Setup, sending: Sending) -> list[Reply]:
+def _ask(setup: Setup, session: AskSession) -> list[Reply]:
     output = setup.task.output_type
     if output == "generate_until":
-        return generate(setup, sending)
+        return generate(setup, session)
     if output == "generate_until_multi_round":
-        return converse(setup, sending)
-    return weigh(setup, sending)
+        return converse(setup, session)
+    return weigh(setup, session)
 
 
 def make_setup(

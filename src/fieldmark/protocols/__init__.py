@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         values_by_item,
     )
     from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
-    from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
+    from fieldmark.protocols.ask.sending import AskOptions, ask_options, ask_session
     from fieldmark.protocols.ask.settings import AskSettings
     from fieldmark.tasks.split import (
         Draw,
@@ -83,12 +83,12 @@ __all__ = [
     "RowFeatures",
     "Scoring",
     "Selection",
-    "Sending",
     "Setting",
     "Workspace",
     "arrange",
     "as_problems",
     "ask_options",
+    "ask_session",
     "can_ask",
     "check_data",
     "check_part",
@@ -108,7 +108,6 @@ __all__ = [
     "make_settings",
     "may_fail",
     "no_data",
-    "open_sending",
     "prefetch_rows",
     "protocol_of",
     "protocols",
@@ -143,7 +142,7 @@ __getattr__ = exports(
             "values_by_item",
         ),
         "protocols._workspace": ("MissingData", "Workspace", "no_data", "root_of"),
-        "protocols.ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),
+        "protocols.ask.sending": ("AskOptions", "ask_options", "ask_session"),
         "protocols.ask.settings": ("AskSettings",),
     },
 )  # fmt: skip

@@ -291,7 +291,7 @@ class BatchDispatch(Dispatch):
         if key in sender.failed:
             answer = Answer("failed", error=sender.failed[key], attempts=0, key=key)
             self.tally.add(answer)
-            self.on_answer(request, answer)
+            self.ledger.on_answer(request, answer)
             return
         if key in sender.answers.waiting:
             self.waits[sender.answers.waiting[key]] += 1

@@ -23,13 +23,12 @@ from typing import Any, Literal
 from fieldmark import draws
 from fieldmark.chat import (
     Answer,
-    AnswerJournal,
     AnswerSettings,
+    AskSession,
     Budget,
     ChatModel,
     Message,
     MessagePart,
-    ModelConnection,
     Options,
     Picture,
     Request,
@@ -63,7 +62,7 @@ class Judge:
     """by request and by how often the same call of code had asked it before"""
     _n_answers: Counter[str] = field(default_factory=Counter)
     _is_resampling: bool = False
-    _lines: dict[str, ModelConnection] = field(default_factory=dict)
+    _sessions: dict[str, AskSession] = field(default_factory=dict)
     _closing: contextlib.ExitStack | None = None
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -98,33 +97,28 @@ class Judge:
         answers: list[Answer] = []
         try:
             with open_network():
-                line = self._line(model)
-                totals = line.ask_all([request], lambda _, answer: answers.append(answer))
+                session = self._session(model)
+                session.ask([request], lambda _, answer: answers.append(answer))
         except FieldmarkError as error:
             raise NoJudgement(f"the judge {model.name!r} cannot be asked: {error}") from error
-        if totals.stopped:
-            raise NoJudgement(f"the judge {model.name!r} was not asked: {totals.stopped}")
         (answer,) = answers
         if not answer.is_answer:
             raise NoJudgement(f"the judge {model.name!r} gave no answer: {answer.error}")
         return answer
 
-    def _line(self, model: ChatModel) -> ModelConnection:
-        if model.name not in self._lines:
+    def _session(self, model: ChatModel) -> AskSession:
+        if model.name not in self._sessions:
             self._closing = self._closing or contextlib.ExitStack()
-            kept = (
-                self._closing.enter_context(AnswerJournal(self.journal)) if self.journal else None
-            )
-            line = ModelConnection(model, self.sending, kept, self.budget)
-            self._lines[model.name] = self._closing.enter_context(line)
-        return self._lines[model.name]
+            session = AskSession(model, self.sending, self.journal, self.budget)
+            self._sessions[model.name] = self._closing.enter_context(session)
+        return self._sessions[model.name]
 
     def close(self) -> None:
         """Ends the connections; what was said is still known."""
         if self._closing is not None:
             self._closing.close()
         self._closing = None
-        self._lines.clear()
+        self._sessions.clear()
 
 
 _judges: list[Judge] = []
