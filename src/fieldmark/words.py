@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
+"""control characters, and what turns the direction of writing"""
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -20,3 +24,13 @@ def first_few(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
     """
     shown = between.join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def printable(text: str, kept: str = "") -> str:
+    """The text with its control characters spelled out, all but those to be kept: what others wrote
+    must not steer a terminal.
+
+    >>> printable("fox\\x1b[2J\\n"), printable("übung 狐\\n", "\\n")
+    ('fox\\\\x1b[2J\\\\n', 'übung 狐\\n')
+    """
+    return STEERING.sub(lambda one: one[0] if one[0] in kept else repr(one[0])[1:-1], text)

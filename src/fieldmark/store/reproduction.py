@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.processes import host
+from fieldmark.processes import host, output_of
 from fieldmark.registry import installed_version
 
 _ALWAYS = ("fieldmark", "numpy", "scikit-learn", "scipy", "polars", "pillow")
@@ -71,17 +71,7 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    import subprocess
-
-    try:
-        done = subprocess.run(
-            ["git", *arguments],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_GIT_TIMEOUT_S,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # asking must not write to the index
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    # Asking must not write to the index.
+    quiet = {"GIT_OPTIONAL_LOCKS": "0"}
+    text = output_of(["git", *arguments], _GIT_TIMEOUT_S, folder, quiet)
+    return None if text is None else text.strip()

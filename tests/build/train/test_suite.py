@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -77,18 +78,20 @@ def test_it_can_be_stopped(place: Path) -> None:
     assert evaluation.result() == {} and "ended with" in evaluation.problem
 
 
+def deaf() -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.stdout.write(f"{os.getsid(0)}\n")
+    time.sleep(60)
+    return 0
+
+
 def test_one_that_does_not_listen_is_stopped_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a session of its own: a signal for all processes of a job does not reach it."""
     monkeypatch.setattr("fieldmark.build.train.suite._PATIENCE_S", 0.2)
-    code = (
-        "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getsid(0), flush=1)"
-    )
-    code += "; time.sleep(60)"
-    command = [sys.executable, "-c", code]
     log = tmp_path / "model.log"
-    evaluation = SuiteRun(command, "the evaluation", ("m", tmp_path / "x.db"), log)
+    evaluation = SuiteRun(deaf, [], "the evaluation", ("m", tmp_path / "x.db"), log)
     while not log.read_text().strip():
         time.sleep(0.02)
     assert int(log.read_text()) != os.getsid(0)

@@ -16,6 +16,7 @@ from kit.chat import running
 from kit.fault_proxy import FaultProxy, LeapClock, drawn
 from kit.mediawiki import CONTACT
 from kit.mock_wiki import MockWiki, mock_pages
+from kit.raw_server import OK, Script, raw_server, repeating, sending
 
 TEXTS = {
     "Common raven": "The '''common raven''' is black.",
@@ -239,6 +240,23 @@ def test_a_fault_changes_nothing_in_the_store(wiki: MockWiki, tmp_path: Path, fa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (repeating(OK + b"\r\n", b" " * 65536), "a reply of more than 64 MB"),
+        (sending(OK + b"\r\n", b"[" * 200_000), "nested too deep"),
+        (repeating(OK, b"X-A: b\r\n", 0.05), "no answer within 0.5 s"),
+    ],
+    ids=["endless", "deep", "dripped header"],
+)
+def test_defect_third_look_n4_a_reply_has_limits(
+    store: PageStore, script: Script, text: str
+) -> None:
+    etiquette = hurried(max_attempts=1, timeout_s=60 if "reply" in text else 0.5)
+    with raw_server(script) as url, pytest.raises(ModelError, match=text):
+        fetched(url, store.path, etiquette)
+
+
 def test_a_pause_is_for_all(wiki: MockWiki, store: PageStore) -> None:
     """Also for requests that waited for their turn when it came. By the real clock."""
     with running(wiki) as url:

@@ -7,13 +7,11 @@ at once. Which samples a step takes is up to `order.py`, which of their texts to
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shlex
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -37,7 +35,7 @@ from fieldmark.build.train.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.data import is_packed
 from fieldmark.errors import DataError, UsageError, join_problems, meant
-from fieldmark.processes import end_with_parent
+from fieldmark.processes import ChildDied, process_pool
 from fieldmark.progress import Progress, Silent
 
 _ALONE_BYTES = 1 << 28
@@ -219,17 +217,14 @@ def _make(jobs: Sequence[IndexJob]) -> Iterator[tuple[IndexJob, IndexedShard]]:
     if n_processes < 2 or sum(job.shard.stat().st_size for job in jobs) < _ALONE_BYTES:
         yield from ((job, make_index(job)) for job in jobs)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(n_processes, context, end_with_parent) as pool:
-        try:
+    try:
+        with process_pool(n_processes) as pool:
             yield from zip(jobs, pool.map(make_index, jobs), strict=True)
-        except BrokenProcessPool as error:
-            raise DataError(
-                "a process that indexed shards was killed (out of memory?): run the command again, "
-                "what is indexed is kept."
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+    except ChildDied as error:
+        raise DataError(
+            f"a process that indexed shards {error}: run the command again, what is indexed is "
+            "kept."
+        ) from error
 
 
 # --- what is missing ---

@@ -28,12 +28,12 @@ import numpy as np
 import torch
 
 from fieldmark.build.train.feed.sample_reader import (
-    PROGRAM,
     BatchPlace,
     ReadSample,
     SampleFiller,
     SampleJob,
     SampleReader,
+    serve_samples,
 )
 from fieldmark.build.train.feed.steps import BadImages, CachedRows, ReaderHere, StepSource
 from fieldmark.build.train.index import TrainData
@@ -230,7 +230,7 @@ class _BatchLoader:
         if self.is_on_card and self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # other streams write there
         self._source = StepSource(places, steps, n_ahead)
-        readers = [ReaderProcess(self.job, PROGRAM) for _ in range(n_readers)]
+        readers = [ReaderProcess(self.job, serve_samples) for _ in range(n_readers)]
         here = [ReaderHere(self.job, SampleFiller)] if not n_readers else []
         self._pool = ReaderPool([*readers, *here], self._source, chunk)
         if self.is_on_card:

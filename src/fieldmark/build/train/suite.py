@@ -8,14 +8,15 @@ wrong there is one line here and a log beside the folder: training does not wait
 from __future__ import annotations
 
 import os
-import subprocess
+import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError, RunsFailed, first_line
+from fieldmark.processes import Child
 from fieldmark.store import RunFilter, Store
 
 if TYPE_CHECKING:
@@ -56,7 +57,12 @@ class SuiteRun:
     """A running or finished evaluation of one folder."""
 
     def __init__(
-        self, command: Sequence[str], title: str, where: tuple[str, Path], log: Path
+        self,
+        function: Callable[..., int],
+        words: Sequence[str],
+        title: str,
+        where: tuple[str, Path],
+        log: Path,
     ) -> None:
         """`where` its scores will be: the name of the model, and the results file."""
         self.log, self._title, self._where = log, title, where
@@ -65,27 +71,29 @@ class SuiteRun:
         self.scores: tuple[SuiteScore, ...] = ()
         """all scores of the whole tasks; known after `result`"""
         log.parent.mkdir(parents=True, exist_ok=True)
+        log.unlink(missing_ok=True)
         gone = (
             *_OF_TORCHRUN,
             *(("OMP_NUM_THREADS",) if "TORCHELASTIC_RUN_ID" in os.environ else ()),
         )
         environment = {key: text for key, text in os.environ.items() if key not in gone}
-        with log.open("wb") as file:
-            self._process = _start(command, file, environment)
-        if isinstance(self._process, str):
-            self.problem = f"{title} {self._process}"
+        self._child: Child | None = None
+        try:
+            self._child = Child(function, *words, log=log, environment=environment)
+        except OSError as error:
+            self.problem = f"{title} could not be started: {error.strerror or error}"
 
     @property
     def is_done(self) -> bool:
-        return isinstance(self._process, str) or self._process.poll() is not None
+        return self._child is None or self._child.status is not None
 
     def result(self) -> Mapping[str, float]:
         """`TASK@METRIC` → score, of every task's own metric; waits for the end. Where some are
         missing, `problem` says why.
         """
-        if isinstance(self._process, str):
+        if self._child is None:
             return {}
-        code = self._process.wait()
+        code = self._child.wait()
         if code:
             self.problem = f"{self._title} ended with {code} ({_last_line(self.log)}): {self.log}"
         if code not in (0, RunsFailed.exit_code):
@@ -107,13 +115,8 @@ class SuiteRun:
 
     def stop(self) -> None:
         """Ends it, when training has ended before it: the same command runs it again."""
-        if not isinstance(self._process, str) and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        if self._child is not None:
+            self._child.end(_PATIENCE_S)
 
 
 def evaluate_in_background(
@@ -125,11 +128,18 @@ def evaluate_in_background(
     two = folder.with_name(f"{folder.name}{TWO}")
     model = f"open-clip/local-dir:{(two if two.is_dir() else folder).resolve()}"
     store = store or Path("results") / "fieldmark.db"
-    command = [sys.executable, "-m", "fieldmark", "run", "--model", model]
-    command += [word for task in tasks for word in ("--task", task)]
-    command += ["--results", str(store.parent), *flags]
+    words = ["run", "--model", model]
+    words += [word for task in tasks for word in ("--task", task)]
+    words += ["--results", str(store.parent), *flags]
     log = folder.with_name(f"{folder.name}.log")
-    return SuiteRun(command, f"the evaluation of step {step:,}", (model, store), log)
+    return SuiteRun(_fieldmark, words, f"the evaluation of step {step:,}", (model, store), log)
+
+
+def _fieldmark(*words: str) -> int:
+    """What `python -m fieldmark WORDS` does."""
+    sys.argv = ["fieldmark", *words]
+    runpy.run_module("fieldmark", run_name="__main__")
+    return 0
 
 
 def setting_flags(settings: Settings, device: str = "") -> tuple[str, ...]:
@@ -161,25 +171,6 @@ def _place(question: tuple[str, str]) -> tuple[str, int, str]:
     task, protocol = question
     name = protocol.partition("/")[0]
     return task, _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED), protocol
-
-
-def _start(
-    command: Sequence[str], log: IO[bytes], environment: Mapping[str, str]
-) -> subprocess.Popen[bytes] | str:
-    """The process, or why there is none. In a session of its own: signals that a job's processes
-    all get (SIGUSR1: save) are for training, and would end it.
-    """
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return f"could not be started: {error.strerror or error}"
 
 
 def _last_line(log: Path) -> str:

@@ -34,6 +34,7 @@ from fieldmark.chat.send.retry import (
     retry_after_s,
 )
 from fieldmark.errors import ModelError, UsageError
+from fieldmark.http_reader import Limits, ReplyTooLarge, read_reply
 from fieldmark.progress import Progress, Silent
 from fieldmark.registry import app_version
 
@@ -193,7 +194,7 @@ class WikiApi:
         self._bucket = TokenBucket(etiquette.per_minute, etiquette.clock, "requests")
         self._session = aiohttp.ClientSession(
             headers={"User-Agent": self.agent, "Accept-Encoding": "gzip"},
-            timeout=aiohttp.ClientTimeout(total=etiquette.timeout_s),
+            timeout=aiohttp.ClientTimeout(total=None),  # `read_reply` has the limits
             trust_env=not is_loopback(self.endpoint),
         )
 
@@ -267,13 +268,17 @@ class WikiApi:
         assert self._session is not None, "WikiApi is used in a `with`"
         self.n_requests += 1
         headers = {"Promise-Non-Write-API-Action": "true"}
+        timeout_s = self.etiquette.timeout_s
+        limits = Limits(headers_s=timeout_s, idle_s=timeout_s, total_s=timeout_s)
         try:
-            async with self._session.post(
-                self.endpoint, data=query, headers=headers, allow_redirects=False
-            ) as reply:
-                return _judge(reply.status, reply.headers, await reply.read())
+            reply = await read_reply(
+                self._session, "POST", self.endpoint, limits, data=query, headers=headers
+            )
+        except ReplyTooLarge as error:
+            return Fault("stop", f"{error}, which is no MediaWiki's")
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return connection_fault(error, self.etiquette.timeout_s)
+        return _judge(reply.status, reply.headers, reply.data)
 
     def _wait_s(self, faults: Sequence[Fault], began: float, key: str) -> float:
         """How long nobody sends after the last of these faults; raises where asking is useless."""
@@ -324,6 +329,8 @@ def _judge(status: int, headers: Mapping[str, str], data: bytes) -> dict[str, An
         return Fault("again" if is_passing else "stop", text, status, wait_s)
     try:
         answer = json.loads(data)
+    except RecursionError:
+        return Fault("stop", "its answer is nested too deep")
     except ValueError:
         if data.lstrip()[:1] == b"<":
             return Fault("stop", f"a page, not JSON ({_plain_text(data)}): is this an api.php?")

@@ -18,13 +18,11 @@ import gzip
 import hashlib
 import json
 import mmap
-import multiprocessing
 import re
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +40,7 @@ from fieldmark.build.wiki.export import (
 from fieldmark.build.wiki.page import WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError, at
-from fieldmark.processes import end_with_parent
+from fieldmark.processes import ChildDied, process_pool
 from fieldmark.progress import Progress, Silent
 
 _READ_BYTES = 2**18
@@ -358,21 +356,18 @@ def _is_multistream(path: Path) -> bool:
 
 def _read_in_processes(path: Path, start: int, processes: int) -> Iterator[ReadPages]:
     """In the order of the file, with a few results at most waiting for their turn."""
-    context = multiprocessing.get_context("spawn")
     waiting: deque[Future[ReadPages]] = deque()
-    with ProcessPoolExecutor(processes, context, end_with_parent) as pool:
-        try:
+    try:
+        with process_pool(processes) as pool:
             for first, last in _ranges(path, start):
                 waiting.append(pool.submit(_read_range, path, first, last))
                 if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BrokenProcessPool as error:
-            text = "a process that read it was killed (out of memory?): use fewer processes."
-            raise DataError(at(path, None, text)) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
+    except ChildDied as error:
+        text = f"a process that read it {error}: use fewer processes."
+        raise DataError(at(path, None, text)) from error
 
 
 def _ranges(path: Path, start: int) -> Iterator[tuple[int, int]]:

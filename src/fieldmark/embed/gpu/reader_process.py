@@ -1,28 +1,25 @@
 """Reader process: files become bytes in shared memory, hashed and checked, away from the GIL.
 
-Started by `readers.py`, with the job on standard input. Each request names files and a slab of the
-shared memory; the answer says what each file holds and where its bytes lie. `serve` is the protocol
-alone: training reads samples of shards by it (`fieldmark.build.train.feed.sample_reader`).
-What the card cannot decode is decoded here, and lies there as pixels. The process ends with its
-standard input.
+Started by `readers.py`. Each request names files and a slab of the shared memory; the answer says
+what each file holds and where its bytes lie. `serve` is the protocol alone: training reads samples
+of shards by it (`fieldmark.build.train.feed.sample_reader`). What the card cannot decode is decoded
+here, and lies there as pixels.
 """
 
 from __future__ import annotations
 
 import mmap
-import os
-import pickle
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fieldmark.data import ABSENT, Content, read_content
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
 from fieldmark.embed.reference import see_exactly
 from fieldmark.errors import FieldmarkError
+from fieldmark.processes import Channel
 
 if TYPE_CHECKING:
     from fieldmark.embed.work import WantedFile
@@ -93,31 +90,20 @@ class Filler(Protocol):
     def fill(self, request: SlabRequest) -> SlabAnswer: ...
 
 
-def main(fd: int) -> None:
-    serve(fd, _SlabFiller)
+def serve_files(channel: Channel, fd: str) -> None:
+    serve(channel, fd, _SlabFiller)
 
 
-def serve(fd: int, new_filler: Callable[[Any, mmap.mmap], Filler]) -> None:
-    """Answers requests until the input ends; the first message is the job."""
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints goes to standard error
-    job: SlabJob = pickle.load(requests)
-    reader = new_filler(job, mmap.mmap(fd, job.n_slabs * job.slab_bytes))
-    while (request := _next(requests)) is not None:
+def serve(channel: Channel, fd: str, new_filler: Callable[[Any, mmap.mmap], Filler]) -> None:
+    """Answers requests; the first message is the job, `fd` is the shared memory."""
+    job: SlabJob = channel.receive()
+    reader = new_filler(job, mmap.mmap(int(fd), job.n_slabs * job.slab_bytes))
+    for request in channel.messages():
         try:
             answer: SlabAnswer | FieldmarkError = reader.fill(request)
         except FieldmarkError as error:
             answer = error
-        pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
-        answers.flush()
-
-
-def _next(requests: IO[bytes]) -> SlabRequest | None:
-    try:
-        request: SlabRequest | None = pickle.load(requests)
-    except EOFError:
-        return None
-    return request
+        channel.send(answer)
 
 
 class _SlabFiller:

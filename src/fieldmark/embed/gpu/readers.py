@@ -2,9 +2,7 @@
 
 One reader owns a few slabs; while one is decoded the next is filled. Which files a reader gets next
 is up to a source: embedding's keeps the files of one archive with one reader, in their order, so
-that each archive is read from its start to its end. Plain processes with pipes: nothing of the
-caller's program is run again in them, and they end when their input closes, whatever became of this
-process.
+that each archive is read from its start to its end.
 """
 
 from __future__ import annotations
@@ -13,34 +11,31 @@ import contextlib
 import ctypes
 import mmap
 import os
-import pickle
 import queue
-import subprocess
-import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-import fieldmark
 from fieldmark.data import split_reference
 from fieldmark.embed.gpu.crew import PipelineStopped
-from fieldmark.embed.gpu.reader_process import FileBytes, SlabAnswer, SlabJob, SlabRequest
+from fieldmark.embed.gpu.reader_process import (
+    FileBytes,
+    SlabAnswer,
+    SlabJob,
+    SlabRequest,
+    serve_files,
+)
 from fieldmark.embed.work import WantedFile
 from fieldmark.errors import FieldmarkError
+from fieldmark.processes import Channel, Child, ChildDied
 
 AHEAD = 2  # requests a reader has at a time: it is never idle while an answer is on its way
-_START = (
-    "import sys; root, fd = sys.argv[1:]; root in sys.path or sys.path.insert(0, root);"
-    "from {program} import main; main(int(fd))"
-)
-PROGRAM = "fieldmark.embed.gpu.reader_process"
 
 
 class SlabReader(Protocol):
@@ -94,74 +89,53 @@ class Slab:
 
 
 class ReaderProcess:
-    """One process and its slabs; `program` is the module whose `main` it runs."""
+    """One process and its slabs."""
 
-    def __init__(self, job: SlabJob, program: str = PROGRAM) -> None:
+    def __init__(self, job: SlabJob, serve: Callable[[Channel, str], None] = serve_files) -> None:
         self.job = job
         size = job.n_slabs * job.slab_bytes
         fd = _shared_file()
         try:
             os.ftruncate(fd, size)
             self.memory = mmap.mmap(fd, size)
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-            root = str(Path(fieldmark.__file__).parents[1])
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START.format(program=program), root, str(fd)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                pass_fds=(fd,),
-            )
+            self._child = Child(serve, str(fd), pass_fds=(fd,))
         finally:
             os.close(fd)
         self.address = address_of(self.memory)
         self.free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         for slab in range(job.n_slabs):
             self.free.put(slab)
-        self._send(job)
+        with self._told():
+            self._child.send(job)
 
     def request(self, slab: int, files: Sequence[Any]) -> None:
-        self._send(SlabRequest(slab, files))
+        with self._told():
+            self._child.send(SlabRequest(slab, files))
 
     def answer(self) -> SlabAnswer:
-        assert self._process.stdout is not None
-        try:
-            answer: SlabAnswer | FieldmarkError = pickle.load(self._process.stdout)
-        except (EOFError, pickle.UnpicklingError):
-            raise self._died() from None
+        with self._told():
+            answer: SlabAnswer | FieldmarkError = self._child.receive()
         if isinstance(answer, FieldmarkError):
             raise answer
         return answer
 
     def stop(self) -> None:
-        assert self._process.stdin is not None
         self.free.put(None)
-        with contextlib.suppress(OSError):  # it has died: its last request cannot be delivered
-            self._process.stdin.close()
+        self._child.close_input()
 
     def join(self) -> None:
-        try:
-            self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._child.wait(2)
+        self._child.end()
 
-    def _send(self, message: object) -> None:
-        assert self._process.stdin is not None
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            pickle.dump(message, self._process.stdin, pickle.HIGHEST_PROTOCOL)
-            self._process.stdin.flush()
-        except OSError:
-            raise self._died() from None
-
-    def _died(self) -> FieldmarkError:
-        self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").split("\n")
-        words = next((line.strip() for line in reversed(lines) if line.strip()), "it was killed")
-        return FieldmarkError(
-            f"a process that reads images has ended ({words}). What was done so far is kept: run "
-            "the same command again."
-        )
+            yield
+        except ChildDied as error:
+            raise FieldmarkError(
+                f"a process that reads images has ended ({error}). What was done so far is kept: "
+                "run the same command again."
+            ) from error
 
 
 def address_of(memory: mmap.mmap) -> int:

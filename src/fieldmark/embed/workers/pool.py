@@ -13,25 +13,22 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.data import ImageRef, split_reference
+from fieldmark.data import Content, ImageRef, split_reference
 from fieldmark.embed.cache import behaviour_of, kept_facts, number
 from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
-from fieldmark.embed.workers.process import (
-    WorkerFailed,
-    WorkerJob,
-    WorkerProcess,
-    WorkerResult,
-)
 from fieldmark.errors import first_line
+from fieldmark.processes import Child, ChildDied
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from fieldmark.embed.engine import EmbedOptions
     from fieldmark.embed.sink import Filled
     from fieldmark.models import Backbone
@@ -59,6 +56,89 @@ def devices_for(wanted: str) -> tuple[str, ...]:
     return tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerJob:
+    """What a worker is to do."""
+
+    load: Callable[[], Backbone]
+    fingerprint: str
+    """of the model that is expected"""
+    root: Path
+    items: list[ImageRef]
+    options: EmbedOptions
+    idle_s: float
+    """how long to wait for another job"""
+    memory: Path | None = None
+    """where to remember what images hold; None: in the cache"""
+    also: tuple[Path, ...] = ()
+    """what else is remembered of them (`fieldmark.data.Contents`)"""
+    behaviour: np.ndarray | None = None
+    """what the model does here (`behaviour_of`)"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """What a worker has done."""
+
+    throughput: Throughput
+    contents: dict[str, Content]
+    """what its images hold"""
+
+
+class _WorkerProcess:
+    """Does one job at a time."""
+
+    def __init__(self) -> None:
+        from fieldmark.embed.workers.worker import work
+
+        self._child = Child(work)
+        self._listener: threading.Thread | None = None
+        self._result: WorkerResult | None = None
+        self._failure = ""
+        self.fingerprint = ""
+        """of the model of its last job"""
+
+    @property
+    def is_alive(self) -> bool:
+        return self._child.status is None
+
+    def start(self, job: WorkerJob, progress: Progress) -> None:
+        """Hands it a job; `progress` hears how far it is, from another thread."""
+        self.fingerprint, self._result = job.fingerprint, None
+        self._listener = threading.Thread(target=self._converse, args=(job, progress), daemon=True)
+        self._listener.start()
+
+    def result(self) -> WorkerResult:
+        """What it did, once it is done; raises ChildDied. Nothing where it had just left because it
+        had been idle.
+        """
+        assert self._listener is not None
+        self._listener.join()
+        if self._result is None and self._child.wait() != 0:
+            self.end()
+            raise ChildDied(self._failure)
+        return self._result or WorkerResult(Throughput(), {})
+
+    def end(self) -> None:
+        self._child.end()
+        if self._listener is not None:
+            self._listener.join()
+
+    def _converse(self, job: WorkerJob, progress: Progress) -> None:
+        try:
+            self._child.send(job)
+            while self._result is None:
+                kind, value = self._child.receive()
+                if kind == "advance":
+                    progress.advance(value)
+                elif kind == "say":
+                    progress.say(value)
+                else:
+                    self._result = value
+        except ChildDied as error:
+            self._failure = str(error)
+
+
 class DeviceWorkers:
     """The processes of one command, one for each device but the first, which is this process'.
 
@@ -67,7 +147,7 @@ class DeviceWorkers:
 
     def __init__(self, devices: Sequence[str]) -> None:
         self.devices = tuple(devices)
-        self._processes: dict[int, WorkerProcess] = {}
+        self._processes: dict[int, _WorkerProcess] = {}
         """by the place of their device"""
         self._failed: set[tuple[int, str]] = set()
         """places where a model, by its fingerprint, cannot be used"""
@@ -161,7 +241,7 @@ class DeviceWorkers:
             self._processes.pop(place).end()
         if place not in self._processes:
             try:
-                self._processes[place] = WorkerProcess()
+                self._processes[place] = _WorkerProcess()
             except OSError as error:
                 self._tell_failed(place, job.fingerprint, first_line(error), progress)
                 return
@@ -172,7 +252,7 @@ class DeviceWorkers:
         try:
             if process is not None:
                 return process.result()
-        except WorkerFailed as error:
+        except ChildDied as error:
             del self._processes[place]
             self._tell_failed(place, fingerprint, str(error), progress)
         return WorkerResult(Throughput(), {})
@@ -185,7 +265,7 @@ class DeviceWorkers:
         )
 
 
-def _end_all(processes: dict[int, WorkerProcess]) -> None:
+def _end_all(processes: dict[int, _WorkerProcess]) -> None:
     while processes:
         processes.popitem()[1].end()
 

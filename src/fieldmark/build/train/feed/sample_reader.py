@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import mmap
-import signal
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,13 +23,12 @@ from fieldmark.data import open_image, quick_check, read_header
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
 from fieldmark.embed.gpu.reader_process import SlabAnswer, SlabRequest, aligned, serve
 from fieldmark.errors import DataError, plain_reason
+from fieldmark.processes import Channel
 
-PROGRAM = __name__
 MOST_BAD = 20
 """samples in the place of one that are tried: so many bad ones in a row are no accident"""
 _SWAPPED = (5, 6, 7, 8)
 """EXIF orientations in which rows and columns change places"""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +159,8 @@ class SampleFiller:
         return SlabAnswer(request.slab, samples, time.perf_counter() - began, 0.0)
 
 
-def main(fd: int) -> None:
-    """Ends with its input only: a signal to the whole group is the training run's to answer."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    serve(fd, _one_thread_filler)
+def serve_samples(channel: Channel, fd: str) -> None:
+    serve(channel, fd, _one_thread_filler)
 
 
 def _one_thread_filler(job: SampleJob, memory: mmap.mmap) -> SampleFiller:

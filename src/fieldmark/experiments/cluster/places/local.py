@@ -1,19 +1,17 @@
 """Process pool (local processes, CUDA_VISIBLE_DEVICES): how are steps done on this one machine?
 
 A few workers at once, a process for each step; one that asks for GPUs has these to itself, one that
-does not sees none. Workers are processes in their own right: Ctrl-C in the launcher, or its end,
-leaves them at their step. What still waits then ends with the launcher, since nobody would start
-it; a lease on the board tells others whether the launcher is there.
+does not sees none. Workers end with the launcher, and what waits then ends with it too, since
+nobody would start it: the same command again takes up all that was done. A lease on the board tells
+others whether the launcher is there.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
-import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ from fieldmark.experiments.cluster.board import JobRecord, StepFolder
 from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
 from fieldmark.experiments.cluster.worker import StepTask
 from fieldmark.leases import LeaseFolder
-from fieldmark.processes import birth, host, is_alive, this_place
+from fieldmark.processes import Child, birth, host, is_alive, output_of, this_place
 
 LOOK_S = 0.02
 """between two looks at the workers"""
@@ -46,7 +44,7 @@ class _QueuedStep:
 @dataclass(frozen=True, slots=True)
 class _Working:
     step: StepFolder
-    process: subprocess.Popen[bytes]
+    child: Child
     gpus: tuple[str, ...]
 
 
@@ -127,6 +125,8 @@ class LocalPlace:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        for worker in self._working.values():
+            worker.child.end()
         if self._leases is not None:
             self._leases.__exit__()
         self._leases = self._thread = None
@@ -135,8 +135,8 @@ class LocalPlace:
         while not self._stop.wait(LOOK_S):
             with self._lock:
                 for worker in list(self._working.values()):
-                    if worker.process.poll() is not None:
-                        self._ended[worker.step.id] = _ending(worker.process.returncode)
+                    if (status := worker.child.status) is not None:
+                        self._ended[worker.step.id] = _ending(status)
                         self._gpus = [*worker.gpus, *self._gpus]
                         del self._working[worker.step.id]
                 busy = {one.step.id for one in self._waiting} | self._working.keys()
@@ -170,17 +170,13 @@ class LocalPlace:
         environment = dict(os.environ)
         if self.n_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        with (one.step.path / "log.txt").open("ab") as log:
-            process = subprocess.Popen(
-                # -P: files of the current folder are no modules, as in the launcher
-                [sys.executable, "-P", "-u", "-c", _program(self._task), str(one.step.path)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
-                start_new_session=True,
-            )  # fmt: skip
+        task = f"{self._task.__module__}:{self._task.__qualname__}"
+        log = one.step.path / "log.txt"
+        child = Child(_do_step, task, str(one.step.path), log=log, environment=environment)
         self._gpus = self._gpus[n_gpus:]
-        self._working[one.step.id] = _Working(one.step, process, gpus)
+        self._working[one.step.id] = _Working(one.step, child, gpus)
         with suppress(DataError):  # its lease shows that it works
-            one.step.write_job(process_job(self.name, one.step, process.pid, self._own))
+            one.step.write_job(process_job(self.name, one.step, child.pid, self._own))
 
 
 def visible_gpus() -> list[str]:
@@ -188,16 +184,8 @@ def visible_gpus() -> list[str]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip() not in ("", "-1")]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    try:
-        answer = subprocess.run(
-            ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return answer.stdout.split()
+    query = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    return (output_of(query, 60) or "").split()
 
 
 def process_job(place: str, step: StepFolder, pid: int, lease: str = "") -> JobRecord:
@@ -263,9 +251,10 @@ def _living(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     return [job for job in jobs if is_alive(job.facts["pid"], job.facts["born"])]
 
 
-def _program(task: StepTaskClass) -> str:
-    module, name = task.__module__, getattr(task, "__qualname__", "")
-    return f"import sys; from {module} import {name} as task; sys.exit(task(sys.argv[1])())"
+def _do_step(task: str, folder: str) -> int:
+    """The exit status of a step, in its worker."""
+    module, _, name = task.partition(":")
+    return int(getattr(importlib.import_module(module), name)(folder)() or 0)
 
 
 def _ending(status: int) -> str:
