@@ -259,7 +259,7 @@ class _Executor:
         )
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
-        have -= failed_parts(store, run) if may_fail(prepared.protocol) else set()
+        have -= failed_parts(store, run) if may_fail(load_protocol(job.protocol)) else set()
         missing = [
             name
             for name in question.part_names
