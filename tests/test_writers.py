@@ -45,7 +45,6 @@ FUNCTIONS = {
     *(
         "os.open",
         "sqlite3.connect",
-        "json.dump",
         "pickle.dump",
         "torch.save",
         "np.save",
@@ -77,7 +76,7 @@ def _opens(call: ast.Call) -> bool:
 def _writes(call: ast.Call) -> bool:
     name = ast.unparse(call.func)
     if name in FUNCTIONS:
-        return True
+        return "O_RDONLY" not in ast.unparse(call)
     return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
 
 
@@ -92,14 +91,15 @@ def writers() -> dict[str, list[int]]:
 
 
 def test_only_the_named_write_to_disk(writers: dict[str, list[int]]) -> None:
-    strangers = {
-        name: lines for name, lines in writers.items() if name not in KINDS | set(PRODUCTS)
-    }
+    named = (*KINDS, *PRODUCTS)
+    strangers = {name: lines for name, lines in writers.items() if not name.startswith(named)}
     assert not strangers, f"write through fieldmark.files or fieldmark.journal: {strangers}"
 
 
 def test_who_is_named_still_writes(writers: dict[str, list[int]]) -> None:
-    assert not (KINDS | set(PRODUCTS)) - writers.keys()
+    named = (*KINDS, *PRODUCTS)
+    idle = [name for name in named if not any(writer.startswith(name) for writer in writers)]
+    assert not idle
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ def test_who_is_named_still_writes(writers: dict[str, list[int]]) -> None:
         ("path.write_text(text)", True),
         ("os.open(path, flags)", True),
         ("path.open()", False),
+        ("os.open(path, os.O_RDONLY)", False),
         ('open(path, encoding="ascii")', False),
         ('tarfile.open(fileobj=file, mode="r:")', False),
         ("image.save(buffer)", False),
