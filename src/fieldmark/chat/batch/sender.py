@@ -31,7 +31,7 @@ from fieldmark.chat.messages import Answer, Request, stopped
 from fieldmark.chat.send.api import BadReply, as_json, load_api
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
-from fieldmark.chat.send.retry import Fault, backoff_s, judge_error
+from fieldmark.chat.send.retry import Fault, backoff_s, judge_error, without_key
 from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
 from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
 from fieldmark.progress import duration
@@ -252,7 +252,7 @@ class BatchSender(Sender):
                 answer = dataclasses.replace(
                     answer, usd=usd, key=question.key, resized=question.resized
                 )
-                return stopped(answer, question.stop)
+                return stopped(without_key(answer, self.model.key()), question.stop)
         fault = judge_error(None, error)
         if fault.verdict == "refused":
             return Answer(
