@@ -23,7 +23,7 @@ from fieldmark.progress import Progress
 from fieldmark.protocols.ask.settings import AskSettings
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.protocols._question import Workspace
 
 
 @dataclass(frozen=True, slots=True)
