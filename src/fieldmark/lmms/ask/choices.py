@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from fieldmark.chat import (
     Answer,
-    AskSession,
     LocalModel,
     Option,
     Request,
@@ -24,7 +23,7 @@ from fieldmark.chat import (
     letter_settings,
 )
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.generate import Reply, settings_of
+from fieldmark.lmms.ask.generate import Reply, Sender, settings_of
 from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
@@ -33,11 +32,11 @@ _ALONE = "#alone"
 """a request for choices without any context"""
 
 
-def weigh(setup: Setup, session: AskSession) -> list[Reply]:
+def weigh(setup: Setup, sending: Sender) -> list[Reply]:
     """Likelihoods of the choices, of the target, or of a text by itself."""
-    if isinstance(session.model, LocalModel):
-        return _likelihoods(setup, session)
-    return _letters(setup, session)
+    if isinstance(sending.model, LocalModel):
+        return _likelihoods(setup, sending)
+    return _letters(setup, sending)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,14 +59,14 @@ class _SentWords(NamedTuple):
     continuations: tuple[str, ...]
 
 
-def _likelihoods(setup: Setup, session: AskSession) -> list[Reply]:
+def _likelihoods(setup: Setup, sending: Sender) -> list[Reply]:
     came: dict[tuple[int, int], Answer] = {}
     asked: dict[int, list[_SentWords]] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         row, number = request.info
         came[row, number] = answer
-        session.progress.advance(int(number == 0))
+        sending.progress.advance(int(number == 0))
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
@@ -82,7 +81,7 @@ def _likelihoods(setup: Setup, session: AskSession) -> list[Reply]:
                 info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
-    session.ask(requests(), keep, setup.task.task)
+    sending.ask(requests(), keep, setup.task.task)
     return [_reply(row, asked[row], came) for row in setup.part.rows]
 
 
@@ -119,24 +118,24 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
     return isinstance(setup.fields.text(setup.part.document(row), row), int)
 
 
-def _letters(setup: Setup, session: AskSession) -> list[Reply]:
+def _letters(setup: Setup, sending: Sender) -> list[Reply]:
     came: dict[int, Answer] = {}
     asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         came[request.info] = answer
-        session.progress.advance()
+        sending.progress.advance()
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
-            settings = letter_settings(settings_of(setup, session))
+            settings = letter_settings(settings_of(setup, sending))
             prompt = _without_many_inputs(setup, row)
             choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)
             asked[row] = (question[-1].text, options)
             yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
 
-    session.ask(requests(), keep, setup.task.task)
+    sending.ask(requests(), keep, setup.task.task)
     return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
 
 

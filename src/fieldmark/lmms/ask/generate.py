@@ -7,20 +7,11 @@ documents take their next round together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from fieldmark.chat import (
-    Answer,
-    AnswerSettings,
-    AskSession,
-    ChatModel,
-    LocalModel,
-    Message,
-    Request,
-    prepare,
-)
+from fieldmark.chat import Answer, AnswerSettings, ChatModel, LocalModel, Message, Request, prepare
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, user_message
 from fieldmark.lmms.ask.shots import answer_of
@@ -55,7 +46,21 @@ class Reply:
         return worst[0] if worst else OK if self.is_read else "unparsed"
 
 
-def generate(setup: Setup, session: AskSession) -> list[Reply]:
+class Sender(Protocol):
+    """`AskSession`, or what stands for it in the sandbox."""
+
+    @property
+    def model(self) -> ChatModel | LocalModel: ...
+
+    @property
+    def progress(self) -> Any: ...
+
+    def ask(
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], None], title: str
+    ) -> Any: ...
+
+
+def generate(setup: Setup, sending: Sender) -> list[Reply]:
     """One request per document and repeat."""
     came: dict[tuple[int, int], Answer] = {}
     asked: dict[int, str] = {}
@@ -63,25 +68,25 @@ def generate(setup: Setup, session: AskSession) -> list[Reply]:
     def keep(request: Request, answer: Answer) -> None:
         came[request.info, request.repeat] = answer
         if request.repeat == 0:
-            session.progress.advance()
+            sending.progress.advance()
 
     title = setup.part.task.task
-    session.ask(_requests(setup, session, asked), keep, title)
+    sending.ask(_requests(setup, sending, asked), keep, title)
     return [_reply(setup, row, asked[row], came) for row in setup.part.rows]
 
 
-def _requests(setup: Setup, session: AskSession, asked: dict[int, str]) -> Iterator[Request]:
+def _requests(setup: Setup, sending: Sender, asked: dict[int, str]) -> Iterator[Request]:
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
         asked[row] = prompt.text
         for repeat in range(setup.task.n_repeats):
-            settings = settings_of(setup, session, repeat)
+            settings = settings_of(setup, sending, repeat)
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
 
-def settings_of(setup: Setup, session: AskSession, repeat: int = 0) -> AnswerSettings:
+def settings_of(setup: Setup, sending: Sender, repeat: int = 0) -> AnswerSettings:
     """Repeats differ in their seed: with one seed an endpoint would say the same every time."""
-    settings = session.model.settings(setup.generation.settings)
+    settings = sending.model.settings(setup.generation.settings)
     own = settings.seed
     return settings if own is None or not repeat else replace(settings, seed=own + repeat)
 
@@ -114,18 +119,18 @@ class _Conversation:
     is_over: bool = False
 
 
-def converse(setup: Setup, session: AskSession) -> list[Reply]:
+def converse(setup: Setup, sending: Sender) -> list[Reply]:
     talks = {row: _Conversation(row) for row in setup.part.rows}
     for number in range(MOST_ROUNDS + 1):
         going = [talk for talk in talks.values() if not talk.is_over]
         if not going:
             break
-        session.ask(
-            _round_requests(setup, session, going, number),
+        sending.ask(
+            _round_requests(setup, sending, going, number),
             lambda request, answer: _hear(talks[request.info], answer),
             f"{setup.part.task.task}, round {number + 1}",
         )
-    session.progress.advance(len(talks))
+    sending.progress.advance(len(talks))
     return [
         Reply(talk.row, talk.input, ((talk.outputs,),), tuple(talk.answers))
         for talk in talks.values()
@@ -140,7 +145,7 @@ def _hear(talk: _Conversation, answer: Answer) -> None:
 
 
 def _round_requests(
-    setup: Setup, session: AskSession, going: Iterable[_Conversation], number: int
+    setup: Setup, sending: Sender, going: Iterable[_Conversation], number: int
 ) -> Iterator[Request]:
     for talk in going:
         turn = _go_on(setup, talk, number) if number else _begin(setup, talk)
@@ -150,7 +155,7 @@ def _round_requests(
         if number == MOST_ROUNDS:
             where = setup.part.task.place_of("doc_to_text")
             raise UsageError(f"{where}  document {talk.row} is not over after {number} rounds.")
-        yield Request(f"{talk.row}#{number}", turn, settings_of(setup, session), info=talk.row)
+        yield Request(f"{talk.row}#{number}", turn, settings_of(setup, sending), info=talk.row)
 
 
 def _begin(setup: Setup, talk: _Conversation) -> tuple[Message, ...]:
