@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, PromptQuestion, make_question
     from fieldmark.chat.send.ask import ModelConnection, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
-    from fieldmark.chat.send.keys import hidden_secrets, is_secret
+    from fieldmark.chat.send.keys import open_environment
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
     from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
 
@@ -118,8 +118,6 @@ __all__ = [
     "estimate",
     "first_word_shares",
     "glance",
-    "hidden_secrets",
-    "is_secret",
     "letter_choice",
     "letter_question",
     "letter_scores",
@@ -128,6 +126,7 @@ __all__ = [
     "local_model",
     "make_question",
     "open_connection",
+    "open_environment",
     "parse_answer",
     "parse_text",
     "plan_prompts",
@@ -165,7 +164,7 @@ __getattr__ = exports(
         "prompt.question": ("AskRules", "Asking", "Item", "PromptQuestion", "make_question"),
         "send.ask": ("ModelConnection", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
-        "send.keys": ("hidden_secrets", "is_secret"),
+        "send.keys": ("open_environment",),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),
         "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
     },

@@ -21,7 +21,7 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.data import content_key, stamp
 from fieldmark.errors import CodeNotRun, DataError, MissingExtra, UsageError
-from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, files_in, missing_shards, snapshot
+from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, missing_shards, snapshot
 from fieldmark.registry import may_run
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
@@ -51,24 +51,11 @@ def _version(source: DocumentSource) -> str:
     (README.md), and by modification times elsewhere: two folders, or two states of one, could
     share a table.
     """
-    named = [source.path] if source.kind == "folder" else []
-    named += [file for key in ("data_files", "data_dir") for file in files_in(source.options, key)]
     marks: dict[str, str] = {}
-    for name in sorted(set(named)):
-        for path in _files_at(name):
-            mark, is_settled = stamp(path)
-            marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
+    for path in sorted(set(source.files())):
+        mark, is_settled = stamp(path)
+        marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
     return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
-
-
-def _files_at(name: str) -> Iterator[Path]:
-    """The file, all files below the folder, or those that the pattern fits."""
-    path = Path(name).absolute()
-    if path.is_file():
-        yield path
-        return
-    base, pattern = (path, "**/*") if path.is_dir() else (Path(path.anchor), name.lstrip("/"))
-    yield from (path for path in sorted(base.glob(pattern)) if path.is_file())
 
 
 def _refuse_readers(datasets: Any, source: DocumentSource) -> None:
