@@ -49,7 +49,7 @@ def make_args() -> type:
 
 
 def run(args: RunFlags) -> int:
-    from fieldmark.experiments import ExecuteOptions, execute, make_plan
+    from fieldmark.experiments import ExecuteOptions, execute, make_plan, wait_for_claims
     from fieldmark.progress import for_people
 
     grid, settings = read_jobs(args)
@@ -58,6 +58,10 @@ def run(args: RunFlags) -> int:
     if where != "here":
         return _run_elsewhere(args, where, grid, settings)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)
+    with for_people(args.common.quiet) as progress:
+        is_changed = wait_for_claims(plan, settings, progress)
+    if is_changed:
+        plan = make_plan(grid.jobs, settings, args.force, may_load=True)
     refuse_if_none_can_run(plan)
     _show_notes(args, grid, plan)
     command = ["fieldmark", *sys.argv[1:]]
