@@ -146,7 +146,7 @@ def _does(step: StepFolder, word: str) -> bool:
     if any(word in title for title in step.record.runs):
         return True
     outcome = step.outcome if len(word) >= 4 else None
-    return outcome is not None and any(key.startswith(word.lower()) for key in outcome.keys)
+    return outcome is not None and any(key.startswith(word.lower()) for key, _ in outcome.names)
 
 
 def _since(created: str) -> str:

@@ -30,7 +30,7 @@ from fieldmark.experiments.plan import Plan
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
-from fieldmark.store import Store
+from fieldmark.store import RunName, Store
 from fieldmark.words import counted
 
 WAITS_S = {"slurm": (1.0, 10.0)}
@@ -326,7 +326,7 @@ class _Launcher:
 
     def outcome(self) -> Outcome:
         """What came of its runs, in its own steps and in those of dead launchers."""
-        keys: list[str] = []
+        names: list[RunName] = []
         failures: list[Failure] = []
         words: dict[str, None] = {}
         n_claimed = 0
@@ -339,12 +339,12 @@ class _Launcher:
                 elif step.id in self.put_off and not step.is_merged:
                     failures += self._unread(step)
                 elif step.record.names:
-                    keys += outcome.keys
+                    names += outcome.names
                     failures += [f for f in outcome.failures if f.title in titles]
                     words |= dict.fromkeys(outcome.closing_lines)
                     n_claimed += outcome.n_claimed
-            gaps = gaps_of(self.plan, keys, store)
-        return Outcome(tuple(dict.fromkeys(keys)), tuple(failures), n_claimed, tuple(words), gaps)
+            gaps = gaps_of(self.plan, names, store)
+        return Outcome(tuple(dict.fromkeys(names)), tuple(failures), n_claimed, tuple(words), gaps)
 
     def _unread(self, step: StepFolder) -> list[Failure]:
         _, why = self.put_off[step.id]
