@@ -59,7 +59,7 @@ def _commands() -> str:
     for name in commands():
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
-            main([*name.split(), "--help"])
+            main([*name.split(), "--help-all"])
         parts.append(f"## fieldmark {name}\n\n```text\n{shown.getvalue().rstrip()}\n```\n")
     return "\n".join(parts)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
+"""control characters, and what turns the direction of writing"""
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -22,23 +26,11 @@ def first_few(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
-def printable(text: str) -> str:
-    """The text with its control characters spelled out: a name must not steer the terminal.
+def printable(text: str, kept: str = "") -> str:
+    """The text with its control characters spelled out, all but those to be kept: what others wrote
+    must not steer a terminal.
 
-    >>> printable("fox\\x1b[2J"), printable("übung 狐")
-    ('fox\\\\x1b[2J', 'übung 狐')
+    >>> printable("fox\\x1b[2J\\n"), printable("übung 狐\\n", "\\n")
+    ('fox\\\\x1b[2J\\\\n', 'übung 狐\\n')
     """
-    if text.isprintable():
-        return text
-    return "".join(
-        repr(character)[1:-1] if _is_control(character) else character for character in text
-    )
-
-
-def _is_control(character: str) -> bool:
-    """C0, DEL and C1; and what turns the direction of writing round."""
-    return (
-        ord(character) < 32
-        or 127 <= ord(character) < 160
-        or character in "\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069"
-    )
+    return STEERING.sub(lambda one: one[0] if one[0] in kept else repr(one[0])[1:-1], text)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,64 @@ def test_every_command_has_examples_and_documented_flags(
         assert "examples:" in told
 
 
+def test_the_first_screen_has_six_groups_and_a_dozen_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--help"]) == 0
+    first = capsys.readouterr().out
+    assert main(["--help-all"]) == 0
+    whole = capsys.readouterr().out
+    assert len(re.findall(r"^\w.*:$", first, re.M)) == 6
+    shown = re.findall(r"^  (\w+) ", first, re.M)
+    assert len(shown) == 12 and set(shown) <= {name.split()[0] for name in commands()}
+    assert re.findall(r"^  (\w+(?: \w+)?)  ", whole, re.M) == list(commands())
+    assert max(map(len, f"{first}{whole}".splitlines())) <= 80
+
+
+def test_run_shows_the_flags_people_use_and_the_rest_on_request(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def shown(flag: str) -> set[str]:
+        assert main(["run", flag]) == 0
+        return set(re.findall(r"^. (?:-h, )?(--[a-z][a-z-]+)", capsys.readouterr().out, re.M))
+
+    few, every = shown("--help"), shown("--help-all")
+    assert few < every and len(few) <= 20
+    assert {"--model", "--n-train", "--max-usd"} <= few
+    assert {"--exclude-tasks", "--temp", "--threads"} <= every - few
+
+
+def test_a_command_shows_the_flags_that_act_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["table"], ["compare"], ["models"], ["runs", "ls"]):
+        assert main([*words, "--help"]) == 0
+        told = capsys.readouterr().out
+        nothing = ("device", "precision", "decode", "threads", "batch-size", "bad-images", "cache")
+        assert not [flag for flag in nothing if f"--{flag} " in told]
+
+
+def test_other_packages_add_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lab_tools.py").write_text(
+        '"""Count owls."""\nfrom dataclasses import dataclass\n@dataclass(frozen=True)\n'
+        "class Args:\n    n: int = 2\ndef run(args):\n    print(args.n, 'owls')\n    return 0\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    point = EntryPoint("owls", "lab_tools", "fieldmark.commands")
+    monkeypatch.setattr("fieldmark.registry.entry_points_of", lambda group: {"owls": point})
+    assert main(["owls", "--n", "5"]) == 0
+    assert capsys.readouterr().out == "5 owls\n"
+    assert main(["--help-all"]) == 0
+    assert "owls          from lab_tools" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["rnu"], "command 'rnu' is not known. Did you mean 'run'? `fieldmark --help` lists all."),
+        (
+            ["rnu"],
+            "command 'rnu' is not known. Did you mean 'run'? `fieldmark --help-all` lists all.",
+        ),
         (
             ["data", "mak"],
             "command 'data mak' is not known. Did you mean 'data make'? "
@@ -105,6 +160,11 @@ def test_every_command_has_examples_and_documented_flags(
             ["plan", "--model", "classical/colour", "--task", "newt", "--probe", "ridge", "svm"],
             "--probe gives classifier twice. Give it once, or list the values in an experiment "
             "file.",
+        ),
+        (
+            ["table", "--device", "cpu"],
+            "`fieldmark table` has no flag --device. Did you mean --metric? "
+            "`fieldmark table --help` shows all.",
         ),
         (["doctor", "--threads", "-1"], "--threads -1: expected a whole number, 0 or more."),
         (

@@ -27,7 +27,7 @@ def test_a_digit_shows_a_log_and_q_ends(tmp_path: Path, monkeypatch: pytest.Monk
     assert main([*run, "--on", "local", "--jobs", "1"]) == 0
     process, terminal = pty.fork()
     if not process:
-        command = [sys.executable, "-m", "fieldmark", "status", "--watch", "--all"]
+        command = [sys.executable, "-m", "fieldmark", "jobs", "--watch", "--all"]
         os.execv(sys.executable, command)
     try:
         table = read_until(terminal, "q ends this")

@@ -152,3 +152,13 @@ def test_defect_leopard_query_not_excluded() -> None:
     x = np.array([[1.0], [1.0], [1.0], [50.0]])
     answers, _ = Neighbours().fit(x, ["a", "b", "c", "far"]).predict_leave_one_out()
     assert answers.tolist() == ["b", "a", "a", "a"]
+
+
+@pytest.mark.parametrize("n_each", [2, 5])
+def test_ties_go_to_the_first_class_as_in_scikit_learn_where_asked(n_each: int) -> None:
+    random = np.random.default_rng(8)
+    x, y = random.normal(size=(8 * n_each, 6)), np.repeat(list("hgfedcba"), n_each)
+    queries = random.normal(size=(200, 6))
+    theirs = KNeighborsClassifier(5, algorithm="brute").fit(x, y).predict(queries)
+    assert (Neighbours(k=5, ties="first").fit(x, y).predict(queries) == theirs).all()
+    assert (Neighbours(k=5).fit(x, y).predict(queries) != theirs).mean() > 0.1

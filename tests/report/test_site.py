@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from dataclasses import replace
@@ -21,7 +22,7 @@ from fieldmark.report.site.pages import page_files, script_json, without_folders
 from fieldmark.report.site.summary import column_name, public_table
 from fieldmark.report.table.ranking import rank_rows
 from fieldmark.settings import Settings
-from fieldmark.store import RunFilter, Store
+from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 from kit.site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
 
 N_ITEMS = 120
@@ -319,3 +320,44 @@ def test_labels_of_the_maker_are_all_used(settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         header, _ = unpacked(task_predictions(store, build_summary(store)["columns"][0]["name"]))
     assert header["labels"] == sorted(LABELS)
+
+
+def test_the_answer_is_in_numbers_of_photos(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "one.db") as store:
+        for model, n_right in (("m/good", 90), ("m/poor", 40)):
+            run = store.begin_run(RunSpec(model, "leaves", "probe/ridge", data="a"))
+            targets = [("fox", "hare", "owl")[n % 3] for n in range(100)]
+            given = [label if n < n_right else "crow" for n, label in enumerate(targets)]
+            store.write_part(run, PartResult(Predictions(item_names(100), targets, given)))
+            score = Score("accuracy", n_right / 100, n=100, is_primary=True, is_fraction=True)
+            store.finish_run(run, [score])
+        answer = build_summary(store)["answer"]
+    assert answer == (
+        "Use m/good: right on 90 of 100 photos, m/poor on 40. "
+        "Always guessing the most common label gets 34."
+    )
+
+
+def test_prompts_and_replies_of_chat_models_are_there_item_by_item(tmp_path: Path) -> None:
+    told = [
+        json.dumps({"prompt": f"[photo]\nWhat is it? {n}", "text": f"an owl, {n}"}) for n in "ab"
+    ]
+    with Store.open(tmp_path / "chat.db") as store:
+        for model, protocol, infos in (("chat/x/y", "ask", told), ("m/net", "probe/ridge", None)):
+            run = store.begin_run(RunSpec(model, "owls", protocol, data="a"))
+            given = Predictions(["a.jpg", "b.jpg"], ["owl", "owl"], ["owl", None], infos=infos)
+            store.write_part(run, PartResult(given))
+            store.finish_run(run, [Score("accuracy", 0.5, n=2, is_primary=True)])
+        settings = Settings(results=tmp_path, data_root=tmp_path)
+        build_site(store, tmp_path / "site", settings, SiteOptions(max_images=0))
+        columns = [(each["name"], each["has_replies"]) for each in build_summary(store)["columns"]]
+    replies = {}
+    for name, has_replies in columns:
+        file = tmp_path / "site" / "data" / f"{name}-replies.js"
+        assert file.exists() == has_replies
+        if has_replies:
+            packed = file.read_text().partition(',"')[2].removesuffix('");\n')
+            replies |= json.loads(gzip.decompress(base64.b64decode(packed)))
+    assert list(replies.values()) == [
+        [["[photo]\nWhat is it? a", "an owl, a"], ["[photo]\nWhat is it? b", "an owl, b"]]
+    ]

@@ -255,6 +255,32 @@ def test_two_models_side_by_side(page: Any, address: str) -> None:
     page.locator("dialog").wait_for(state="detached")
 
 
+def test_arrow_keys_go_from_one_prediction_to_the_next(page: Any, address: str) -> None:
+    open_predictions(page, address, "stages", "?photos=1")
+    page.locator(".photo").first.click()
+    shown = page.locator("dialog[open] code")
+    first = shown.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert shown.inner_text() != first
+    assert page.locator("dialog[open] .steps").inner_text().split("\n")[1].strip() == "2 of 60"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")  # there is none before the first
+    assert shown.inner_text() == first
+
+
+def test_the_first_view_has_photos_right_and_wrong(page: Any, address: str) -> None:
+    page.goto(address)
+    photos = page.locator(".photo-small")
+    assert photos.count() == 12
+    assert 0 < page.locator(".photo-small .right").count() < 12
+    wrong = page.locator(".photo-small:has(.wrong)").first
+    label = wrong.locator(".truth").inner_text()
+    wrong.click()
+    page.wait_for_selector(".photo")
+    assert set(page.locator(".photo .truth").all_inner_texts()) == {label}
+    assert page.locator(".photo .right").count() == 0
+
+
 def test_confused_pair_leads_to_its_photos(page: Any, address: str) -> None:
     page.goto(f"{address}#/confusions")
     row = page.locator("main tbody tr").first
@@ -280,7 +306,7 @@ def expected_task(task: ComparedTask) -> dict[str, str]:
         text = f"{round(100 * abs(value), 6):.1f}"
         return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
 
-    sides = {"a": "first is better", "b": "second is better", "tie": "cannot be told apart"}
+    sides = {"a": "first is better", "b": "second is better", "tie": "too close to call"}
     return {
         "difference": signed(one.difference),
         "interval": f"{signed(one.low)} to {signed(one.high)}",
@@ -364,7 +390,7 @@ def test_one_photo_of_one_whale_calls_no_model_better(page: Any, tmp_path: Path)
     page.goto(f"{site}#/compare?a=m/texture&b=m/pixels")
     page.wait_for_selector("table.compared")
     assert page.locator("tr.apart").count() == 0
-    assert "cannot be told apart" in page.locator("main .verdict").inner_text()
+    assert "too close to call" in page.locator("main .verdict").inner_text()
 
 
 def test_board_shows_the_tables_letters_and_means(page: Any, made: Path, address: str) -> None:
@@ -398,7 +424,7 @@ def test_planted_better_model_is_called_better(page: Any, address: str) -> None:
             strict=True,
         )
     )
-    assert tiers["timm/resnet50.a1_in1k (probe)"] == "A · may be best"
+    assert tiers["timm/resnet50.a1_in1k (probe)"] == "A · could be best"
     assert not tiers["classical/chance (probe)"].startswith("A")
 
 

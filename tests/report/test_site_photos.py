@@ -65,7 +65,7 @@ def tasks_of(site: Path) -> dict[str, dict]:
 
 
 def colours_of(site: Path, task: dict) -> list[np.ndarray]:
-    names = [name for name, _ in task["samples"]]
+    names = [name for name, *_ in task["samples"]]
     paths = [site / "thumbs" / name[:2] / f"{name}.webp" for name in names]
     return [np.asarray(Image.open(path).convert("RGB")).mean(axis=(0, 1)) for path in paths]
 
@@ -240,7 +240,7 @@ def test_the_live_page_shows_no_photo_that_changed(cameras: Path) -> None:
     live = LiveResults(settings_at(cameras), RunFilter())
     task = live.summary()["tasks"][0]
     assert task["n_images"] == 6 and task["photos_note"] == ""
-    names = [name for name, _ in task["samples"]]
+    names = [name for name, *_ in task["samples"]]
     assert live.thumbnail(names[0])
     photos(cameras / "a", BLUE)
     fresh = LiveResults(settings_at(cameras), RunFilter())

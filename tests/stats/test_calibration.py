@@ -29,6 +29,7 @@ AGAIN = (
     "8 tasks of 100 photos, 0 points apart",
 )
 """beginnings of the cells that are simulated anew"""
+METRICS = ("macro_accuracy", "average_precision")
 
 
 def load(name: str) -> ModuleType:
@@ -88,6 +89,23 @@ def test_the_page_holds_what_it_claims() -> None:
         if not expected[key].holds(figure, n):
             wrong.append((key, figure))
     assert wrong == []
+
+
+def test_the_close_look_is_whole_and_tells_no_equal_models_apart_too_often() -> None:
+    text = (ROOT / "docs" / "methods.md").read_text().split("<!-- close look: begin -->")[1]
+    lines = [line.split(" | ") for line in text.split("<!-- close look: end -->")[0].splitlines()]
+    rows = {line[0].removeprefix("| "): line[1:] for line in lines if len(line) > 3}
+    del rows["case"]
+    cells = {case for cell in intervals.close_cells() for ask, case in cell.claims}
+    assert set(rows) == {case for case in cells if case not in ("accuracy", *METRICS)}
+    for case, (score, difference, alarm, lost, *_) in rows.items():
+        shares = [
+            float(each.split()[0]) for each in (alarm + " / " + lost).split(" / ") if "%" in each
+        ]
+        assert max(shares, default=0) <= 6, case
+        if "cluster-robust" not in case:
+            held = (score + " / " + difference).split(" / ")
+            assert all(float(each.split()[0]) >= 92 for each in held if "%" in each), case
 
 
 @pytest.mark.parametrize("begins", AGAIN)

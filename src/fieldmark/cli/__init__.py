@@ -1,25 +1,34 @@
 """Command dispatch and exit codes: which command was asked for, and how does it end?
 
-A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`,
-`try_.py` is `fieldmark try`): its docstring is the help, its `DataMakeArgs` (or what `make_args()`
-makes) the flags, its `run(args)` the work. Only the command asked for is imported, and nothing
-heavy before it needs it.
+A file here without a leading underscore is a command: `table.py` is `fieldmark table`, with a class
+`TableArgs` (or `make_args()`) for its flags, the docstring for its help and `run(args)` for its
+work. A file without such a class is a family of commands: in `data.py`, `MakeArgs` and `make(args)`
+are `fieldmark data make`. Other packages add commands by an entry point in the group
+`fieldmark.commands`: a module with a docstring, `Args` and `run(args)`. Only the command asked for
+is imported, and nothing heavy before it needs it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+from fieldmark.cli._show import show, talk
 
 FOLDER = Path(__file__).parent
-ORDER = (
-    "try", "predict", "demo", "run", "plan", "status", "logs", "cancel",
-    "table", "compare", "plot", "site", "serve", "export", "rescore",
-    "tasks", "models", "datasets", "check", "data", "embed", "describe",
-    "shards", "caption", "train", "cache", "runs",
-)  # fmt: skip
-"""what a newcomer needs first comes first; the rest follows by name"""
+PLUGINS = "fieldmark.commands"
+GROUPS = {
+    "get an answer": "demo* try* predict* run* plan",
+    "data": "models* tasks* data* datasets check embed",
+    "results": "table* site* compare plot serve export rescore",
+    "build a model": "train* describe shards caption",
+    "cluster": "jobs*",
+    "housekeeping": "doctor* runs cache",
+}
+"""what the overview shows, in this order; the starred ones on the first screen"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,65 +42,79 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FieldmarkError as error:
         if debug:
             raise
-        print(f"fieldmark: {error}", file=sys.stderr)
+        talk(f"fieldmark: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print(
-            "fieldmark: interrupted. Finished work is kept; the same command continues it.",
-            file=sys.stderr,
-        )
+        talk("fieldmark: interrupted. Finished work is kept; run the same command to continue it.")
         return 130
     except BrokenPipeError:
         sys.stderr.close()
         return 0
 
 
-def commands() -> dict[str, Path]:
-    """`data make` → its file, in the order shown."""
-    names = {
-        path.stem.replace("_", " ").strip(): path
-        for path in FOLDER.glob("*.py")
-        if not path.name.startswith("_")
-    }
+def commands() -> dict[str, str]:
+    """`data make` → what it does, in the order shown. Imports no command."""
+    every: dict[str, str] = {}
+    known = {path.stem.strip("_"): path for path in FOLDER.glob("*.py") if path.stem[0] != "_"}
+    listed = [name.strip("*") for names in GROUPS.values() for name in names.split()]
+    for name in [*listed, *sorted(set(known) - set(listed))]:
+        text = known[name].read_text(encoding="utf-8")
+        every |= {f"{name} {inner}": about for inner, about in _members(name, text).items()} or {
+            name: _first_sentence(text)
+        }
+    return every | {name: f"from {point.value}" for name, point in _plugins().items()}
 
-    def place(name: str) -> tuple[int, str]:
-        first = name.split()[0]
-        return (ORDER.index(first) if first in ORDER else len(ORDER), name)
 
-    return {name: names[name] for name in sorted(names, key=place)}
+def _members(name: str, text: str) -> dict[str, str]:
+    """The commands of a family, by the classes of their flags; {} for a single command."""
+    classes = re.findall(r'^class (\w+)Args\b.*:\n    """(.*)', text, re.M)
+    is_single = "def make_args()" in text or f"class {name.capitalize()}Args" in text
+    return {} if is_single else {made.lower(): _first_sentence(about) for made, about in classes}
+
+
+def _first_sentence(text: str) -> str:
+    return re.sub(r"(?<=[.?])(?:\s.*|\"*)$", "", text.removeprefix('"""').partition("\n")[0])
+
+
+def _plugins() -> dict[str, Any]:
+    from fieldmark.registry import entry_points_of
+
+    return entry_points_of(PLUGINS)
 
 
 def _dispatch(words: list[str]) -> int:
-    from fieldmark.cli._parse import parse
-
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
+    if not words or words[0] in ("-h", "--help", "--help-all", "help"):
+        show(_overview(is_whole=words[:1] == ["--help-all"]))
         return 0
     if words[0] in ("-V", "--version", "version"):
         from fieldmark.registry import app_version
 
-        print(f"fieldmark {app_version()}")
+        show(f"fieldmark {app_version()}")
         return 0
-    known = commands()
+    from fieldmark.cli._parse import find, parse
+
     for length in (2, 1):
-        name = " ".join(words[:length])
-        if name in known:
-            return parse(name, known[name], words[length:])
-    return _unknown(words, known)
+        command = find(words[:length])
+        if command is not None:
+            return parse(command, words[length:])
+    listing = find([words[0], "ls"])
+    if listing is not None and (len(words) == 1 or re.match("-(?!h|-help)", words[1])):
+        return parse(listing, words[1:])
+    return _unknown(words)
 
 
-def _unknown(words: list[str], known: dict[str, Path]) -> int:
-    from fieldmark.errors import UnknownName
+def _unknown(words: list[str]) -> int:
+    from fieldmark.errors import UnknownName, UsageError
 
+    known = commands()
     inner = [name for name in known if name.startswith(f"{words[0]} ")]
-    if inner and (len(words) == 1 or words[1] in ("-h", "--help")):
-        print(_overview(inner))
+    if inner and (len(words) == 1 or words[1] in ("-h", "--help", "--help-all")):
+        rows = [f"  {name:<14}{known[name]}" for name in inner]
+        show("\n".join(["usage: fieldmark COMMAND [flags]", "", *rows]))
         return 0 if len(words) > 1 else 2
     if inner:
         raise UnknownName("command", " ".join(words[:2]), inner, f"fieldmark {words[0]} --help")
     if words[0].endswith((".toml", ".yaml", ".yml")):
-        from fieldmark.errors import UsageError
-
         does = (
             f"run {words[0]}" if words[0].endswith(".toml") else f"run --task {words[0]} --model M"
         )
@@ -100,30 +123,35 @@ def _unknown(words: list[str], known: dict[str, Path]) -> int:
             f"`fieldmark {does}` runs it."
         )
     firsts = dict.fromkeys(name.split()[0] for name in known)
-    raise UnknownName("command", words[0], firsts, "fieldmark --help")
+    raise UnknownName("command", words[0], firsts, "fieldmark --help-all")
 
 
-def _overview(only: Sequence[str] = ()) -> str:
-    import ast
-
-    rows = []
-    for name, path in commands().items():
-        if not only or name in only:
-            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            rows.append(f"  {name:<14}{text.splitlines()[0]}")
-    if only:
-        return "\n".join(["usage: fieldmark COMMAND [flags]", "", *rows])
+def _overview(is_whole: bool) -> str:
+    known = commands() if is_whole else {}
+    groups = [_group(title, names.split(), known) for title, names in GROUPS.items()]
+    listed = {name.strip("*") for names in GROUPS.values() for name in names.split()}
+    others = [name for name in known if name.split()[0] not in listed]
+    groups += [_group("added", others, known)] if others else []
+    more = "" if is_whole else "`fieldmark --help-all` lists all commands. "
+    lines = [line for group in groups for line in group]
     return "\n".join(
         [
-            "fieldmark measures how well any vision model does real biology and says which to use.",
+            "fieldmark measures how well vision models do biology, and says which to use.",
+            *lines,
             "",
-            "  fieldmark demo                                        one minute, no download",
-            "  fieldmark run --model classical/colour --task newt    one run (try `plan` first)",
-            "  fieldmark table                                       the results so far",
-            "",
-            "commands:",
-            *rows,
-            "",
-            "`fieldmark COMMAND --help` shows the flags of a command; --debug shows tracebacks.",
+            f"{more}`fieldmark COMMAND --help` shows one.",
         ]
     )
+
+
+def _group(title: str, names: Iterable[str], known: dict[str, str]) -> list[str]:
+    """The lines of a group: those on the first screen, or all commands that are known."""
+    rows = []
+    for name in names:
+        if known:
+            own = [one for one in known if one.split()[0] == name.strip("*").split()[0]]
+            rows += [(one, known[one]) for one in own]
+        elif name.endswith("*"):
+            file = FOLDER / f"{name.strip('*')}{'_' * (name == 'try*')}.py"
+            rows.append((name.strip("*"), _first_sentence(file.read_text(encoding="utf-8"))))
+    return ["", f"{title}:", *(f"  {name:<14}{about}" for name, about in rows)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.cli._show import counted, talk
+from fieldmark.cli._show import counted, show, talk
 from fieldmark.errors import FieldmarkError
 from fieldmark.progress import for_people
 from fieldmark.source_lines import read_text
@@ -26,6 +26,7 @@ from fieldmark.tasks import (
     task_readers,
     yaml_files,
 )
+from fieldmark.words import printable
 
 if TYPE_CHECKING:
     from fieldmark.cli.check import CheckArgs
@@ -228,13 +229,13 @@ def fold(problems: Iterable[Problem]) -> list[Problem]:
     return list(folded.values())
 
 
-def show(args: CheckArgs, findings: Findings) -> None:
+def show_findings(args: CheckArgs, findings: Findings) -> None:
     for task in findings.rendered:
         _show_rendered(task)
     for text in _lines(fold(findings.problems)):
-        print(text)
+        show(text)
     paths = ", ".join(map(str, args.path))
-    talk(_printable(f"{paths}  {_summary(findings)}"))
+    talk(printable(f"{paths}  {_summary(findings)}"))
 
 
 def _lines(problems: Iterable[Problem]) -> Iterator[str]:
@@ -247,7 +248,7 @@ def _lines(problems: Iterable[Problem]) -> Iterator[str]:
     for file, n in counts.items():
         if file and n > _MOST_PER_FILE:
             more = counted(n - _MOST_PER_FILE, "more finding")
-            yield _printable(f"note  {file}  {more}: `--json` shows all.")
+            yield printable(f"note  {file}  {more}: `--json` shows all.")
 
 
 def _line(problem: Problem) -> str:
@@ -255,12 +256,7 @@ def _line(problem: Problem) -> str:
     where = f"{problem.place}  " if problem.place else ""
     n = len(problem.files)
     text = f"{problem.text} ({n:,} files)" if n > 1 and problem.kind != "name" else problem.text
-    return _printable(f"{problem.level}  {where}{text}")
-
-
-def _printable(text: str) -> str:
-    """On one line, without what would move the cursor or colour the screen."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(f"{problem.level}  {where}{text}")
 
 
 def _summary(findings: Findings) -> str:
@@ -287,8 +283,8 @@ def _code_words(checked: CheckedFiles) -> str:
 def _show_rendered(task: RenderedTask) -> None:
     """Each text on one line, so that a row of the data is a few lines."""
     for start, text in task.show():
-        flat = _printable(text.replace("\n", "⏎ "))
-        print(_printable(start) + (flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"))
+        flat = printable(text.replace("\n", "⏎ "))
+        show(printable(start) + (flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"))
 
 
 def as_json(args: CheckArgs, findings: Findings) -> dict[str, Any]:

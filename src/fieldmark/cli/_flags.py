@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,8 +76,20 @@ class Common:
             raise UsageError(f"--{name.replace('_', '-')} {value}: {error}.") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Marks a group of flags: these, and --debug, act on a command; others are refused."""
+
+    names: Collection[str]
+
+
 CommonFlags = OmitArgPrefixes[Common]
 """how a command takes them in: as a group of flags of its own"""
+ResultsFlags = Annotated[CommonFlags, Only(("results",))]
+ReportFlags = Annotated[CommonFlags, Only(("results", "data"))]
+PhotoFlags = Annotated[CommonFlags, Only(("results", "data", "data_root", "cache", "quiet"))]
+DataFlags = Annotated[CommonFlags, Only(("data", "data_root"))]
+QuietFlags = Annotated[CommonFlags, Only(("quiet",))]
 Words = UseAppendAction[tuple[str, ...]]
 """a flag that may be given several times"""
 
@@ -90,7 +102,7 @@ class RunChoice:
     """only these models (* and ? are wildcards; NAME#4ae7 is one version of a model)"""
     task: Annotated[Words, arg(metavar="TASK")] = ()
     """only these tasks (* and ? are wildcards)"""
-    common: CommonFlags = Common()
+    common: ReportFlags = Common()
 
     @property
     def where(self) -> RunFilter:

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 Where = Literal["here", "local", "slurm", "debug"]
 EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
+FIRST_FLAGS = (
+    *("experiment", "model", "task", "protocol", "n_train", "n_test", "seed", "repeats", "force"),
+    *("on", "max_usd", "price", "results", "data", "device", "bad_images", "offline"),
+)
+"""what most people need of `run` and `plan`; `--help-all` shows the rest"""
 METAVARS = {int: "N", float: "X", str: "TEXT", OtherModel: "MODEL"}
 _Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]

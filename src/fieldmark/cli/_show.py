@@ -1,6 +1,6 @@
 """Printing (tables, JSON): how are lists shown to people and to programs?
 
-Data go to standard output, talk to standard error.
+Data go to standard output, talk to standard error. Nothing else in `cli` prints.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fieldmark.words import STEERING
 from fieldmark.words import counted as counted
 from fieldmark.words import printable as printable
 
@@ -28,16 +29,27 @@ def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[
     names = list(rows[0])
     body = [[_text(row[name]) for name in names] for row in rows]
     for line in align(names, body, right):
-        print(line)
+        show(line)
 
 
 def print_json(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=1, ensure_ascii=False, default=str)
-    print()
+    text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
+    print(STEERING.sub(lambda one: "\n" if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text))
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Data, for standard output. What others wrote cannot steer the terminal."""
+    print(printable(text, "\n\t"), end=end, flush=True)
 
 
 def talk(text: str) -> None:
-    print(text, file=sys.stderr)
+    """Messages, for standard error."""
+    print(printable(text, "\n\t"), file=sys.stderr)
+
+
+def steer(codes: str) -> None:
+    """Control characters of our own, for a terminal."""
+    print(codes, end="", flush=True)
 
 
 def rehearsal(model: str, what: str) -> str:

@@ -1,4 +1,4 @@
-"""Caption the images of webdataset shards: one checked sentence each, written beside them.
+"""Write one checked caption for each photo in webdataset shards.
 
 examples:
   fieldmark caption shards/a-000.tar --model chat/mock/wren --out captions
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
-from fieldmark.cli._flags import Common, CommonFlags, check_least
+from fieldmark.cli._flags import Common, CommonFlags, Only, check_least
 from fieldmark.cli._show import counted, print_json, rehearsal, talk
 from fieldmark.errors import UsageError
 
@@ -55,7 +55,7 @@ class CaptionArgs:
     json: bool = False
     """print the summary as JSON"""
     chat: ChatModelFlags = ChatFlags()
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(("device", "precision", "offline", "quiet"))] = Common()
 
 
 def run(args: CaptionArgs) -> int:

@@ -1,4 +1,4 @@
-"""Check photos, task files or experiment files, without running anything.
+"""Check photos, task files or experiment files. Runs nothing.
 
 examples:
   fieldmark check my_task.yaml
@@ -50,7 +50,7 @@ class CheckArgs:
 
 
 def run(args: CheckArgs) -> int:
-    from fieldmark.cli._check import as_json, check_paths, show
+    from fieldmark.cli._check import as_json, check_paths, show_findings
     from fieldmark.cli._show import print_json, talk
     from fieldmark.registry import without_code
 
@@ -68,7 +68,7 @@ def run(args: CheckArgs) -> int:
     if args.json:
         print_json(as_json(args, findings))
     else:
-        show(args, findings)
+        show_findings(args, findings)
         if not_run:
             names = ", ".join(sorted({path.name for path in not_run}))
             talk(f"not run: {names} (`--run-code` runs and checks such files).")

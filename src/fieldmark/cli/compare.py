@@ -1,4 +1,4 @@
-"""Compare two models, or two ways of asking one, on the same items, or scores with published ones.
+"""Compare two models on the same photos, or with published scores.
 
 examples:
   fieldmark compare bioclip-2 dinov2
@@ -15,8 +15,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._flags import Common, CommonFlags, Words, full_names
-from fieldmark.cli._show import print_json, talk, width
+from fieldmark.cli._flags import Common, ReportFlags, Words, full_names
+from fieldmark.cli._show import print_json, show, talk, width
 from fieldmark.errors import UsageError
 
 
@@ -35,7 +35,7 @@ class CompareArgs:
     """compare your scores with published ones instead"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
+    common: ReportFlags = Common()
 
 
 def run(args: CompareArgs) -> int:
@@ -69,10 +69,10 @@ def _pair(args: CompareArgs) -> int:
         power = {"power": [plain_needed(row) for row in needed]} if args.power else {}
         print_json({**plain_comparison(compared), **power})
     else:
-        print(comparison_text(compared, width()))
+        show(comparison_text(compared, width()))
         if args.power:
-            print()
-            print(needed_text(needed, width()))
+            show("")
+            show(needed_text(needed, width()))
     for note in compared.notes:
         talk(note)
     for reason in compared.not_compared:
@@ -94,5 +94,5 @@ def _published(args: CompareArgs) -> int:
     if args.json:
         print_json([plain_published(match) for match in matches])
     else:
-        print(published_text(matches, width()))
+        show(published_text(matches, width()))
     return 0

@@ -1,4 +1,4 @@
-"""List the datasets, or show one: layout, licence, citation, where to get it.
+"""List the datasets, or show one: layout, licence, source.
 
 examples:
   fieldmark datasets
@@ -13,8 +13,8 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, show_rows, size, talk
+from fieldmark.cli._flags import Common, DataFlags
+from fieldmark.cli._show import print_json, show, show_rows, size, talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class DatasetsArgs:
     """a dataset, or text to search for"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
+    common: DataFlags = Common()
 
 
 def run(args: DatasetsArgs) -> int:
@@ -56,15 +56,15 @@ def _show_one(args: DatasetsArgs, root: str) -> None:
     if args.json:
         print_json({"dataset": args.name, "root": root, **dataclasses.asdict(info)})
         return
-    print(f"{args.name}  {info.title}\n\nlicence   {info.licence}\nfolder    {root}")
+    show(f"{args.name}  {info.title}\n\nlicence   {info.licence}\nfolder    {root}")
     if info.homepage:
-        print(f"home      {info.homepage}")
-    print("\nlayout:\n" + _indent(info.layout))
+        show(f"home      {info.homepage}")
+    show("\nlayout:\n" + _indent(info.layout))
     if info.sources:
-        print("\nwhere to get it:")
+        show("\nwhere to get it:")
         for source in info.sources:
-            print(_indent(_source(source)))
-    print(f"\ncite:\n{_indent(info.citation)}")
+            show(_indent(_source(source)))
+    show(f"\ncite:\n{_indent(info.citation)}")
 
 
 def _source(source: Any) -> str:

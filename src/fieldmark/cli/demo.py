@@ -1,4 +1,4 @@
-"""Try fieldmark in a minute on a synthetic world: models, tasks, a table, a page. No download.
+"""Try fieldmark on drawn photos, in a minute, without a download.
 
 examples:
   fieldmark demo
@@ -13,10 +13,10 @@ import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import talk, width
+from fieldmark.cli._flags import Common, CommonFlags, Only
+from fieldmark.cli._show import show, talk, width
 from fieldmark.cli.run import end
 from fieldmark.progress import Progress
 
@@ -50,7 +50,7 @@ class DemoArgs:
     """folder for the synthetic data, the features and the results"""
     seed: int = 0
     """seed of the synthetic world; another seed gives other creatures"""
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(("threads", "quiet"))] = Common()
 
 
 def run(args: DemoArgs) -> int:
@@ -134,7 +134,7 @@ def _show(path: Path) -> None:
     from fieldmark.store import Store
 
     with Store.open(path, read_only=True) as store:
-        print(wide_table(read_table(store), width()))
-    print(f"\n{CHAT_MODEL} is a mock language model: it is asked in words and told the answers.")
-    print(f"{DUAL_MODEL} is a dual encoder. It sees no training photo: it knows species by their")
-    print("names, and finds captions.")
+        show(wide_table(read_table(store), width()))
+    show(f"\n{CHAT_MODEL} is a mock language model: it is asked in words and told the answers.")
+    show(f"{DUAL_MODEL} is a dual encoder. It sees no training photo: it knows species by their")
+    show("names, and finds captions.")

@@ -1,4 +1,4 @@
-"""Find what Wikipedia says species look like: names → pages → sentences about appearance.
+"""Find sentences in Wikipedia on how each species looks.
 
 examples:
   fieldmark describe names.csv --out words --contact me@university.edu
@@ -23,8 +23,8 @@ from tyro.conf import Positional, arg
 
 from fieldmark.abilities import MOCK
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import counted, print_json, rehearsal, talk
+from fieldmark.cli._flags import Common, CommonFlags, Only
+from fieldmark.cli._show import counted, print_json, rehearsal, show, talk
 from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class DescribeArgs:
     json: bool = False
     """print the summary as JSON"""
     chat: ChatModelFlags = ChatFlags()
-    common: CommonFlags = Common()
+    common: Annotated[
+        CommonFlags, Only(("results", "threads", "device", "precision", "offline", "quiet"))
+    ] = Common()
 
 
 def run(args: DescribeArgs) -> int:
@@ -174,7 +176,7 @@ def _judge(args: DescribeArgs, settings: Settings) -> int:
     if args.json:
         print_json({**report.facts(), "is_rehearsal": is_rehearsal})
     else:
-        print(format_report(report, f"{args.filter} (mock)" if is_rehearsal else args.filter))
+        show(format_report(report, f"{args.filter} (mock)" if is_rehearsal else args.filter))
     return 5 if report.undecided else 0
 
 

@@ -1,4 +1,4 @@
-"""Show versions, devices, how photos are read, folders, settings and missing packages.
+"""Show versions, devices, folders, settings and what is missing.
 
 examples:
   fieldmark doctor
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
+from fieldmark.cli._show import folder_bytes, print_json, show, show_rows, size
 from fieldmark.errors import FieldmarkError
 from fieldmark.files import filesystem_of
 from fieldmark.registry import app_version, installed_version
@@ -45,14 +45,14 @@ def run(args: DoctorArgs) -> int:
         print_json(report)
         return 0
     for title, rows in report.items():
-        print(f"{title}:")
+        show(f"{title}:")
         show_rows(rows, False)
-        print()
+        show("")
     for extra in report["extras"]:
         if extra["missing"] != "nothing":
-            print(f"install `{extra['extra']}`:  {extra['install']}")
+            show(f"install `{extra['extra']}`:  {extra['install']}")
     for line in _shared(settings):
-        print(line)
+        show(line)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Embed images with a model: features into the cache, or a file that other tools read.
+"""Compute a model's features of images: to the cache or a file.
 
 examples:
   fieldmark embed timm/resnet50.a1_in1k photos --out photos.parquet
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, Only
 from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import DataError, UsageError
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from fieldmark.models import Backbone
     from fieldmark.progress import Progress
     from fieldmark.settings import Settings
+
+FLAGS = (
+    *("cache", "data", "data_root", "device", "precision", "decode", "threads", "batch_size"),
+    *("bad_images", "offline", "quiet"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class EmbedArgs:
     """float32 or float16: precision of what is written [float32]"""
     json: bool = False
     """print the summary as JSON"""
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(FLAGS)] = Common()
 
 
 def run(args: EmbedArgs) -> int:

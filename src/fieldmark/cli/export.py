@@ -1,4 +1,4 @@
-"""Write the results for other programs and web pages, or list the formats.
+"""Write the results in other formats, or list the formats.
 
 examples:
   fieldmark export

@@ -1,4 +1,4 @@
-"""Show what a run would do: jobs, why some are skipped, time, disk, cost, power. Changes nothing.
+"""Show what `run` would do: jobs, time, disk, cost, power. It changes nothing.
 Code that tasks name is not run; what only it tells is unknown.
 
 With --on slurm, or a table [slurm] in the file: the steps that would be submitted, and the time,
@@ -21,9 +21,10 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.cli import _grid_flags
 from fieldmark.cli._grid_flags import PlaceFlags, read_jobs, settings_on, with_protocol_flags
 from fieldmark.cli._planned_steps import PlannedSteps, plan_steps
-from fieldmark.cli._show import counted, print_json, show_rows, size, talk
+from fieldmark.cli._show import counted, print_json, show, show_rows, size, talk
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from fieldmark.experiments import Plan
     from fieldmark.protocols import Draw
     from fieldmark.settings import Settings
+
+FIRST_FLAGS = (*_grid_flags.FIRST_FLAGS, "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ def _show(args: PlanFlags) -> int:
 
 def _show_steps(steps: PlannedSteps) -> None:
     if steps.steps:
-        print()
+        show("")
         show_rows(steps.rows(), False, right=("#", "steps"))
     arrays = f" in {counted(steps.n_arrays, 'job array')}" if steps.n_arrays else ""
     talk(f"{counted(len(steps.steps), 'step')} on {steps.where}{arrays}.")
@@ -193,7 +196,7 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
 
     if not power:
         return
-    print()
+    show("")
     show_rows([_power_row(row) for row in power], False, right=("items", "units", "visible from"))
     talk(
         "visible from: the smallest difference between two models, in points, that a test at 5 % "

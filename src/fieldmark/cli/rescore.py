@@ -1,4 +1,4 @@
-"""Score finished runs again, with their own metrics or new ones, without running anything.
+"""Score finished runs again, with the same metrics or others. Nothing is run.
 
 Stored answers of chat models are parsed again by this version; nothing is sent or paid.
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from fieldmark.cli._flags import RunChoice, Words, existing_store
-from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.cli._flags import Common, CommonFlags, Only, RunChoice, Words, existing_store
+from fieldmark.cli._show import counted, print_json, show, talk
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class RescoreArgs(RunChoice):
     """a metric to add, by name or as my_metrics.py:my_metric"""
     json: bool = False
     """print JSON"""
+    common: Annotated[CommonFlags, Only(("results", "data", "quiet"))] = Common()
 
 
 def run(args: RescoreArgs) -> int:
@@ -51,7 +52,7 @@ def run(args: RescoreArgs) -> int:
     if n_read := sum(result.n_read for result in rescored):
         talk(f"{counted(n_read, 'answer')} are read differently than before.")
     n_left = sum(result.is_left for result in rescored)
-    print(f"{counted(len(rescored) - n_left, 'run')} scored, {n_changed:,} with new values")
+    show(f"{counted(len(rescored) - n_left, 'run')} scored, {n_changed:,} with new values")
     if n_left:
         talk(f"{counted(n_left, 'run')} scored by the own code of their tasks: left as they are.")
     for name in sorted({name for result in rescored for name in result.kept}):

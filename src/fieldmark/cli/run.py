@@ -1,4 +1,4 @@
-"""Run models on tasks. The same command again continues where it stopped.
+"""Run models on tasks. Run the same command again to continue where it stopped.
 
 examples:
   fieldmark run grid.toml
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
+from fieldmark.cli import _grid_flags
 from fieldmark.cli._flags import check_least
 from fieldmark.cli._grid_flags import (
     PlaceFlags,
@@ -34,6 +35,8 @@ from fieldmark.errors import FieldmarkError, RunsFailed, UsageError, join_proble
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, Outcome, Plan
     from fieldmark.settings import Settings
+
+FIRST_FLAGS = (*_grid_flags.FIRST_FLAGS, "jobs", "detach", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +107,14 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
         which = "submitted" if where == "slurm" else "begun"
         talk(
             f"interrupted: steps that were {which} go on. The same command waits for them and gets "
-            f"their results; `fieldmark status --results {results}` shows them."
+            f"their results; `fieldmark jobs --results {results}` shows them."
         )
-        talk(f"to end them: fieldmark cancel --all --results {results}")
+        talk(f"to end them: fieldmark jobs cancel --all --results {results}")
         return 130
     if args.detach:
         talk(
             "the steps go on by themselves: the same command waits for them and gets their "
-            f"results; `fieldmark status --results {results}` shows them."
+            f"results; `fieldmark jobs --results {results}` shows them."
         )
         return 0
     _show_end(args, plan, outcome, settings)

@@ -13,8 +13,8 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from fieldmark.cli._flags import RunChoice
-from fieldmark.cli._show import talk
+from fieldmark.cli._flags import Common, PhotoFlags, RunChoice
+from fieldmark.cli._show import show, talk
 from fieldmark.errors import UsageError
 
 
@@ -26,6 +26,7 @@ class ServeArgs(RunChoice):
     """port to listen on; 0 takes a free one"""
     no_images: bool = False
     """show no photos"""
+    common: PhotoFlags = Common()
 
 
 def run(args: ServeArgs) -> int:
@@ -43,7 +44,7 @@ def run(args: ServeArgs) -> int:
     results = LiveResults(settings, args.where, with_images=not args.no_images)
 
     def ready(address: str) -> None:
-        print(address, flush=True)
+        show(address)
         talk("Press Ctrl-C to stop.")
 
     serve(results, ServeAddress.for_host(args.host, args.port), ready)

@@ -1,4 +1,4 @@
-"""Write the results as a web page that opens by double click, without a server or internet.
+"""Write the results as a web page that works offline.
 
 examples:
   fieldmark site report
@@ -14,11 +14,11 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import RunChoice, check_least
-from fieldmark.cli._show import folder_bytes, size, talk
+from fieldmark.cli._flags import Common, PhotoFlags, RunChoice, check_least
+from fieldmark.cli._show import folder_bytes, show, size, talk
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SiteArgs(RunChoice):
     out: Annotated[Positional[Path], arg(metavar="OUT")]
     """folder to write; a page written there before is replaced"""
@@ -26,6 +26,7 @@ class SiteArgs(RunChoice):
     """copy no photos: for data that must stay private"""
     max_images: Annotated[int, arg(metavar="N")] = 300
     """photos per task: half are those most models get wrong, half are drawn at random"""
+    common: PhotoFlags = Common()
 
 
 def run(args: SiteArgs) -> int:
@@ -36,7 +37,7 @@ def run(args: SiteArgs) -> int:
     options = SiteOptions(args.where, 0 if args.no_images else args.max_images)
     with for_people(args.common.quiet) as progress, args.open_store() as store:
         page = build_site(store, args.out, args.common.settings(), options, progress)
-    print(page)
+    show(str(page))
     if not args.common.quiet:
         talk(f"{size(folder_bytes(args.out))}; open it by double click, no internet needed.")
     return 0

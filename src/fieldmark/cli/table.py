@@ -1,4 +1,4 @@
-"""Print scores with intervals, ties with the best, and the command that reproduces them.
+"""Show the scores with margins of error, and which model is best.
 
 examples:
   fieldmark table
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from fieldmark.cli._flags import RunChoice
-from fieldmark.cli._show import print_json, talk, width
+from fieldmark.cli._flags import Common, CommonFlags, Only, RunChoice
+from fieldmark.cli._show import print_json, show, talk, width
 
 if TYPE_CHECKING:
     from fieldmark.report import Table
@@ -35,6 +35,7 @@ class TableArgs(RunChoice):
     """accuracy for each value of a column: label, unit, or one of the data (family, camera, ...)"""
     json: bool = False
     """print JSON"""
+    common: Annotated[CommonFlags, Only(("results", "data", "data_root"))] = Common()
 
 
 def run(args: TableArgs) -> int:
@@ -75,7 +76,7 @@ def run(args: TableArgs) -> int:
         return 0
     if not table.rows:
         raise nothing_stored(settings.store)
-    print("\n".join([_draw(args, table), *notes]))
+    show("\n".join([_draw(args, table), *notes]))
     return 0
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._show import print_json, show_rows, talk
+from fieldmark.cli._show import print_json, show, show_rows, talk
 
 if TYPE_CHECKING:
     from fieldmark.tasks import NamedTask
@@ -82,7 +82,7 @@ def _show_one(args: TasksArgs, folders: Sequence[Path]) -> int:
         print_json(plain[0] if len(plain) == 1 else plain)
         return 0
     for named in every:
-        print(_shown(named))
+        show(_shown(named))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Train CLIP on webdataset shards with captions and taxonomic names, for open_clip to load.
+"""Train a CLIP model on captioned photos, for open_clip to load.
 
 examples:
   fieldmark train tiny --shards shards --captions captions --out runs/tiny
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, Only
 from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import MissingExtra, UsageError
 
@@ -66,7 +66,9 @@ class TrainArgs:
     """image projector of the exported model [the recipe's first]"""
     json: bool = False
     """print the summary as JSON"""
-    common: CommonFlags = Common()
+    common: Annotated[
+        CommonFlags, Only(("results", "cache", "data", "data_root", "device", "quiet"))
+    ] = Common()
 
 
 def run(args: TrainArgs) -> int:

@@ -18,7 +18,7 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, printable, talk
+from fieldmark.cli._show import print_json, printable, show, talk
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run(args: TryArgs) -> int:
     if args.json:
         print_json(as_json(verdict))
     else:
-        print("\n".join(map(printable, tell(verdict))))
+        show("\n".join(map(printable, tell(verdict))))
     if not args.common.quiet:
         talk(f"\nopen:  {page}")
         talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")

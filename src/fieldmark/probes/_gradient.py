@@ -107,6 +107,8 @@ class Targets:
 
     value: np.ndarray
     classes: np.ndarray
+    unit: np.ndarray | None = None
+    """rows of one number are held out together"""
 
     @property
     def has_traits(self) -> bool:
@@ -276,7 +278,7 @@ class GradientProbe(ProbeEstimator):
         """
         if len(settings) == 1:
             return settings[0]
-        rows, held = hold_out(targets.strata, self.holdout, self.seed)
+        rows, held = hold_out(targets.strata, self.holdout, self.seed, targets.unit)
         if not len(held):
             self.fit_notes_.append(NOTHING_HELD_OUT)
             self.chosen_ = settings[0]

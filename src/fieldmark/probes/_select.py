@@ -70,6 +70,31 @@ def rare_notes(code_n: np.ndarray, least: int, what: str) -> list[str]:
     return [f"{n_rare} of {len(count_c)} classes {have} {few}: {what}"]
 
 
+# --- units: bursts, animals, cameras stay together
+
+
+def read_units(groups: Any, n_rows: int) -> np.ndarray | None:
+    """A number for each row, equal within a unit; None where every row is a unit of its own."""
+    if groups is None:
+        return None
+    names, unit_n = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    if len(unit_n) != n_rows:
+        raise UsageError(f"groups has {len(unit_n)} entries for {n_rows} rows: expected one each.")
+    return None if len(names) == n_rows else unit_n
+
+
+def unit_classes(code_n: np.ndarray, unit_n: np.ndarray | None) -> np.ndarray:
+    """The commonest class of each unit, the smallest number among equals; of rows without units,
+    their own.
+    """
+    if unit_n is None:
+        return code_n
+    pair_p, count_p = np.unique(np.stack([unit_n, code_n]), axis=1, return_counts=True)
+    order_p = np.lexsort((-pair_p[1], count_p, pair_p[0]))  # a unit's winner stands last
+    last_u = np.cumsum(np.bincount(pair_p[0])) - 1
+    return np.asarray(pair_p[1][order_p[last_u]])
+
+
 # --- stratified folds
 
 
@@ -83,14 +108,19 @@ def usable_folds(wanted: int, code_n: np.ndarray) -> int:
     return int(min(wanted, sizes[-2])) if len(sizes) > 1 else 1
 
 
-def stratified(folds: int, code_n: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(Training, held-out) rows: the splits scikit-learn makes for `cv=folds`.
+def stratified(
+    folds: int, code_n: np.ndarray, unit_n: np.ndarray | None = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(Training, held-out) rows: the splits scikit-learn makes for `cv=folds`, of whole units.
 
     Its own search looks through all labels once for each class: seconds for 10,000 classes. Classes
     stand in the order in which they first occur, their rows in the order of the data. Going round
     the folds says how many rows of a class each fold gets; the class's first rows then go to the
     first fold, and so on.
     """
+    if unit_n is not None:
+        splits = stratified(folds, unit_classes(code_n, unit_n))
+        return [_rows_of_units(held, unit_n) for _, held in splits]
     n_rows = len(code_n)
     first_c = np.full(int(code_n.max()) + 1, n_rows)
     first_c[code_n[::-1]] = np.arange(n_rows)[::-1]
@@ -114,11 +144,18 @@ def fold_notes(wanted: int, used: int, code_n: np.ndarray) -> list[str]:
 # --- one hold-out set
 
 
-def hold_out(code_n: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to learn from and rows to judge by, each class in its share.
+def hold_out(
+    code_n: np.ndarray, share: float, seed: int, unit_n: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to learn from and rows to judge by, each class in its share; units stay whole.
 
-    Of each class that has two rows at least one is held out and at least one is kept.
+    Of each class that has two rows (units) at least one is held out and at least one is kept.
     """
+    if unit_n is not None:
+        _, held_u = hold_out(unit_classes(code_n, unit_n), share, seed)
+        rows, _ = _rows_of_units(held_u, unit_n)
+        lost = np.isin(code_n, np.setdiff1d(code_n, code_n[rows]))
+        return _rows_of_units(np.setdiff1d(held_u, unit_n[lost]), unit_n)
     order_n = draws.generator(seed, "holdout").permutation(len(code_n))
     order_n = order_n[np.argsort(code_n[order_n], kind="stable")]
     count_c = np.bincount(code_n)
@@ -128,6 +165,12 @@ def hold_out(code_n: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, n
     code_o = code_n[order_n]
     is_held_o = np.arange(len(code_n)) - start_c[code_o] < held_c[code_o]
     return np.sort(order_n[~is_held_o]), np.sort(order_n[is_held_o])
+
+
+def _rows_of_units(held_u: np.ndarray, unit_n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of all other units, and of these."""
+    is_held_n = np.isin(unit_n, held_u)
+    return np.flatnonzero(~is_held_n), np.flatnonzero(is_held_n)
 
 
 def holdout_notes(code_n: np.ndarray, score_s: np.ndarray) -> list[str]:

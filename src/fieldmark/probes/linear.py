@@ -31,7 +31,7 @@ from fieldmark.probes._gradient import (
     Setting,
     Targets,
 )
-from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
+from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
 from fieldmark.probes._training import Training, cosine, train
 
 SUMMARY = "linear layer by AdamW, learning rate and weight decay from a held-out sweep"
@@ -91,10 +91,10 @@ class Linear(GradientProbe):
         check_share("linear", "holdout", self.holdout)
         check_count("linear", "seed", self.seed, least=0)
 
-    def fit(self, X: Any, y: Any) -> Linear:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Linear:
         self.check_parameters()
         x_nd = read_rows(X)
-        targets = Targets(*read_labels(y, len(x_nd)))
+        targets = Targets(*read_labels(y, len(x_nd)), read_units(groups, len(x_nd)))
         self._begin(x_nd, targets)
         self.learning_rate_ = self.weight_decay_ = float("nan")
         if self.one_class_:

@@ -27,7 +27,7 @@ from fieldmark.probes._arrays import (
 )
 from fieldmark.probes._gradient import GradientProbe, Networks, Setting, Targets, column_moments
 from fieldmark.probes._lbfgs import fit_strengths
-from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
+from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
 
 SUMMARY = "logistic regression, classes balanced"
 RECIPE = 'LogisticRegression(C=C, class_weight="balanced"), run to the minimum'
@@ -87,11 +87,11 @@ class Logistic(GradientProbe):
         check_share("logistic", "holdout", self.holdout)
         check_count("logistic", "seed", self.seed, least=0)
 
-    def fit(self, X: Any, y: Any) -> Logistic:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Logistic:
         self.check_parameters()
         x_nd = read_rows(X)
         code_n, classes = read_labels(y, len(x_nd))
-        targets = Targets(code_n, classes)
+        targets = Targets(code_n, classes, read_units(groups, len(x_nd)))
         self._begin(x_nd, targets)
         self.C_, self.n_iter_ = float("nan"), 1
         if self.one_class_:

@@ -8,6 +8,7 @@ classes: then the outputs share one softmax. Needs the `vision` extra.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from fieldmark.probes._gradient import (
     Targets,
     read_targets,
 )
-from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
+from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
 from fieldmark.probes._training import Training, halving, train
 
 SUMMARY = "two layers with dropout by Adam (FishNet), for traits or classes"
@@ -110,10 +111,10 @@ class MLP(GradientProbe):
         check_share("mlp", "holdout", self.holdout)
         parse_numbers("mlp", "learning_rate", self.learning_rate)
 
-    def fit(self, X: Any, y: Any) -> MLP:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> MLP:
         self.check_parameters()
         x_nd = read_rows(X)
-        targets = read_targets(y, len(x_nd))
+        targets = replace(read_targets(y, len(x_nd)), unit=read_units(groups, len(x_nd)))
         self._begin(x_nd, targets)
         self.has_traits_ = targets.has_traits
         self.learning_rate_ = float("nan")

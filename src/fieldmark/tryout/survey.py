@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +107,10 @@ def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> S
     if not embedded.is_ok.any():
         why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
         raise DataError(f"{photos.root}: no photo can be read: {why}.")
-    looks = read_looks(np.nan_to_num(embedded.features))
+    looks = read_looks(np.nan_to_num(embedded.features, copy=False))
     seen = audit(photos.table, _evidence(photos, embedded, looks))
-    return Survey(photos, seen, embedded.is_ok, looks, _units(photos, seen))
+    small = replace(looks, grey_np=np.empty((len(looks.grey_np), 0), np.float32))
+    return Survey(photos, seen, embedded.is_ok, small, _units(photos, seen))
 
 
 def embed_photos(

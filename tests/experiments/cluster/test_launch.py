@@ -71,7 +71,7 @@ def test_in_process_the_table_is_that_of_a_run_here(
     assert main([*RUN, "--on", "debug"]) == 0
     assert capsys.readouterr() == ("", "")
     assert not list((place / "results" / "cluster").rglob("*.db")), "all of it is merged"
-    assert main(["logs", f"{COLOUR} · blobs"]) == 0
+    assert main(["jobs", "logs", f"{COLOUR} · blobs"]) == 0
     assert "] classical/colour · blobs" in capsys.readouterr().out
     assert answers(place / "results") == answers(here)
     assert table(place / "results", capsys) == table(here, capsys)
@@ -171,7 +171,7 @@ def test_a_second_launcher_says_who_holds_the_grid_and_ends(
     n = sum(n_train in ("3", "-1") for n_train in wanted)
     assert capsys.readouterr().err == (
         f"fieldmark: process {launcher.pid} on {host()} holds this grid (it does {n} of the 2 "
-        "runs): wait until it ends, or end it. `fieldmark status` shows how far it is.\n"
+        "runs): wait until it ends, or end it. `fieldmark jobs` shows how far it is.\n"
     )
     assert launcher.wait(60) == 0
     assert answers(place / "results") == of_slow(here)
@@ -186,10 +186,10 @@ def test_a_failed_run_is_shown_with_its_log(
     assert main(["run", *grid, "--on", "debug"]) == 5
     shown = capsys.readouterr()
     assert "the GPU is on fire" in shown.out and "1 of 2 runs failed" in shown.err
-    assert main(["status", "--json"]) == 0
+    assert main(["jobs", "--json"]) == 0
     steps = json.loads(capsys.readouterr().out)
     assert {step["state"] for step in steps} >= {"done"}
-    assert main(["logs", "Broken"]) == 0
+    assert main(["jobs", "logs", "Broken"]) == 0
     assert "the GPU is on fire" in capsys.readouterr().out
     assert len(answers(place / "results")) > 0
 
@@ -204,12 +204,12 @@ def test_cancelled_steps_are_lost_until_the_same_command(
     monkeypatch.setenv("EMBED_PAUSE", "3")
     launcher = start([*SHORT, "--on", "local", "--jobs", "1"])
     wait_for_work(place, launcher)
-    assert main(["status"]) == 0
+    assert main(["jobs"]) == 0
     assert "running" in capsys.readouterr().out
-    assert main(["cancel", "--all"]) == 0
+    assert main(["jobs", "cancel", "--all"]) == 0
     assert launcher.wait(60) == 5
     capsys.readouterr()
-    assert main(["status"]) == 0
+    assert main(["jobs"]) == 0
     assert "lost" in capsys.readouterr().out
     monkeypatch.setenv("EMBED_PAUSE", "0")
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
@@ -270,9 +270,9 @@ def test_ctrl_c_leaves_the_workers_at_work(
     again, ending = (place / "errors").read_text().splitlines()
     assert again == (
         "interrupted: steps that were begun go on. The same command waits for them and gets their "
-        "results; `fieldmark status --results results` shows them."
+        "results; `fieldmark jobs --results results` shows them."
     )
-    assert ending == "to end them: fieldmark cancel --all --results results"
+    assert ending == "to end them: fieldmark jobs cancel --all --results results"
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") == N_IMAGES
@@ -331,7 +331,7 @@ def test_what_a_disk_has_lost_is_done_again_and_never_counts_as_done(
     with monkeypatch.context() as context:
         context.setattr("fieldmark.experiments.cluster.launch.gather", damaging)
         assert main([*SHORT, "--on", "debug"]) == 5
-    assert main(["status", "--all"]) == 0
+    assert main(["jobs", "--all"]) == 0
     assert "lost" in capsys.readouterr().out
     assert main([*SHORT, "--on", "debug"]) == 0
     assert answers(place / "results") == of_slow(here)

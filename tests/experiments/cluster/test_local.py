@@ -132,7 +132,7 @@ def test_cancelled_steps_end_and_are_not_started(tmp_path: Path) -> None:
     place.submit(group_steps([working, *waiting]))
     wait_until(lambda: "start" in words(working), "its start")
     assert {s.state for s in place.states(waiting).values()} == {"pending"}
-    other = LocalPlace(1, gpus=(), task=ScriptTask)  # `fieldmark cancel`, in another process
+    other = LocalPlace(1, gpus=(), task=ScriptTask)  # `fieldmark jobs cancel`, in another process
     assert {s.state for s in other.states(waiting).values()} == {"pending"}
     other.cancel(waiting[:1])
     other.cancel([working])

@@ -66,7 +66,7 @@ def test_detached_and_attached_again_the_table_is_the_same(
     assert n_rows(place / "results") == n_rows(place / "here")
     assert n_lines(place / "log") == N_IMAGES
     store = place / "results" / "fieldmark.db"
-    assert main(["status", "--all"]) == 0 and store.is_file()
+    assert main(["jobs", "--all"]) == 0 and store.is_file()
 
 
 def worker_of(model: str, results: Path) -> int:
@@ -118,5 +118,5 @@ def test_jobs_that_a_dead_launcher_did_not_note_down_can_be_cancelled(
     noting = Moment("fieldmark.experiments.cluster.board", "StepFolder.write_job")
     assert start([*RUN, "--on", "slurm"], noting).wait(120) == -signal.SIGKILL
     assert slurm.call("squeue", "-h", "-r").count("\n") == 2, "those that embed"
-    assert main(["cancel", "--all"]) == 0
+    assert main(["jobs", "cancel", "--all"]) == 0
     wait_until(lambda: not slurm.call("squeue", "-h"), "an empty queue", 20)

@@ -155,6 +155,7 @@ class Built:
     def info(self) -> dict[str, Any]:
         """What is stored beside the prediction."""
         return {
+            "prompt": prompt_text(self.messages),
             "options": [option.label for option in self.options],
             "position_of_truth": self.position_of_truth,
             "rotation": self.rotation,
@@ -163,6 +164,17 @@ class Built:
             "why_fewer": self.why_fewer,
             "examples": list(self.examples),
         }
+
+
+LONGEST_PROMPT = 2_000
+"""letters of a prompt that are kept: with many examples its end says what was asked"""
+
+
+def prompt_text(messages: Sequence[Message]) -> str:
+    """The words of a prompt, `[photo]` for each picture; a long one loses its beginning."""
+    parts = (part for message in messages for part in message.parts)
+    text = "\n".join(part.text if isinstance(part, Text) else "[photo]" for part in parts)
+    return text if len(text) <= LONGEST_PROMPT else f"… {text[-LONGEST_PROMPT:]}"
 
 
 def build(

@@ -222,7 +222,7 @@ class _Launcher:
         if lease is None:
             raise UsageError(
                 f"{self.leases.holder(name)[0]} holds this grid ({what}): wait until it ends, or "
-                "end it. `fieldmark status` shows how far it is."
+                "end it. `fieldmark jobs` shows how far it is."
             )
         self.held[tag] = lease
 
@@ -357,6 +357,6 @@ class _Launcher:
         first = next((one for one in before if one is not None and not one.is_finished), step)
         error = (
             f"step {short_id(first.id)} ended without a result (cancelled, killed or out of time): "
-            f"`fieldmark logs {short_id(first.id)}` shows why, the same command does it again."
+            f"`fieldmark jobs logs {short_id(first.id)}` shows why, the same command does it again."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]

@@ -27,7 +27,9 @@ from fieldmark.probes._select import (
     fold_notes,
     load_scorer,
     parse_alphas,
+    read_units,
     stratified,
+    unit_classes,
     usable_folds,
 )
 
@@ -82,7 +84,7 @@ class Ridge(ProbeEstimator):
         check_choice("ridge", "select_by", self.select_by, SELECT_BY)
         check_choice("ridge", "class_weight", self.class_weight, (None, "balanced"))
 
-    def fit(self, X: Any, y: Any) -> Ridge:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Ridge:
         self.check_parameters()
         x_nd = read_features(X)
         code_n, self.classes_ = read_labels(y, len(x_nd))
@@ -93,15 +95,17 @@ class Ridge(ProbeEstimator):
         self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
         if self.one_class_:
             return self
-        alphas, folds = parse_alphas(self.alphas), usable_folds(self.folds, code_n)
+        alphas, unit_n = parse_alphas(self.alphas), read_units(groups, len(x_nd))
+        code_u = unit_classes(code_n, unit_n)
+        folds = usable_folds(self.folds, code_u)
         is_search = len(alphas) > 1 and folds >= 2
-        splits = stratified(folds, code_n) if is_search else []
+        splits = stratified(folds, code_n, unit_n) if is_search else []
         from fieldmark.probes.ridge.path import ridge_path
 
         path = ridge_path(x_nd, code_n, self.class_weight == "balanced", splits)
         self.alpha_ = min(alphas, key=lambda alpha: abs(math.log(alpha)))
         if len(alphas) > 1:
-            self.fit_notes_ = fold_notes(self.folds, folds, code_n)
+            self.fit_notes_ = fold_notes(self.folds, folds, code_u)
             self.chosen_ = {"alpha": self.alpha_}
         if is_search:
             score_a = path.scores(alphas, load_scorer(self.select_by), self.n_jobs).mean(axis=1)

@@ -39,7 +39,9 @@ from fieldmark.probes._select import (
     Splits,
     edge_notes,
     fold_notes,
+    read_units,
     stratified,
+    unit_classes,
     usable_folds,
 )
 from fieldmark.probes.svm.search import (
@@ -127,7 +129,7 @@ class SupportVectors(ProbeEstimator):
                 "use solver 'libsvm'."
             )
 
-    def fit(self, X: Any, y: Any) -> SupportVectors:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> SupportVectors:
         self.check_parameters()
         x_nd = read_features(X, DOUBLE)
         code_n, self.classes_ = read_labels(y, len(x_nd))
@@ -139,13 +141,15 @@ class SupportVectors(ProbeEstimator):
         self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
         if self.one_class_:
             return self
-        folds = usable_folds(self.folds, code_n)
+        unit_n = read_units(groups, len(x_nd))
+        code_u = unit_classes(code_n, unit_n)
+        folds = usable_folds(self.folds, code_u)
         if self.search and len(x_nd) < self.least:
             self.fit_notes_ = [f"fewer than {self.least} images: no search, one plain SVM"]
         elif self.search:
-            self.fit_notes_ = fold_notes(self.folds, folds, code_n)
+            self.fit_notes_ = fold_notes(self.folds, folds, code_u)
             if folds >= 2:
-                self._fit_search(x_nd, code_n, stratified(folds, code_n))
+                self._fit_search(x_nd, code_n, stratified(folds, code_n, unit_n))
                 return self
         self._fit_plain(x_nd, code_n)
         return self

@@ -27,6 +27,7 @@ class Probe(Protocol):
     """a frozen backbone's features, a light classifier on top"""
 
     name = "probe"
+    version = 2  # searches hold out whole units
     training = "needed"
 
     @property

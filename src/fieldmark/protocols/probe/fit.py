@@ -6,13 +6,15 @@ Normalisation and probe see training features only. On a model's CUDA device, pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+import polars as pl
 from threadpoolctl import ThreadpoolController
 
 from fieldmark.errors import FieldmarkError, UsageError
@@ -56,13 +58,29 @@ class Fitted:
 
 
 def fit_probe(
-    task: Task, block: ProbeBlock, x_train: np.ndarray, y_train: np.ndarray, device: str = ""
+    task: Task,
+    block: ProbeBlock,
+    x_train: np.ndarray,
+    y_train: np.ndarray,
+    device: str = "",
+    units: Sequence[str] | None = None,
 ) -> Fitted:
+    """`units`: rows of one unit are held out together, by probes whose `fit` takes `groups`."""
     normaliser = Normaliser(block.normalise).fit(x_train)
     probe = new_probe(task, block)
     with _fitting_threads(x_train.size), told_by_name(block.classifier):
-        probe = probe.fit(on_device(normaliser.transform(x_train), probe, device), y_train)
+        takes_units = units is not None and "groups" in inspect.signature(probe.fit).parameters
+        groups = {"groups": units} if takes_units else {}
+        placed = on_device(normaliser.transform(x_train), probe, device)
+        probe = probe.fit(placed, y_train, **groups)
     return Fitted(probe, normaliser, block.classifier, device, x_train.size)
+
+
+def units_of(rows: pl.DataFrame) -> list[str]:
+    """What is held out together: the unit, or the row itself."""
+    own = pl.format("row {}", "id")
+    named = pl.format("unit {}", "unit") if "unit" in rows.columns else own
+    return rows.select(pl.coalesce(named, own)).to_series().to_list()
 
 
 def new_probe(task: Task, block: ProbeBlock) -> Any:

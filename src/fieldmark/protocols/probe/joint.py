@@ -17,7 +17,7 @@ from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.probe.block import ProbeBlock
-from fieldmark.protocols.probe.fit import Fitted, fit_probe
+from fieldmark.protocols.probe.fit import Fitted, fit_probe, units_of
 from fieldmark.registry import short_name
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import Draw, PartItems, draw_test, draw_train
@@ -39,7 +39,7 @@ def ask_jointly(
         train = features.readable(train, f"task {task.task!r}: none of the {{}} training")
         answer_nt = np.stack([_numbers(task, train, name) for name in task.traits], axis=1)
         _refuse_unanswered(task, answer_nt)
-        probe = fit_probe(task, block, features.matrix(train), answer_nt, device)
+        probe = fit_probe(task, block, features.matrix(train), answer_nt, device, units_of(train))
         n_train.append(len(train))
         fits.add(probe.probe, {})
         for part in parts:

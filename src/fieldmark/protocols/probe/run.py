@@ -22,7 +22,7 @@ from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols._question import Question
 from fieldmark.protocols.probe.block import ProbeBlock
-from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
+from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe, units_of
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.protocols.probe.reject import choose_threshold
 from fieldmark.tasks import Task
@@ -169,7 +169,7 @@ class _PartRun:
 
     def _fit(self, train: pl.DataFrame) -> Fitted:
         x, y = self.features.matrix(train), train["target"].to_numpy()
-        return fit_probe(self.task, self.block, x, y, self.device)
+        return fit_probe(self.task, self.block, x, y, self.device, units_of(train))
 
     def _fit_predict(
         self, train: pl.DataFrame, test: pl.DataFrame

@@ -17,8 +17,8 @@ from fieldmark.report.site.build import samples_of
 from fieldmark.report.site.comparisons import RowComparisons
 from fieldmark.report.site.images import CHANGED, ItemPhoto, Photos, photos_note, thumbnail
 from fieldmark.report.site.pages import data_script, receive_script
-from fieldmark.report.site.predictions import ColumnData, pack, read_column
-from fieldmark.report.site.summary import chart_specs, columns_of, public_table, summarise
+from fieldmark.report.site.predictions import ColumnData, pack, pack_replies, read_column
+from fieldmark.report.site.summary import chart_specs, columns_of, leader, public_table, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 
@@ -72,11 +72,13 @@ class LiveResults:
     def column_file(self, name: str) -> bytes | None:
         """The predictions of a column; None for one that is not known."""
         self.summary()
-        rows = columns_of(self._table).get(name)
+        rows = columns_of(self._table).get(name.removesuffix("-replies"))
         if rows is None:
             return None
         with self._open() as store:
             data = read_column(store, rows, store.scores(self.where))
+            if name.endswith("-replies"):
+                return data_script(name, pack_replies(store, rows, data))
             thumbs, _ = self._thumbs(store, rows[0].run, data)
         return data_script(name, pack(data, thumbs))
 
@@ -120,7 +122,7 @@ class LiveResults:
             data = read_column(store, rows, {})
             thumbs, n_changed = self._thumbs(store, rows[0].run, data)
             task |= {
-                "samples": samples_of(data, thumbs),
+                "samples": samples_of(data, thumbs, leader(rows)),
                 "n_images": len(thumbs),
                 "photos_note": photos_note({CHANGED: n_changed} if n_changed else {}),
             }

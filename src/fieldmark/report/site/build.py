@@ -36,10 +36,11 @@ from fieldmark.report.site.pages import (
     page_files,
     receive_script,
 )
-from fieldmark.report.site.predictions import ColumnData, pack, read_column
+from fieldmark.report.site.predictions import ColumnData, pack, pack_replies, read_column
 from fieldmark.report.site.summary import (
     chart_specs,
     columns_of,
+    leader,
     public_table,
     summarise,
     task_of,
@@ -157,12 +158,16 @@ def _write_task(
     thumbs, lost = _write_photos(job, facts, runs, data)
     for name, column in data.items():
         _put(job.folder / "data" / f"{name}.js", data_script(name, pack(column, thumbs[name])))
+        if replies := pack_replies(job.store, columns[name], column):
+            _put(
+                job.folder / "data" / f"{name}-replies.js", data_script(f"{name}-replies", replies)
+            )
     if lost:
         job.progress.say(f"{facts.name}: {lost}")
     first = next(iter(data))
     n_images = len({name for mine in thumbs.values() for name in mine.values()})
     return {
-        "samples": samples_of(data[first], thumbs[first]),
+        "samples": samples_of(data[first], thumbs[first], leader(columns[first])),
         "n_images": n_images,
         "photos_note": lost,
     }
@@ -196,20 +201,22 @@ def _write_photos(
     return thumbs, photos_note(lost)
 
 
-def samples_of(data: ColumnData, thumbs: Mapping[str, str]) -> list[list[str]]:
-    """Thumbnails with their labels, for the task's page."""
-    targets = dict(zip(data.arrays["id"].tolist(), data.arrays["target"].tolist(), strict=True))
+def samples_of(data: ColumnData, thumbs: Mapping[str, str], best: int) -> list[list[str]]:
+    """Thumbnails with their labels and what the best model said ("": nothing), for the task's page
+    and the strip of photos on the first one.
+    """
     labels = ["", *data.labels]
-    shown = {
-        thumbs[item]: labels[targets[number]]
-        for number, item in enumerate(data.ids)
-        if item in thumbs
+    columns = (data.arrays[name].tolist() for name in ("id", "target", f"answer {best}"))
+    told = {
+        number: (labels[target], labels[said])
+        for number, target, said in zip(*columns, strict=True)
     }
+    shown = {thumbs[item]: told[at] for at, item in enumerate(data.ids) if item in thumbs}
     frame = pl.DataFrame(
-        {"name": list(shown), "label": list(shown.values())},
+        {"name": list(shown), "label": [label for label, _ in shown.values()]},
         schema={"name": pl.String, "label": pl.String},
     )
-    return [[name, shown[name]] for name in sample_thumbs(frame, N_SAMPLES)]
+    return [[name, *shown[name]] for name in sample_thumbs(frame, N_SAMPLES)]
 
 
 def _put(path: Path, content: bytes) -> None:

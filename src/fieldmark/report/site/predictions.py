@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fieldmark.errors import UnknownName
+from fieldmark.protocols import may_fail, protocol_of
 from fieldmark.report.cells import Row
 from fieldmark.report.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
@@ -143,6 +145,33 @@ def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
     text += b" " * (-len(text) % 4)
     packed = len(text).to_bytes(4, "little") + text + b"".join(blobs)
     return gzip.compress(packed, compresslevel=6, mtime=0)
+
+
+def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
+    """What models that answer were asked and wrote: JSON, row → [prompt, reply] of each item in the
+    order of `data` (null: nothing is known), gzipped. b"" where no row has any.
+    """
+    arrays = (data.arrays[name].tolist() for name in ("part", "repeat", "id"))
+    order = {
+        (data.parts[part], repeat, data.ids[item]): at
+        for at, (part, repeat, item) in enumerate(zip(*arrays, strict=True))
+    }
+    texts: dict[int, list[list[str] | None]] = {}
+    for number, row in enumerate(rows):
+        if not may_fail(protocol_of(row.run.spec.protocol)):
+            continue
+        frame = store.predictions(row.run.id).filter(pl.col("info").is_not_null())
+        mine: list[list[str] | None] = [None] * len(order)
+        for part, repeat, item, info in frame.select("part", "repeat", "id", "info").iter_rows():
+            told = json.loads(info)
+            if (at := order.get((part, repeat, item))) is not None and (
+                "text" in told or "prompt" in told
+            ):
+                mine[at] = [told.get("prompt", ""), told.get("text") or told.get("error", "")]
+        if any(mine):
+            texts[number] = mine
+    text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), compresslevel=6, mtime=0) if texts else b""
 
 
 def _named(store: Store, numbers: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -17,6 +17,7 @@ from fieldmark import draws
 from fieldmark.charts import VERSION
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
+from fieldmark.protocols import may_fail, protocol_of
 from fieldmark.registry import app_version
 from fieldmark.report.cells import Row
 from fieldmark.report.chance import by_position, position_words
@@ -61,6 +62,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         "app": app_version(),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
+        "answer": plain_answer(table),
         "verdict": verdict(table),
         "notes": [without_folders(note) for note in (*table.notes, *mean_notes(table))],
         "rows": describe_rows(store, table, ranking.names),
@@ -81,6 +83,38 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
             for curve in _curves(number, rows, ranking.names)
         ],
     }
+
+
+N_NAMED = 2
+"""models in the answer, besides the one it begins with"""
+
+
+def plain_answer(table: Table) -> str:
+    """The scores of one task as numbers of photos: "Use A: right on 42 of 100 photos, B on 20".
+
+    "" for several tasks, or where the score is no share of right answers: the verdict stands alone.
+    """
+    places = {row.place for row in table.rows if row.is_counted}
+    rows = [row for row in table.rows if row.is_counted and row.tier is not None]
+    if len(places) != 1 or not rows or rows[0].score.metric != "accuracy":
+        return ""
+    ordered = sorted(rows, key=lambda row: (-row.score.value, row.name))
+    first, *others = ordered
+    rest = [f"{row.name} on {round(100 * row.score.value)}" for row in others[:N_NAMED]]
+    is_best = sum(row.tier == "A" for row in rows) == 1
+    lead = f"Use {first.name}: right" if is_best else f"{first.name} is right"
+    words = ", ".join([f"{lead} on {round(100 * first.score.value)} of 100 photos", *rest])
+    study = table.study.columns.get(first.place) if table.study else None
+    if study is None or study.blind is None:
+        return f"{words}."
+    return f"{words}. Always guessing the most common label gets {round(100 * study.blind)}."
+
+
+def leader(rows: Sequence[Row]) -> int:
+    """Which row of a column has the best score; stand-ins lead only each other."""
+    sign = 1 if rows[0].score.higher_is_better else -1
+    values = [-math.inf if math.isnan(row.score.value) else sign * row.score.value for row in rows]
+    return max(range(len(rows)), key=lambda at: (not rows[at].stand_in, values[at]))
 
 
 def public_table(table: Table) -> Table:
@@ -150,6 +184,7 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
         "blind": _known(study.blind) if study else None,
         "chance": chance_texts(rows),
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),
+        "has_replies": any(may_fail(protocol_of(row.run.spec.protocol)) for row in rows),
     }
 
 

@@ -19,6 +19,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import polars as pl
 
+from fieldmark.chat.parse.spelling import edits
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
@@ -36,7 +37,8 @@ SERIES = 3
 """file numbers of a series are at most so far apart"""
 SERIES_ALIKE = 0.93
 """correlation of neighbours in a series"""
-_BLOCK = 512
+_BLOCK = 128
+"""photos compared with all others at a time"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,19 +366,4 @@ def _may_be_slip(first: str, second: str) -> bool:
         return False
     if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):
         return False
-    return _edits(a, b) <= 2
-
-
-def _edits(a: str, b: str) -> int:
-    """Levenshtein distance; letters swapped count as one (optimal string alignment)."""
-    before: list[int] = []
-    last = list(range(len(b) + 1))
-    for i, letter in enumerate(a, 1):
-        row = [i]
-        for j, other in enumerate(b, 1):
-            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        before, last = last, row
-    return last[-1]
+    return edits(a, b, 2) <= 2

@@ -2,7 +2,7 @@
 
 /** @param {Place} place */
 function chartsPage(place) {
-  const names = summary.charts || [];
+  const names = [...(summary.charts || [])].sort((a, b) => chartPlace(a) - chartPlace(b) || a.localeCompare(b));
   if (!names.length) return [
     h("h1", {}, "Charts"), h("p", { class: "empty" }, "This site was made without charts.")
   ];
@@ -15,6 +15,15 @@ function chartsPage(place) {
       h("a", { href: address("charts", name), "aria-current": name === chosen ? "page" : null }, name.replaceAll(/[-_]/g, " ")))),
     chartPanel(frame),
   ];
+}
+
+/** the most useful first; others follow */
+const CHART_ORDER = ["forest", "confusion", "curve", "difference", "ranks"];
+
+/** @param {string} name */
+function chartPlace(name) {
+  const at = CHART_ORDER.indexOf(name);
+  return at < 0 ? CHART_ORDER.length : at;
 }
 
 /** @param {HTMLElement} frame */
@@ -47,6 +56,7 @@ const ENLARGED = 1.3;
 /** colours that marks name themselves, for paper → for a dark screen */
 const DARK_MARKS = new Map([
   ["#0072B2", "#6DB9EE"], ["#767676", "#A5B0AA"], ["#E3EEF6", "#1D3242"], ["#F5F5F5", "#232B27"],
+  ["#222222", "#E9EEEB"], ["#555555", "#CFD6D2"], ["#9A9A9A", "#66716B"], ["#D9D9D9", "#4A544F"],
 ]);
 
 /** @param {any} spec */

@@ -64,14 +64,14 @@ function readCompared(given, isTurned) {
 function comparisonBody(a, b, { verdict, note, methods, tasks: compared }) {
   const hasDraws = compared.some((each) => each.draws > 1), isAlone = compared.length === 1;
   const heads = [
-    "task", models[a].name, models[b].name, "difference", "interval", "", "p", isAlone ? "" : "p, Holm", "items", "units", hasDraws ? "draws" : "", ""
+    "task", models[a].name, models[b].name, "difference", "interval", "", "p", isAlone ? "" : "p, Holm", "photos", "units", hasDraws ? "draws" : "", ""
   ];
   const shares = compared.filter((each) => each.column.is_fraction);
   const reach = Math.max(0.01, ...shares.flatMap((each) => [Math.abs(each.low ?? 0), Math.abs(each.high ?? 0)]));
   const titles = heads.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at ? "number" : null }, breakable(each)));
   const legend = [
-    "First minus second on the items both were asked", isAlone ? "" : "better: after Holm's correction over all tasks",
-    "would show: the smallest difference these items show 4 times in 5", ...methods, note,
+    "First minus second, on the photos both were asked about", isAlone ? "" : "better: after Holm's correction over all tasks",
+    "could be detected: the smallest difference that these photos would show 4 times in 5", ...methods, note,
   ];
   return [
     h("p", { class: "verdict" }, verdict),
@@ -91,7 +91,7 @@ function compareRow(a, b, one, reach, isAlone, hasDraws) {
   const score = (/** @type {number} */ model) => number(scoreText(cellOf(model, column.number)?.value ?? null, column));
   const href = address("predictions", column.name, { ...names, show: "differ" });
   const range = column.is_fraction ? reach : Math.max(Math.abs(one.low ?? 0), Math.abs(one.high ?? 0));
-  const tie = one.visible === null ? "cannot be told apart" : `cannot be told apart; ${scoreText(one.visible, column)} would show`;
+  const tie = one.visible === null ? "too close to call" : `too close to call; ${scoreText(one.visible, column)} could be detected`;
   return h("tr", { class: one.side ? "apart" : null, "data-column": column.name },
     h("th", { scope: "row" }, h("a", { href: address("task", tasks[column.task].name) }, breakable(columnTitle(column))), h("small", {}, ` ${column.metric}`)),
     score(a), score(b),

@@ -7,7 +7,7 @@ function confusionsPage(place) {
   const column = columnNamed(place.name) || columns[0];
   const body = h("div", {}, h("p", { class: "empty" }, "Loading …"));
   fill(body, column, confusionsBody);
-  return [h("h1", {}, "What is mixed up"), body];
+  return [h("h1", {}, "Confusions"), body];
 }
 
 /** @param {Column} column @param {Packed} data */
@@ -25,7 +25,7 @@ function confusionsBody(column, data) {
   const most = Math.max(1, ...pairs.map((each) => each.n));
   const rows = pairs.slice(0, MOST_PAIRS).map((pair) => confusionRow(column, data, pair, name, most));
   const heads = [
-    "truth", "taken for", data.parts.length > 1 ? "part" : null, "times", "of", "and back", ""
+    "label", "taken for", data.parts.length > 1 ? "part" : null, "photos", "of", "the other way", ""
   ].filter((each) => each !== null);
   const many = pairs.length > MOST_PAIRS ? ` The first ${MOST_PAIRS} of ${countText(pairs.length)} pairs are shown.` : "";
   return [
@@ -34,7 +34,7 @@ function confusionsBody(column, data) {
       modelField("Model", data.models, data.models[model], (a) => go({ a }))),
     h("p", { class: "verdict" }, confusionVerdict(data, pairs, name) + many),
     pairs.length > 0 && scrolling("Confused pairs", h("table", { class: "scores" },
-      h("thead", {}, h("tr", {}, heads.map((each) => h(each ? "th" : "td", { scope: each ? "col" : null, class: ["times", "of", "and back"].includes(each) ? "number" : null }, each)))), h("tbody", {}, rows))),
+      h("thead", {}, h("tr", {}, heads.map((each) => h(each ? "th" : "td", { scope: each ? "col" : null, class: ["photos", "of", "the other way"].includes(each) ? "number" : null }, each)))), h("tbody", {}, rows))),
   ];
 }
 
@@ -73,7 +73,8 @@ function confusionRow(column, data, pair, name, most) {
   const href = address(
     "predictions", column.name, { a: name, truth, said, part: data.parts.length > 1 ? part : null }
   );
-  return h("tr", {}, h("th", { scope: "row" }, h("a", { href }, truth)), h("td", {}, said),
+  const photos = pairPhotos(data, pair, data.models.indexOf(modelNamed(name) ?? -1));
+  return h("tr", {}, h("th", { scope: "row" }, h("a", { href }, truth)), h("td", {}, said, photos),
     data.parts.length > 1 && h("td", {}, part),
     h("td", { class: "number" }, h("b", {}, countText(pair.n))),
     h("td", { class: "number" }, countText(pair.of)),
@@ -81,10 +82,22 @@ function confusionRow(column, data, pair, name, most) {
     h("td", { class: "wide" }, h("span", { class: "amount", "aria-hidden": "true", vars: { v: `${(100 * pair.n) / most}%` } })));
 }
 
+const MOST_PHOTOS = 3;
+
+/** The first photos that were confused so. @param {Packed} data @param {Pair} pair @param {number} model */
+function pairPhotos(data, pair, model) {
+  const found = [];
+  for (let i = 0; data.thumb && i < data.n && found.length < MOST_PHOTOS; i++) {
+    const isPair = data.target[i] === pair.truth && data.answers[model][i] === pair.said && data.part[i] === pair.part;
+    if (isPair && thumbOf(data, i)) found.push(thumbOf(data, i));
+  }
+  return found.length > 0 && h("div", { class: "pair-photos" }, found.map((src) => h("img", { src, alt: "", loading: "lazy", width: 56, height: 56 })));
+}
+
 /** @param {Packed} data @param {Pair[]} pairs @param {string} name */
 function confusionVerdict(data, pairs, name) {
-  if (!pairs.length) return `${name} answers nothing wrongly here.`;
+  if (!pairs.length) return `${name} makes no mistake here.`;
   const { truth, said, n, of, back } = pairs[0];
-  const both = back ? `, and the other way round ${countText(back)} times` : "";
-  return `${name} most often takes ${labelOf(data, truth)} for ${labelOf(data, said)}: ${countText(n)} of ${countText(of)}${both}.`;
+  const both = back ? `, and ${countText(back)} the other way` : "";
+  return `${name} most often takes ${labelOf(data, truth)} for ${labelOf(data, said)}: ${countText(n)} of ${counted(of, "photo")}${both}.`;
 }

@@ -20,12 +20,35 @@ function leaderboard(place) {
   draw();
   return [
     h("h1", {}, "Leaderboard"),
+    summary.answer && h("p", { class: "answer-first" }, summary.answer),
     summary.verdict && h("p", { class: "verdict" }, summary.verdict),
+    strip(),
     h("p", { class: "facts" }, boardFacts()),
     boardNotes(),
     boardFilters(place.options, change),
     body,
   ];
+}
+
+/** Photos of the first task that has some, and whether its best model was right about them. */
+function strip() {
+  const task = tasks.find((each) => each.samples && each.samples.some(([, , said]) => said));
+  const column = task && columns.find((each) => tasks[each.task] === task && !each.is_valued);
+  const best = column && ranked(column)[0];
+  if (!task || !column || !best) return null;
+  const name = models[best.model].name;
+  const photos = task.samples.map(([thumb, label, said]) => {
+    const isRight = label === said;
+    const text = isRight ? "right" : said || "no answer";
+    const href = address("predictions", column.name, { a: name, truth: label, show: isRight ? "right" : "wrong" });
+    return h("a", { class: "photo-small", href },
+      h("img", { src: thumbAddress(thumb), alt: `Photo labelled ${label}`, loading: "lazy", width: 110, height: 110 }),
+      h("span", { class: "truth" }, label),
+      h("span", { class: `answer ${isRight ? "right" : "wrong"}` }, h("i", { "aria-hidden": "true" }, isRight ? "✓" : "✗"), text));
+  });
+  return h("section", { class: "strip" },
+    h("p", { class: "facts" }, `${counted(photos.length, "photo")} of ${columnTitle(column)}: the label, and what ${name} said`),
+    scrolling("Photos right and wrong", h("div", { class: "strip-photos" }, photos)));
 }
 
 function boardFacts() {
@@ -135,13 +158,13 @@ function isWanted(number, options, shown) {
 /** @param {Column[]} shown */
 function legend(shown) {
   const level = `${100 * shown[0].level} %`;
-  const hasRank = (/** @type {string} */ word) => summary.summed.headings.includes(`rank ${word}`);
+  const hasRank = (/** @type {string} */ word) => summary.summed.headings.includes(`rank (${word})`);
   return h("p", { class: "legend" },
     h("span", { class: "swatch tied" }),
-    "tier A: may be the best of its column · ",
-    h("span", { class: "swatch second" }), "tier B: may be the best of the rest · no shade: lower tiers or not compared · ",
-    h("span", { class: "swatch bars" }), `score and ${level} interval · ± half of it · ${MISSING} not run · models with gaps come last`,
-    hasRank("here") && ` · rank here: ${level} interval of the rank by the mean over these tasks`,
-    hasRank("elsewhere") && " · rank elsewhere: the same over other tasks like these",
+    "A: could be the best model for this task · ",
+    h("span", { class: "swatch second" }), "B: clearly behind A, could be the best of the others · no shade: further behind, or not compared · ",
+    h("span", { class: "swatch bars" }), `dot: the score, line: its ${level} interval · ± margin of error (${level}) · ${MISSING} not run`,
+    hasRank("these tasks") && " · rank (these tasks): its place, given other photos of the same kind",
+    hasRank("similar tasks") && " · rank (similar tasks): its likely place on new tasks",
     shown.filter((each) => each.warning).map((each) => h("span", { class: "weak" }, ` · ‡ ${each.heading}: ${each.warning}`)));
 }

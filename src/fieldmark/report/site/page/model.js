@@ -18,7 +18,7 @@ function modelPage(place) {
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Leaderboard"), " / model"),
     h("h1", {}, model.name),
     model.stand_in && h("p", { class: "lead" }, "A stand-in, not a model: it is in no verdict, tier, mean or rank."),
-    modelFacts(number),
+    h("p", { class: "verdict" }, modelSentence(number)),
     h(
       "dl", { class: "facts-list" },
       facts.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])
@@ -45,10 +45,19 @@ function modelPage(place) {
   ];
 }
 
-/** Its place in the table. @param {number} number */
-function modelFacts(number) {
-  const facts = summedTexts(number).filter(([, text]) => text !== MISSING);
-  return facts.length > 0 && h("p", { class: "verdict" }, facts.map(([heading, text]) => `${heading} ${text}`).join(" · "));
+/** What a reader would say of it: where it could be the best, and its place. @param {number} number */
+function modelSentence(number) {
+  const { name, stand_in: standIn } = models[number];
+  const told = columns.filter((column) => cellOf(number, column.number)?.tier);
+  const best = told.filter((column) => cellOf(number, column.number)?.tier === "A");
+  if (standIn || !told.length) return `${name} is not compared with the other models here.`;
+  const where = best.map(columnTitle).join(", ");
+  const lead = told.length === 1
+    ? `${name} ${best.length ? "could be the best model" : "is clearly behind the best model"} on ${columnTitle(told[0])}.`
+    : best.length ? `${name} could be the best model on ${best.length} of ${counted(told.length, "task")}: ${where}.`
+    : `${name} is clearly behind the best model on each of ${counted(told.length, "task")}.`;
+  const rank = summedTexts(number).find(([heading, text]) => heading.startsWith("rank") && text !== MISSING);
+  return rank ? `${lead} Its place over all tasks: ${rank[1]} of ${models.filter((each) => !each.stand_in).length}.` : lead;
 }
 
 /** @param {string} kind @param {string} name */

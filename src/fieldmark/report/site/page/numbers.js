@@ -55,9 +55,9 @@ function explain(cell, column) {
   const limits = cell.low === null ? "" :
     ` (${100 * column.level} % interval ${scoreText(cell.low, column)} to ${scoreText(cell.high, column)})`;
   const lost = cell.unanswered ? ` No answer counts as a wrong one: ${cell.unanswered}.` : "";
-  const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: may be the best." : ` Tier ${cell.tier}.`;
+  const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: could be the best model for this task." : ` Tier ${cell.tier}.`;
   const draws = cell.draws > 1 ? ` Mean of ${cell.draws} trainings or rounds of answers.` : cell.draws ? "" :
-    " One training: the interval does not hold the luck of the training draw.";
+    " One training: the interval leaves out differences between training samples.";
   return `${model} on ${columnTitle(column)}: ${column.metric} ${score} in ${countText(cell.n)} items${units}${limits}.${tie}${lost}${draws}`;
 }
 

@@ -48,11 +48,26 @@ async function fill(body, column, draw) {
   focusLabel(inUse);
 }
 
-/** @param {string} text @returns {Promise<Packed>} */
-async function unpack(text) {
+/** What chat models were asked and wrote: row → [prompt, reply] of each item.
+ * @param {Column} column @returns {Promise<Record<string, ([string, string] | null)[]>>} */
+async function loadReplies(column) {
+  const name = `${column.name}-replies`, key = `replies ${name}`;
+  if (!loading.has(key)) {
+    loading.set(key, loadScript(`data/${name}.js`).then(async () => JSON.parse(new TextDecoder().decode(await unzipped(received.get(name))))));
+  }
+  return loading.get(key);
+}
+
+/** @param {string} text @returns {Promise<ArrayBuffer>} */
+async function unzipped(text) {
   const zipped = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([zipped]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const bytes = await new Response(stream).arrayBuffer();
+  return new Response(stream).arrayBuffer();
+}
+
+/** @param {string} text @returns {Promise<Packed>} */
+async function unpack(text) {
+  const bytes = await unzipped(text);
   const length = new DataView(bytes).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length)));
   const array = (/** @type {string} */ name) => view(bytes, 4 + length, header.layout[name]);

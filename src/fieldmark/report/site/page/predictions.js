@@ -38,7 +38,7 @@ function predictionsBody(column, data) {
     ? virtualGrid({
         n: found.length, width: innerWidth < 640 ? 150 : 196, height: models2.length > 1 ? 238 : 220,
         label: "Predictions",
-        draw: (at) => predictionCard(data, found[at], models2, column),
+        draw: (at) => predictionCard(data, found, at, models2, column),
       })
     : h("p", { class: "empty" }, "No prediction fits these filters.");
   const right = found.reduce((sum, item) => sum + Number(isRight(data, wish.a, item)), 0);
@@ -158,11 +158,12 @@ function ordered(data, wish, found) {
   return found.sort((x, y) => key[x] - key[y] || x - y);
 }
 
-/** @param {Packed} data @param {number} item @param {number[]} which @param {Column} column */
-function predictionCard(data, item, which, column) {
+/** @param {Packed} data @param {Uint32Array} found @param {number} place @param {number[]} which @param {Column} column */
+function predictionCard(data, found, place, which, column) {
+  const item = found[place];
   const target = labelOf(data, data.target[item]), src = thumbOf(data, item);
   const said = which.map((model) => answerLine(data, model, item, which.length > 1));
-  const open = () => showItem(data, item, column);
+  const open = () => showItems(data, found, place, column);
   return h("button", { type: "button", class: "photo", onclick: open, title: data.ids[data.id[item]] },
     src ? h(
       "img", { src, alt: "", loading: "lazy", decoding: "async" }
@@ -181,30 +182,71 @@ function answerLine(data, model, item, named) {
   return h("span", { class: `answer ${kind}` }, h("i", { "aria-hidden": "true" }, mark), `${who}${word}`);
 }
 
+/** A dialog on one prediction; arrow keys and buttons go to the next.
+ * @param {Packed} data @param {Uint32Array} found @param {number} place @param {Column} column */
+function showItems(data, found, place, column) {
+  const body = h("div", {});
+  const where = h("span", { class: "facts", role: "status" });
+  const go = (/** @type {number} */ to) => {
+    if (to < 0 || to >= found.length) return;
+    place = to;
+    where.textContent = `${countText(place + 1)} of ${countText(found.length)}`;
+    body.replaceChildren();
+    append(body, itemParts(data, found[place], column));
+  };
+  const step = (/** @type {string} */ text, /** @type {string} */ label, /** @type {number} */ by) =>
+    h("button", { type: "button", class: "plain", "aria-label": label, onclick: () => go(place + by) }, text);
+  const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "item", "aria-label": "One prediction" },
+    h("form", { method: "dialog", class: "steps" }, step("←", "Previous", -1), where, step("→", "Next", 1),
+      h("button", { class: "plain", autofocus: true }, "Close")),
+    body));
+  dialog.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowRight") go(place + 1);
+    if (event.key === "ArrowLeft") go(place - 1);
+  });
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+  go(place);
+}
+
 /** All that is known of an item. @param {Packed} data @param {number} item @param {Column} column */
-function showItem(data, item, column) {
-  const src = thumbOf(data, item);
+function itemParts(data, item, column) {
+  const src = thumbOf(data, item), hasSure = data.models.some((_, at) => sureOf(data, at, item) !== null);
   const rows = data.models.map((model, at) => {
     const sure = sureOf(data, at, item);
     return h(
       "tr", {}, h("th", { scope: "row" }, models[model].name),
       h("td", {}, answerLine(data, at, item, false)),
-      h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
+      hasSure && h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
     );
   });
-  const heads = ["model", "answer", data.judged ? column.metric : "score"].map((each) => h("th", { scope: "col" }, each));
+  const heads = ["model", "answer", ...(hasSure ? [data.judged ? column.metric : "its score for this answer"] : [])]
+    .map((each) => h("th", { scope: "col" }, each));
   const part = data.parts[data.part[item]];
-  const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "item", "aria-label": "One prediction" },
-    h("form", { method: "dialog" }, h("button", { class: "plain", autofocus: true }, "Close")),
+  const replies = h("div", {});
+  if (column.has_replies) showReplies(data, item, column, replies);
+  return [
     src && h("img", { src, alt: "" }),
     h("h2", {}, labelOf(data, data.target[item])),
     h(
       "p", { class: "facts" }, `${columnTitle(column)}${part ? ` · ${part}` : ""} · `,
       h("code", {}, data.ids[data.id[item]])
     ),
-    scrolling("Answers", h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)))));
-  dialog.addEventListener("close", () => dialog.remove());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
+    scrolling("Answers", h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
+    replies,
+  ];
+}
+
+/** What chat models were asked and wrote. @param {Packed} data @param {number} item @param {Column} column @param {HTMLElement} body */
+async function showReplies(data, item, column, body) {
+  const texts = await loadReplies(column);
+  for (const [number, mine] of Object.entries(texts)) {
+    if (!mine[item]) continue;
+    const [prompt, reply] = mine[item];
+    append(body, [h("details", { class: "parts", open: true }, h("summary", {}, models[data.models[Number(number)]].name),
+      prompt && [h("p", { class: "facts" }, "asked"), h("pre", {}, prompt)],
+      h("p", { class: "facts" }, "replied"), h("pre", {}, reply || "nothing"))]);
+  }
 }

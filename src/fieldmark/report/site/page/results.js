@@ -5,12 +5,12 @@
  * @typedef {{ name: string, model: string, stand_in: string, key: string, way: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
  *   released: string, source: string }} Model
  * @typedef {{ name: string, title: string, about: string, dataset: string, dataset_title?: string,
- *   licence?: string, citation?: string, homepage?: string, samples: [string, string][],
+ *   licence?: string, citation?: string, homepage?: string, samples: [string, string, string][],
  *   n_images: number, photos_note?: string }} Task
  * @typedef {{ name: string, task: number, heading: string, lines: string[], metric: string,
  *   is_up: boolean, is_fraction: boolean, level: number, signatures: string[], is_valued: boolean,
  *   data: string, is_counted: boolean, verdict: string, is_told: boolean | null, blind: number | null,
- *   chance: string[], warning: string, number: number }} Column
+ *   chance: string[], warning: string, has_replies: boolean, number: number }} Column
  * @typedef {{ model: number, column: number, value: number | null, low: number | null,
  *   high: number | null, n: number, units: number | null, tier: string | null, isTied: boolean | null,
  *   unanswered: string, seconds: number | null, draws: number, fit: string[], leftOut: string }} Cell

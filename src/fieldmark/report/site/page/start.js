@@ -10,7 +10,7 @@ const VIEWS = {
 const MENU = [
   ["", "Leaderboard", ["", "model"]], ["tasks", "Tasks", ["tasks", "task"]],
   ["compare", "Compare", ["compare"]],
-  ["predictions", "Predictions", ["predictions"]], ["confusions", "Mix-ups", ["confusions"]],
+  ["predictions", "Predictions", ["predictions"]], ["confusions", "Confusions", ["confusions"]],
   ["curves", "Curves", ["curves"]], ["charts", "Charts", ["charts"]], ["methods", "Methods", ["methods"]],
 ];
 let shown = "";

@@ -79,7 +79,7 @@ function taskColumn(column) {
     ),
     h("p", { class: "links" },
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
-      !column.is_valued && h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
+      !column.is_valued && h("a", { class: "button", href: address("confusions", column.name) }, "Confusions")),
     parts, fitDetails(column),
     column.signatures.map((each) => h("p", { class: "signature" }, h("code", {}, each))));
 }
@@ -87,7 +87,7 @@ function taskColumn(column) {
 /** @param {Column} column */
 function columnFacts(column) {
   const chance = column.chance.length ? ` · guessing scores ${column.chance.join(" or ")}` : "";
-  const guess = column.blind === null ? "" : ` · always giving the commonest answer scores ${scoreText(column.blind, column)}`;
+  const guess = column.blind === null ? "" : ` · always giving the most common label scores ${scoreText(column.blind, column)}`;
   const weak = column.is_told === false ? "; even the best model is not clearly better than that" : "";
   return `${column.metric}, ${column.is_up ? "higher" : "lower"} is better${chance}${guess}${weak}`;
 }
@@ -121,8 +121,8 @@ function scoreTable(lines, heading) {
     ),
     h("td", { class: "wide" }, bar(cell.value, cell.low, cell.high, scale)),
     h("td", { class: "number" }, countText(cell.n)),
-    h("td", { class: "tier" }, cell.tier === null ? "" : cell.isTied ? `${cell.tier} · may be best` : cell.tier)));
-  const names = [heading, "score", "interval", "", "items", "tier"];
+    h("td", { class: "tier" }, cell.tier === null ? "" : cell.isTied ? `${cell.tier} · could be best` : cell.tier)));
+  const names = [heading, "score", "95 % interval", "", "photos", "tier"];
   const heads = names.map(
     (each, at) => h(
       each ? "th" : "td",

@@ -1,35 +1,41 @@
-"""List the cached features: which models, how many, how large.
-
-examples:
-  fieldmark cache ls
-  fieldmark cache ls timm --json
-"""
+"""List or delete cached features."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, Only
 from fieldmark.cli._show import counted, print_json, show_rows, size, talk
+from fieldmark.errors import UnknownName, UsageError
 from fieldmark.progress import rate
 
 if TYPE_CHECKING:
     from fieldmark.embed import ModelCache
 
 
+# --- ls ---
+
+
 @dataclass(frozen=True, slots=True)
-class CacheLsArgs:
+class LsArgs:
+    """List the cached features by model.
+
+    examples:
+      fieldmark cache ls
+      fieldmark cache ls timm --json
+    """
+
     model: Positional[str] = ""
     """only models whose name contains this"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(("cache",))] = Common()
 
 
-def run(args: CacheLsArgs) -> int:
+def ls(args: LsArgs) -> int:
     from fieldmark.embed import cached_models
 
     settings = args.common.settings()
@@ -65,3 +71,37 @@ def _plain(cached: ModelCache) -> dict[str, Any]:
         "fingerprint": cached.fingerprint,
     }
     return own | asdict(cached.throughput) | {"images_per_s": cached.images_per_s}
+
+
+# --- clean ---
+
+
+@dataclass(frozen=True, slots=True)
+class CleanArgs:
+    """Delete cached features. They are computed again when needed.
+
+    examples:
+      fieldmark cache clean timm/resnet18
+      fieldmark cache clean --all
+    """
+
+    model: Positional[str] = ""
+    """delete the features of models whose name contains this"""
+    all: bool = False
+    """delete the features of every model"""
+    common: Annotated[CommonFlags, Only(("cache",))] = Common()
+
+
+def clean(args: CleanArgs) -> int:
+    from fieldmark.embed import cached_models, clean_cache
+
+    if bool(args.model) == args.all:
+        raise UsageError("which models? `fieldmark cache clean MODEL`, or --all for every model.")
+    settings = args.common.settings()
+    gone = clean_cache(settings.cache, args.model)
+    if args.model and not gone:
+        names = {cached.model for cached in cached_models(settings.cache)}
+        raise UnknownName("cached model", args.model, names, "fieldmark cache ls")
+    total = sum(cached.n_bytes for cached in gone)
+    talk(f"{counted(len(gone), 'model')} deleted, {size(total)} freed.")
+    return 0

@@ -1,34 +1,41 @@
-"""Download a dataset, or the files listed in a table of web addresses. Resumes where it stopped.
-
-examples:
-  fieldmark data get newt
-  fieldmark data get newt --only annotations
-  fieldmark data get newt --verify
-  fieldmark data get --urls ENA24-balanced.csv --out photos/
-"""
+"""Download, check or draw a dataset."""
 
 from __future__ import annotations
 
 import dataclasses
+import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags, Words, check_least
-from fieldmark.cli._show import counted, print_json, show_rows, talk
-from fieldmark.cli._show import size as shown_size
+from fieldmark.cli._flags import Common, CommonFlags, DataFlags, Only, Words, check_least
+from fieldmark.cli._show import counted, print_json, show, show_rows, size, talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import for_people
+from fieldmark.settings import dataset_key
 
 if TYPE_CHECKING:
     from fieldmark.data import Dataset, Finding
     from fieldmark.data.get import FileState, Pace
 
 
+# --- get ---
+
+
 @dataclass(frozen=True, slots=True)
-class DataGetArgs:
+class GetArgs:
+    """Download a dataset, or the files in a table of web addresses. Resumes where it stopped.
+
+    examples:
+      fieldmark data get newt
+      fieldmark data get newt --only annotations
+      fieldmark data get newt --verify
+      fieldmark data get --urls ENA24-balanced.csv --out photos/
+    """
+
     name: Annotated[Positional[str], arg(metavar="DATASET")] = ""
     """a name as `fieldmark datasets` lists it"""
     only: Literal["all", "annotations", "images"] = "all"
@@ -53,18 +60,18 @@ class DataGetArgs:
     """downloads at the same time"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(("data", "data_root", "offline", "quiet"))] = Common()
 
 
-def run(args: DataGetArgs) -> int:
+def get(args: GetArgs) -> int:
     if bool(args.name) == bool(args.urls):
         raise UsageError(
             "expected either a dataset or --urls FILE: `fieldmark datasets` lists the datasets."
         )
-    return _get_list(args, args.urls) if args.urls else _get_dataset(args)
+    return _get_listed(args, args.urls) if args.urls else _get_dataset(args)
 
 
-def _get_dataset(args: DataGetArgs) -> int:
+def _get_dataset(args: GetArgs) -> int:
     from fieldmark.data import load_dataset
     from fieldmark.data.get import Choice, announce, get_dataset
 
@@ -85,7 +92,7 @@ def _get_dataset(args: DataGetArgs) -> int:
     )
     with for_people(args.common.quiet) as progress:
         states = get_dataset(dataset, root, choice, progress)
-    findings = _check(dataset, root) if any(file.state == "by hand" for file in states) else None
+    findings = _findings(dataset, root) if any(file.state == "by hand" for file in states) else None
     is_complete = findings is not None and not any(finding.level == "error" for finding in findings)
     if is_complete:  # whoever put it there did so by other means: nothing is left to do
         states = [_done(file) for file in states]
@@ -98,7 +105,7 @@ def _get_dataset(args: DataGetArgs) -> int:
     return _exit_code(states)
 
 
-def _check(dataset: Dataset, root: Path) -> list[Finding]:
+def _findings(dataset: Dataset, root: Path) -> list[Finding]:
     from fieldmark.data import Finding
 
     if not root.exists():
@@ -129,7 +136,7 @@ def _exit_code(states: list[FileState]) -> int:
 
 
 def _show(
-    args: DataGetArgs, root: Path, states: list[FileState], findings: list[Finding] | None
+    args: GetArgs, root: Path, states: list[FileState], findings: list[Finding] | None
 ) -> None:
     if args.json:
         files = [dataclasses.asdict(file) for file in states]
@@ -140,7 +147,7 @@ def _show(
         {
             "file": file.file,
             "state": file.state,
-            "size": None if file.n_bytes is None else shown_size(file.n_bytes),
+            "size": None if file.n_bytes is None else size(file.n_bytes),
         }
         for file in states
         if file.file
@@ -148,7 +155,7 @@ def _show(
     show_rows(rows, False, right=("size",))
 
 
-def _next(args: DataGetArgs, root: Path, states: list[FileState]) -> None:
+def _next(args: GetArgs, root: Path, states: list[FileState]) -> None:
     if args.json:
         return
     where = f" --data {args.name}={root}" if args.out else ""
@@ -167,7 +174,7 @@ def _next(args: DataGetArgs, root: Path, states: list[FileState]) -> None:
         talk(f"{root}  is not complete yet; then run {same} again.")
 
 
-def _get_list(args: DataGetArgs, table: Path) -> int:
+def _get_listed(args: GetArgs, table: Path) -> int:
     from fieldmark.data.get import REPORT, UrlColumns, get_urls
 
     if args.out is None:
@@ -202,7 +209,7 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
     return 5
 
 
-def _pace(args: DataGetArgs) -> Pace:
+def _pace(args: GetArgs) -> Pace:
     from fieldmark.data.get import Pace
 
     check_least("--parallel", args.parallel, 1)
@@ -217,4 +224,122 @@ def _refuse_synthetic(root: Path) -> None:
         raise DataError(
             f"{root}  holds a synthetic copy ({MARK}): remove it, or choose another folder "
             "with --out."
+        )
+
+
+# --- check ---
+
+
+@dataclass(frozen=True, slots=True)
+class CheckArgs:
+    """Check a dataset's folder for missing and damaged files.
+
+    examples:
+      fieldmark data check newt
+      fieldmark data check beluga --data beluga=/data/beluga --json
+    """
+
+    name: Annotated[Positional[str], arg(metavar="DATASET")]
+    """a name as `fieldmark datasets` lists it"""
+    checksums: bool = False
+    """also print the SHA-256 of every label file, to compare two copies"""
+    json: bool = False
+    """print JSON"""
+    common: DataFlags = Common()
+
+
+def check(args: CheckArgs) -> int:
+    from fieldmark.data import MARK, Finding, annotation_digests, is_as_drawn, load_dataset
+
+    root = args.common.settings().root_of(args.name)
+    dataset = load_dataset(args.name)
+    if not root.exists():
+        from fieldmark.protocols import no_data
+
+        raise DataError(no_data(args.name, root))
+    findings = dataset.check(root)
+    if (root / MARK).is_file() and not is_as_drawn(root):
+        text = f"files have changed since fieldmark drew them. If all are real, remove {MARK}."
+        findings.append(Finding("warning", text))
+    is_broken = any(finding.level == "error" for finding in findings)
+    digests = annotation_digests(root) if args.checksums else {}
+    if args.json:
+        rows = [{"level": finding.level, "text": finding.text} for finding in findings]
+        report = {"dataset": args.name, "root": str(root), "ok": not is_broken, "findings": rows}
+        print_json({**report, "sha256": digests} if args.checksums else report)
+    else:
+        for finding in findings:
+            show(f"{finding.level}  {finding.text}")
+        for path, digest in digests.items():
+            show(f"sha256  {digest}  {path}")
+        n = counted(len(findings), "finding")
+        talk(f"{root}  {n}." if findings else f"{root}  is complete.")
+    return 3 if is_broken else 0
+
+
+# --- make ---
+
+
+@dataclass(frozen=True, slots=True)
+class MakeArgs:
+    """Draw a synthetic copy of a dataset, in its exact layout.
+
+    examples:
+      fieldmark data make newt
+      fieldmark data make beluga --size 400 --out /tmp/beluga
+    """
+
+    name: Annotated[Positional[str], arg(metavar="DATASET")]
+    """a name as `fieldmark datasets` lists it"""
+    size: int = 1000
+    """about how many images"""
+    seed: int = 0
+    """seed of the synthetic world; another seed gives other creatures"""
+    difficulty: float = 0.5
+    """0 = easy, 1 = hard"""
+    out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """folder to write [the dataset's folder under --data-root]"""
+    common: DataFlags = Common()
+
+
+def make(args: MakeArgs) -> int:
+    from fieldmark.data import load_dataset
+    from fieldmark.world import World
+
+    dataset = load_dataset(args.name)
+    check_least("--size", args.size, 1)
+    if not 0 <= args.difficulty <= 1:
+        raise UsageError(f"--difficulty {args.difficulty:g}: expected a number from 0 to 1.")
+    world = World(seed=args.seed, difficulty=args.difficulty)
+    root = args.out or args.common.settings().root_of(args.name)
+    making = root.with_name(f".{root.name}.making")
+    try:
+        _refuse_foreign(root)
+        shutil.rmtree(making, ignore_errors=True)  # left behind by one that was killed
+        making.mkdir(parents=True)
+        dataset.make(making, world, args.size)
+        shutil.rmtree(root, ignore_errors=True)
+        making.rename(root)
+    except OSError as error:
+        raise DataError(
+            f"{root}  cannot be written ({error.strerror or error}): choose another folder "
+            "with --out."
+        ) from error
+    talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
+    talk(
+        f"next: fieldmark data check {args.name}"
+        + (f" --data {shlex.quote(f'{dataset_key(args.name)}={root}')}" if args.out else "")
+    )
+    return 0
+
+
+def _refuse_foreign(root: Path) -> None:
+    """What was made here may be made anew; anything else is never touched."""
+    from fieldmark.data import is_as_drawn
+
+    if root.exists() and not root.is_dir():
+        raise DataError(f"{root}  is a file: choose a folder with --out.")
+    if root.exists() and any(root.iterdir()) and not is_as_drawn(root):
+        raise DataError(
+            f"{root}  holds files that fieldmark did not make: choose an empty folder with --out."
         )
