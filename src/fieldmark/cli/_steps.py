@@ -15,7 +15,7 @@ from fieldmark.errors import DataError, UnknownName
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
-    from fieldmark.experiments.cluster import Board, Places, StepFolder, StepStanding
+    from fieldmark.experiments.cluster import Executors, JobFolder, StepFolder, StepStatus
     from fieldmark.settings import Settings
 
 StepNames = Annotated[
@@ -29,12 +29,12 @@ class ShownStep:
     """A step, how it stands, and what people and programs are shown of it."""
 
     step: StepFolder
-    standing: StepStanding
+    status: StepStatus
 
     @property
     def state(self) -> str:
         """finished: not in the results yet; done: in the results; failed: some of its runs did."""
-        state: str = self.standing.state
+        state: str = self.status.state
         if state not in ("finished", "merged"):
             return state
         outcome = self.step.outcome
@@ -52,9 +52,9 @@ class ShownStep:
             "title": record.title,
             "runs": list(record.runs),
             "state": self.state,
-            "reason": self.standing.reason,
+            "reason": self.status.reason,
             "is_merged": step.is_merged,
-            "place": record.place,
+            "executor": record.executor,
             "job": None if job is None else job.id,
             "after": list(record.after),
             "created": record.created,
@@ -75,7 +75,7 @@ class ShownStep:
         from fieldmark.experiments.cluster import short_id
 
         step, record, job = self.step, self.step.record, self.step.job
-        where = record.place if job is None else f"{job.place} {job.id}"
+        where = record.executor if job is None else f"{job.executor} {job.id}"
         host = step.progress.get("host", "")
         return {
             "step": short_id(step.id),
@@ -91,7 +91,7 @@ class ShownStep:
     def _progress(self) -> str:
         progress = self.step.progress
         if self.state in ("pending", "silent"):
-            return self.standing.reason
+            return self.status.reason
         if self.state == "failed" and (outcome := self.step.outcome) is not None:
             return f"{len(outcome.failures)} of {len(self.step.record.runs)} failed"
         if self.state != "running" or not progress:
@@ -101,21 +101,21 @@ class ShownStep:
         return f"{_short(str(progress.get('text', '')), 40)}{amount}"
 
 
-def open_steps(settings: Settings) -> tuple[Board, Places]:
-    """The board of the results; DataError where nothing was ever run elsewhere."""
-    from fieldmark.experiments.cluster import Board, Places
+def open_steps(settings: Settings) -> tuple[JobFolder, Executors]:
+    """The job_folder of the results; DataError where nothing was ever run elsewhere."""
+    from fieldmark.experiments.cluster import Executors, JobFolder
 
-    board = Board(settings.results)
-    if not board.steps():
+    job_folder = JobFolder(settings.results)
+    if not job_folder.steps():
         raise DataError(
-            f"{board.folder}  holds no steps: `fieldmark run --on slurm` (or local) makes them."
+            f"{job_folder.folder}  holds no steps: `fieldmark run --on slurm` (or local) makes them."
         )
-    return board, Places()
+    return job_folder, Executors()
 
 
-def look(steps: Sequence[StepFolder], places: Places) -> list[ShownStep]:
-    standings = places.standings(steps)
-    return [ShownStep(step, standings[step.id]) for step in steps]
+def look(steps: Sequence[StepFolder], executors: Executors) -> list[ShownStep]:
+    statuses = executors.statuses(steps)
+    return [ShownStep(step, statuses[step.id]) for step in steps]
 
 
 def choose_steps(words: Sequence[str], steps: Sequence[StepFolder]) -> list[StepFolder]:

@@ -22,7 +22,7 @@ from fieldmark.cli._steps import ENDED, StepNames, choose_steps, look, open_step
 from fieldmark.errors import UsageError, join_problems
 
 if TYPE_CHECKING:
-    from fieldmark.experiments.cluster import Board, Places, StepFolder
+    from fieldmark.experiments.cluster import Executors, JobFolder, StepFolder
 
 EVERY_S = 0.1
 
@@ -41,16 +41,16 @@ class CancelArgs:
 def run(args: CancelArgs) -> int:
     if bool(args.steps) == args.all:
         raise UsageError("give steps or runs (`fieldmark status` lists them), or --all.")
-    board, places = open_steps(args.common.settings())
-    steps = board.steps() if args.all else choose_steps(args.steps, board.steps())
+    job_folder, executors = open_steps(args.common.settings())
+    steps = job_folder.steps() if args.all else choose_steps(args.steps, job_folder.steps())
     if any(step.job is None for step in steps):
-        _recover(board, steps, places)
-    living = [one.step for one in look(steps, places) if one.standing.state not in ENDED]
-    by_place = defaultdict(list)
+        _recover(job_folder, steps, executors)
+    living = [one.step for one in look(steps, executors) if one.status.state not in ENDED]
+    by_executor = defaultdict(list)
     for step in living:
-        by_place[step.record.place if step.job is None else step.job.place].append(step)
+        by_executor[step.record.executor if step.job is None else step.job.executor].append(step)
     problems = []
-    for name, own in by_place.items():
+    for name, own in by_executor.items():
         try:
             places[name].cancel(own)
         except UsageError as error:
@@ -63,15 +63,15 @@ def run(args: CancelArgs) -> int:
     return 0
 
 
-def _recover(board: Board, steps: Sequence[StepFolder], places: Places) -> None:
+def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Executors) -> None:
     """Steps may have jobs that their launcher did not live to note down, or be on their way."""
     from fieldmark.experiments.cluster import recover_steps
     from fieldmark.leases import LeaseFolder
 
-    with LeaseFolder(board.folder) as leases:
+    with LeaseFolder(job_folder.folder) as leases:
         while (lease := leases.claim("launch")) is None:
             time.sleep(EVERY_S)
         try:
-            recover_steps(steps, places)
+            recover_steps(steps, executors)
         finally:
             leases.give_up(lease, is_done=True)

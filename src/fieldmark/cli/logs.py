@@ -24,7 +24,7 @@ from fieldmark.cli._steps import ENDED, choose_steps, log_text, look, open_steps
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.experiments.cluster import Places, StepFolder
+    from fieldmark.experiments.cluster import Executors, StepFolder
 
 EVERY_S = 0.5
 
@@ -41,25 +41,25 @@ class LogsArgs:
 def run(args: LogsArgs) -> int:
     from fieldmark.experiments.cluster import short_id
 
-    board, places = open_steps(args.common.settings())
-    steps = choose_steps([args.step], board.steps())
+    job_folder, executors = open_steps(args.common.settings())
+    steps = choose_steps([args.step], job_folder.steps())
     if len(steps) > 1 and len({step.record.title for step in steps}) > 1:
         shown = ", ".join(f"{short_id(s.id)} ({s.record.kind})" for s in steps[-5:])
         raise UsageError(f"{len(steps)} steps fit {args.step!r}; the latest are {shown}.")
     step = steps[-1]
     talk(f"step {step.id}: {step.record.title}")
-    _print(step, places, args.follow)
+    _print(step, executors, args.follow)
     outcome = step.outcome
     for failure in () if outcome is None else outcome.failures:
         print(f"\nfailed: {failure.title}\n{failure.trace or failure.error}")
     return 0
 
 
-def _print(step: StepFolder, places: Places, is_followed: bool) -> None:
+def _print(step: StepFolder, executors: Executors, is_followed: bool) -> None:
     """The files of the step, and what is added to them while it lives."""
     read: dict[Path, int] = {}
     while True:
-        is_over = not is_followed or look([step], places)[0].standing.state in ENDED
+        is_over = not is_followed or look([step], executors)[0].status.state in ENDED
         for path in step.logs:
             size = path.stat().st_size
             sys.stdout.write(log_text(path, read.get(path, 0), size))

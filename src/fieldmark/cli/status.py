@@ -54,13 +54,15 @@ class StatusArgs:
 
 def run(args: StatusArgs) -> int:
     settings = args.common.settings()
-    board, places = open_steps(settings)
+    job_folder, executors = open_steps(settings)
     is_screen = args.watch and not args.json and sys.stdin.isatty() and sys.stdout.isatty()
     with _keys() if is_screen else contextlib.nullcontext():
         while True:
-            steps = choose_steps(args.steps, board.steps()) if args.steps else board.steps()
-            shown = look(steps, places)
-            is_over = all(one.standing.state in ENDED for one in shown)
+            steps = (
+                choose_steps(args.steps, job_folder.steps()) if args.steps else job_folder.steps()
+            )
+            shown = look(steps, executors)
+            is_over = all(one.status.state in ENDED for one in shown)
             if is_screen:
                 print(CLEAR, end="")
             kept = _show(shown, args, is_screen)

@@ -75,13 +75,13 @@ class PlannedStep:
     kind: StepKind
     work: StepWork
     after: tuple[int, ...]
-    """places, in the list of steps, of those that must be finished"""
+    """numbers, in the list of steps, of those that must be finished"""
     request: StepRequest
     title: str
 
 
 def run_name(plan: Plan, planned: Planned) -> str:
-    """What a run is called on the board, before what its images hold is known."""
+    """What a run is called on the job_folder, before what its images hold is known."""
     assert planned.prepared is not None
     version = plan.models.identity(planned.job.model).version
     return asked_key(with_content(planned.prepared.spec, version), planned.prepared.root)
