@@ -25,7 +25,7 @@ import sysconfig
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -98,12 +98,17 @@ class Closure:
 
     def digest(self, digest: Digest = file_digest) -> str:
         """Stands for all the content; the same wherever the files lie."""
-        hasher = hashlib.blake2b(digest_size=16)
         contents = {name: _hash(source) for name, (_, source) in self.sources.items()}
         contents |= {f"/{text}": digest(path) for text, path in self.data.items()}
-        for name in sorted(contents):
-            hasher.update(f"{len(name)} {name} ".encode() + contents[name])
-        return hasher.hexdigest()
+        return digest_of(contents)
+
+
+def digest_of(contents: Mapping[str, bytes]) -> str:
+    """Stands for digests by name, in whatever order they come."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for name in sorted(contents):
+        hasher.update(f"{len(name)} {name} ".encode() + contents[name])
+    return hasher.hexdigest()
 
 
 def _hash(content: bytes) -> bytes:
@@ -127,10 +132,10 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
         sources[name] = (place, source)
         if place.suffix != ".py":
             continue
-        facts = _facts_of(source)
+        facts = facts_of(source)
         reads_files = reads_files or facts.reads_files
         search.add(place.parent, facts.path_texts)
-        named = [text for text in facts.data_texts if text.endswith(endings)]
+        named = [text for text in facts.texts if text.endswith(endings)]
         data |= _named_data(place.parent, named)
         package = name if place.name == "__init__.py" else name.rpartition(".")[0]
         for asked in _absolute(facts.imports, package):
@@ -142,23 +147,25 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class SourceFacts:
     """What a source says of other files."""
 
     imports: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
     """dots, module, names"""
     path_texts: tuple[str, ...] | None = None
     """texts in what it adds to `sys.path`; None when it leaves that alone"""
-    data_texts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    """that may name files, also put together by `/` or `os.path.join`; of none that it writes"""
     reads_files: bool = False
 
 
 @lru_cache(maxsize=4096)
-def _facts_of(source: bytes) -> _Facts:
+def facts_of(source: bytes) -> SourceFacts:
+    """Nothing where it is no Python."""
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return _Facts()
+        tree = parsed(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return SourceFacts()
     imports: dict[tuple[int, str, tuple[str, ...]], None] = {}
     paths: list[str] | None = None
     data: dict[str, None] = {}
@@ -168,21 +175,21 @@ def _facts_of(source: bytes) -> _Facts:
         elif isinstance(node, ast.ImportFrom):
             names = tuple(alias.name for alias in node.names)
             imports[(node.level, node.module or "", names)] = None
-        elif isinstance(node, ast.Call) and called_name(node).startswith("sys.path."):
-            paths = [*(paths or []), *texts_in(node)]
-        elif isinstance(node, ast.Call) and called_name(node).endswith(
+        elif isinstance(node, ast.Call) and _called_name(node).startswith("sys.path."):
+            paths = [*(paths or []), *_texts_in(node)]
+        elif isinstance(node, ast.Call) and _called_name(node).endswith(
             ("import_module", "__import__")
         ):
-            imports |= {(0, text, ()): None for text in texts_in(node)[:1] if text[:1] != "."}
+            imports |= {(0, text, ()): None for text in _texts_in(node)[:1] if text[:1] != "."}
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
-            data |= dict.fromkeys(_data_texts(node))
+            data |= dict.fromkeys(_joined_texts(node))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     writers = [call for call in calls if _writes_file(call)]
-    written = {_last_part(text) for call in writers for text in texts_in(call)}
+    written = {_last_part(text) for call in writers for text in _texts_in(call)}
     texts = tuple(text for text in data if _last_part(text) not in written)  # no log of its own
     readers = [call for call in calls if _reads_file(call)]
-    reads_files = any(written.isdisjoint(map(_last_part, texts_in(call))) for call in readers)
-    return _Facts(tuple(imports), None if paths is None else tuple(paths), texts, reads_files)
+    reads_files = any(written.isdisjoint(map(_last_part, _texts_in(call))) for call in readers)
+    return SourceFacts(tuple(imports), None if paths is None else tuple(paths), texts, reads_files)
 
 
 def names_in(path: Path) -> set[str] | None:
@@ -196,7 +203,7 @@ def names_in(path: Path) -> set[str] | None:
 @lru_cache(maxsize=1024)
 def _names_in(source: bytes, path: str) -> set[str] | None:
     names: set[str] = set()
-    for node in ast.walk(_parsed(source, path)):
+    for node in ast.walk(parsed(source, path)):
         if isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -208,13 +215,13 @@ def _names_in(source: bytes, path: str) -> set[str] | None:
     return None if names & {"*", "__getattr__"} else names
 
 
-def _parsed(source: bytes, path: str) -> ast.Module:
+def parsed(source: bytes, path: str = "<unknown>") -> ast.Module:
     with warnings.catch_warnings():  # about other people's escape sequences
         warnings.simplefilter("ignore")
         return ast.parse(source, path)
 
 
-def called_name(node: ast.Call) -> str:
+def _called_name(node: ast.Call) -> str:
     """The dotted name of what is called."""
     parts, what = [], node.func
     while isinstance(what, ast.Attribute):
@@ -229,12 +236,12 @@ def _last_part(text: str) -> str:
 
 def _reads_file(call: ast.Call) -> bool:
     """Does it look like reading a file? `open(path, "a")` does not."""
-    return called_name(call).rpartition(".")[2] in FILE_READERS and not _writes_file(call)
+    return _called_name(call).rpartition(".")[2] in FILE_READERS and not _writes_file(call)
 
 
 def _writes_file(call: ast.Call) -> bool:
     """`open(path, "a")`, `path.open("w")`, `path.write_text(…)`."""
-    name = called_name(call).rpartition(".")[2]
+    name = _called_name(call).rpartition(".")[2]
     first = 0 if isinstance(call.func, ast.Attribute) else 1  # `path.open(mode)`
     given = [*call.args[first:2], *(word.value for word in call.keywords if word.arg == "mode")]
     modes = [mode.value for mode in given if isinstance(mode, ast.Constant)]
@@ -242,21 +249,16 @@ def _writes_file(call: ast.Call) -> bool:
     return name in ("write_bytes", "write_text") or (name == "open" and is_write)
 
 
-def texts_in(node: ast.AST) -> list[str]:
+def _texts_in(node: ast.AST) -> list[str]:
     """The texts in an expression, in the order they stand."""
     parts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
     parts.sort(key=lambda part: (part.lineno, part.col_offset))
     return [part.value for part in parts if isinstance(part.value, str)]
 
 
-def _data_texts(node: ast.AST) -> list[str]:
-    """Texts that end like a file of data, also put together by `/` or `os.path.join`."""
-    return [text for text in joined_texts(node) if text.endswith((*DATA, *SETTINGS))]
-
-
-def joined_texts(node: ast.AST) -> list[str]:
+def _joined_texts(node: ast.AST) -> list[str]:
     """The texts in an expression as one path, and what is left of it without the first ones."""
-    texts = [text for text in texts_in(node) if len(text) < 256 and "\n" not in text]
+    texts = [text for text in _texts_in(node) if len(text) < 256 and "\n" not in text]
     return ["/".join(texts[start:]) for start in range(len(texts))][:4]
 
 

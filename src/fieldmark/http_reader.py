@@ -10,7 +10,10 @@ bounds header lines and unpacks in bounded steps. Retries are the caller's affai
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import ipaddress
+import math
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -103,6 +106,8 @@ async def open_response(
         raise RedirectRefused(f"redirects to {where} ({target[:100]!r})") from error
     except aiohttp.TooManyRedirects as error:
         raise RedirectRefused("redirects without end") from error
+    except UnicodeError as error:  # of a name that no resolver takes, such as a..org
+        raise RedirectRefused("redirects to no address that can be read") from error
     async with response:
         yield response
 
@@ -157,6 +162,30 @@ async def addresses_of(host: str) -> list[str]:
     except (OSError, UnicodeError):
         return []
     return [str(entry[4][0]).partition("%")[0] for entry in found]
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds the server wants us to wait; None where it does not say."""
+    in_ms = _seconds(headers.get("retry-after-ms", ""))
+    if in_ms is not None:
+        return in_ms / 1000
+    text = headers.get("Retry-After", "").strip()
+    plain = _seconds(text)
+    if plain is not None or not text:
+        return plain
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - time.time())
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
 
 
 def error_text(error: BaseException) -> str:

@@ -12,6 +12,8 @@ import time
 from types import TracebackType
 from typing import Any, Protocol
 
+from fieldmark.words import printable
+
 LINE_EVERY_S = 30.0
 
 
@@ -79,7 +81,7 @@ class Lines:
         self.say("  ".join(part for part in parts if part))
 
     def say(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(_shown(text) + "\n")
         sys.stderr.flush()
 
     def __enter__(self) -> Lines:
@@ -134,7 +136,7 @@ class Live:
             self._region.update(self._task, doing=text)
 
     def say(self, text: str) -> None:
-        self._region.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._region.console.print(_shown(text), markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Live:
         self._region.start()
@@ -157,6 +159,11 @@ def for_people(quiet: bool = False) -> Lines | Live:
 class _Quiet(Lines):
     def say(self, text: str) -> None:
         pass
+
+
+def _shown(text: str) -> str:
+    """Names of files in it must not steer the terminal."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def rate(per_second: float) -> str:

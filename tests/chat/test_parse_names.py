@@ -166,3 +166,9 @@ def test_equally_near_relatives_are_drawn() -> None:
     relatives = Relatives(LINEAGES)
     third = {relatives.nearest("lion", 3, seed)[2] for seed in range(40)}
     assert third == {"blue tit", "east", "west"}
+
+
+def test_defect_fuzzing_an_abbreviated_genus_that_reads_as_an_article() -> None:
+    """`A. wer` had one word left after folding: IndexError."""
+    text = ",**A. wer**:e grey : wolf (Canis lupus)"
+    assert parse_text(text, NAMES, "open").why == "several species are named"

@@ -250,3 +250,9 @@ def test_what_fits_without_its_metadata_is_not_shrunk() -> None:
     n_bytes = len(without_metadata(data, "JPEG") or b"")
     sent = prepare(Picture(data), PictureLimits(n_bytes=n_bytes))
     assert sent.note == "" and n_bytes < len(data)
+
+
+def test_defect_fuzzing_an_empty_header_of_a_webp() -> None:
+    """IndexError: the flags of a VP8X chunk without a byte."""
+    body = b"WEBP" + b"VP8X" + bytes(4)
+    assert without_metadata(b"RIFF" + len(body).to_bytes(4, "little") + body, "WEBP") is None

@@ -172,6 +172,16 @@ def test_the_beginning_of_several_keys_is_told(path, capsys) -> None:
     assert line.startswith(f"fieldmark: {n} runs have a key that starts with {twice}: {twice}")
 
 
+def test_runs_that_differ_in_their_data_only_are_named_by_number(child, capsys) -> None:
+    runs = json.loads(told(capsys, "ls", "--json"))
+    (key,) = {each["key"] for each in runs if each["id"] in (1, 2)}
+    line = told(capsys, "rm", key[:8], code=2)
+    assert line == f"fieldmark: 2 runs have the key {key[:8]}: give a number instead (1, 2).\n"
+    told(capsys, "rm", "1")
+    told(capsys, "rm", key[:8])
+    assert sorted(listed(capsys)) == [3, 4, 5]
+
+
 def test_a_claim_is_freed_and_its_holder_named(child, path, capsys) -> None:
     assert main(["runs", "free", "5", "4"]) == 0
     first, second, last = capsys.readouterr().err.splitlines()

@@ -214,7 +214,7 @@ def run_it(place: Path, model: str, task: str, **more: Any) -> float:
     outcome.raise_if_failed()
     (planned,) = plan.jobs
     with Store.open(settings.store, read_only=True) as store:
-        run = store.run(planned.key or outcome.keys[0])
+        run = store.run(planned.run.name if planned.run else outcome.names[0])
         assert run is not None and run.state == "done"
         (value,) = (s.value for s in store.scores()[run.id] if s.is_primary)
     return float(value)

@@ -139,6 +139,7 @@ class Site:
             def _send(self, data: bytes, how: dict[str, Any]) -> None:
                 step, pause_s = how.get("drip", (1 << 16, 0.0))
                 for at in range(0, len(data), step):
+                    time.sleep(pause_s if at else 0)
                     block = data[at : at + step]
                     if how.get("chunked"):
                         self.wfile.write(f"{len(block):x}\r\n".encode() + block + b"\r\n")
@@ -147,7 +148,6 @@ class Site:
                     self.wfile.flush()
                     with site.lock:
                         site.n_sent[self.path] += len(block)
-                    time.sleep(pause_s)
                 if how.get("chunked") and "drop_after" not in how:
                     self.wfile.write(b"0\r\n\r\n")
 

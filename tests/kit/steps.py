@@ -80,7 +80,7 @@ def everything(settings: Settings) -> dict[str, Any]:
                 for part in store.finished_parts(run.id)
             ]
             rows = store.predictions(run.id).rows()
-            facts[run.key] = (run.spec, run.state, run.fingerprint, run.root, parts, rows,
+            facts[run.name] = (run.spec, run.state, run.fingerprint, run.root, parts, rows,
                               sorted(map(repr, scores.get(run.id, ()))))  # fmt: skip
     return facts
 

@@ -115,10 +115,10 @@ def write(folder: Path, number: int, generation: int, seconds: float) -> None:
 
 def _do_run(store: Store, spec: RunSpec) -> bool:
     """Does what is missing of a run as `execute` does; False: it is done or in other hands."""
-    if store.is_done(spec.key) or not store.claim(spec.key):
+    if store.is_done(spec.name) or not store.claim(spec.key):
         return False
     try:
-        if store.is_done(spec.key):
+        if store.is_done(spec.name):
             return False
         run = store.begin_run(spec, {"pid": os.getpid()}, "weights")
         done = {part.repeat for part in store.finished_parts(run)}

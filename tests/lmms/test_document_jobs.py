@@ -76,7 +76,7 @@ def test_a_task_that_several_names_mean_is_one_job(tmp_path, settings):
 def test_the_same_words_in_two_folders_ask_about_two_datasets(tmp_path, settings):
     files = [str(write(tmp_path / name, "one")) for name in ("here", "there")]
     plan = plan_of([*files, files[0]], settings)
-    assert len(plan.jobs) == len({each.prepared.spec.key for each in plan.jobs}) == 2
+    assert len(plan.jobs) == len({each.spec.name for each in plan.jobs}) == 2
     copied = tmp_path / "copy" / "here"  # whose documents are the same, word for word
     assert len(plan_of([files[0], str(write(copied, "one"))], settings).jobs) == 1
 

@@ -40,6 +40,24 @@ def test_accuracy_is_held(n: int, right: float) -> None:
     assert 0.91 <= held(draw, right, "accuracy") <= 0.985
 
 
+def test_as_many_photos_of_every_class_are_a_stratified_sample() -> None:
+    """Classes are fixed: between easy and hard ones nothing could have been otherwise."""
+    target = np.repeat(np.arange(20), 10)
+    chance_n = np.linspace(0.1, 1.0, 20)[target]
+
+    def draw(random: np.random.Generator) -> Draw:
+        return Items(target), np.where(random.random(200) < chance_n, target, 20)
+
+    assert 0.91 <= held(draw, float(chance_n.mean()), "accuracy") <= 0.985
+    items, answers = draw(np.random.default_rng(3))
+    found, by_class = (interval(items, answers, load) for load in (accuracy, macro_accuracy))
+    assert (found.low, found.high) == pytest.approx((by_class.low, by_class.high), abs=0.005)
+    uneven = interval(Items(target[1:]), answers[1:], accuracy)
+    assert uneven.method == "wilson" and found.half_width < 0.85 * uneven.half_width
+    in_bursts = Items(target, np.arange(200) // 5)
+    assert interval(in_bursts, answers, accuracy).half_width > found.half_width
+
+
 @pytest.mark.parametrize(("n_units", "most"), [(8, 1.0), (60, 0.98)])
 def test_accuracy_in_bursts_is_held_by_units_and_not_by_frames(n_units: int, most: float) -> None:
     def draw(random: np.random.Generator) -> Draw:

@@ -76,7 +76,7 @@ def do_run(store: Store, number: int, state: str = "done", **facts: object) -> s
         store.finish_run(run, [*RIGHT, Score("f1", float("nan"), part="birds", n_units=number)])
     elif state == "failed":
         store.fail_run(run, "ValueError: no\nTraceback")
-    return spec.key
+    return spec.name
 
 
 def make_shard(path: Path, *numbers: int, state: str = "done", **facts: object) -> Path:
@@ -193,7 +193,7 @@ def test_shards_number_their_names_each_in_its_own_way(tmp_path, main):
     plain = make_shard(tmp_path / "plain.db", 1)
     with Store.open(tmp_path / "other.db", is_private=True) as store:
         store.write_part(store.begin_run(replace(SPEC, task="x")), make_part(7, "zebras"))
-        store.drop_runs([replace(SPEC, task="x").key])
+        store.drop_runs([replace(SPEC, task="x").name])
         do_run(store, 1, model="classical/shape")
     do_run(main, 2, task="y")
     merge_shards(main, [plain, tmp_path / "other.db"])
@@ -227,8 +227,8 @@ def test_merging_twice_changes_nothing(tmp_path, main):
     ]
     first = merge_shards(main, shards)
     before = rows_of(main.path)
-    keys = [run.key for run in main.runs()]
-    for replaced in ([], keys):
+    names = [run.name for run in main.runs()]
+    for replaced in ([], names):
         again = merge_shards(main, [*shards, *shards], replaced)
         assert (again.n_runs, again.n_parts, again.n_before) == (0, 0, 8)
         assert rows_of(main.path) == before
@@ -349,15 +349,15 @@ def set_times(path: Path, seed: int, started: str, finished: str | None) -> None
 
 
 def test_a_run_that_is_done_stays(tmp_path, main):
-    key = do_run(main, 1)
+    name = do_run(main, 1)
     shard = make_shard(tmp_path / "a.db", 1, 2)
     with closing(sqlite3.connect(shard)) as connection:
         connection.execute("UPDATE score SET value = 0.1")
         connection.commit()
-    mine = main.run(key).id
+    mine = main.run(name).id
     counts = merge_shards(main, [shard])
     assert (counts.n_runs, counts.n_before) == (1, 1)
-    assert main.run(key).id == mine
+    assert main.run(name).id == mine
     assert {score.value for score in main.scores()[mine][:1]} == {0.75}
     assert len(main.runs()) == 2
 
@@ -366,29 +366,29 @@ def test_a_run_that_is_done_stays(tmp_path, main):
 def test_a_run_that_was_forced_takes_the_place_of_an_earlier_one(
     tmp_path, main, finished, is_taken
 ):
-    key = do_run(main, 1)
+    name = do_run(main, 1)
     set_times(main.path, 1, "09:00:00", "10:00:00")
     shard = make_shard(tmp_path / "a.db", 1)
     set_times(shard, 1, "07:00:00", finished)
-    former = main.run(key).id
-    counts = merge_shards(main, [shard], [key])
+    former = main.run(name).id
+    counts = merge_shards(main, [shard], [name])
     assert (counts.n_runs, counts.n_before) == (is_taken, not is_taken)
-    assert (main.run(key).id != former) is is_taken
+    assert (main.run(name).id != former) is is_taken
     assert len(main.runs()) == 1 and len(main.scores()) == 1
-    assert main.run(key).finished == f"2026-03-01T{finished if is_taken else '10:00:00'}Z"
+    assert main.run(name).finished == f"2026-03-01T{finished if is_taken else '10:00:00'}Z"
     tables(main.path)
 
 
 @pytest.mark.parametrize("state", ["failed", "running"])
 def test_unfinished_work_never_touches_a_done_run(tmp_path, main, state):
-    key = do_run(main, 1)
+    name = do_run(main, 1)
     before = rows_of(main.path)
     shard = make_shard(tmp_path / "a.db", 1, state=state)
     assert merge_shards(main, [shard]).n_before == 1
     assert rows_of(main.path) == before
     set_times(main.path, 1, "09:00:00", "10:00:00")
-    assert merge_shards(main, [shard], [key]).n_runs == 1
-    assert main.run(key).state == "done" and len(main.runs()) == 1, "as a forced run that failed"
+    assert merge_shards(main, [shard], [name]).n_runs == 1
+    assert main.run(name).state == "done" and len(main.runs()) == 1, "as a forced run that failed"
     assert sorted(main._database.rows("SELECT state FROM run")) == [("done",), (state,)]
 
 
@@ -418,7 +418,7 @@ def write(path: Path, parts: dict[str, int], error: str = "", host: str = "a", *
 
 
 def counts_of(store: Store) -> dict[str, int]:
-    run = store.run(SPEC.key)
+    run = store.run(SPEC.name)
     return {part.part: part.n_ok for part in store.finished_parts(run.id)}
 
 
@@ -431,7 +431,7 @@ def test_parts_of_several_attempts_add_up(tmp_path, main):
         with Store.open(tmp_path / f"{order[0].name}-first.db") as store:
             counts = merge_shards(store, order)
             assert counts.n_runs == 2 and counts_of(store) == {"a": 4, "b": 4, "c": 4}
-            run = store.run(SPEC.key)
+            run = store.run(SPEC.name)
             assert (run.state, run.error, run.root) == ("failed", "ValueError: no", "/data")
             assert (run.n_items, run.n_ok, run.seconds) == (12, 12, 3.0)
             record = store.record(run.id)
@@ -452,7 +452,7 @@ def test_parts_of_another_model_do_not_mix(tmp_path, main):
         with Store.open(tmp_path / f"{order[0].name}-first.db") as store:
             merge_shards(store, order)
             assert counts_of(store) == {"c": 4}
-            assert store.run(SPEC.key).fingerprint == "weights-2"
+            assert store.run(SPEC.name).fingerprint == "weights-2"
             tables(store.path)
 
 
@@ -465,13 +465,13 @@ def test_a_run_that_a_living_process_is_on_keeps_its_row(tmp_path, main):
     shard = write(tmp_path / "a.db", {"a": 4}, "ValueError: no")
     set_times(shard, 0, "23:00:00", "23:30:00")
     merge_shards(main, [shard])
-    assert main.run(SPEC.key).state == "running" and counts_of(main) == {"a": 4}
+    assert main.run(SPEC.name).state == "running" and counts_of(main) == {"a": 4}
     done = tmp_path / "done.db"
     shutil.copy(shard, done)
     with Store.open(done, is_private=True) as store:
         store.finish_run(store.begin_run(SPEC, {}, "weights-1"), RIGHT)
     merge_shards(main, [done])
-    assert main.run(SPEC.key).state == "done" and main.run(SPEC.key).id != run
+    assert main.run(SPEC.name).state == "done" and main.run(SPEC.name).id != run
     assert main._database.rows("SELECT state FROM run WHERE id = ?", [run]) == [("running",)]
 
 
@@ -499,7 +499,7 @@ def test_the_order_of_runs_is_that_of_their_work(tmp_path):
                     number["second"]: newest,
                 }
                 # confirmed here, then merged again: what was confirmed later still counts
-                main.confirm({main.runs()[0].key: ""})
+                main.confirm({main.runs()[0].name: ""})
                 first = main.runs()[0].id
                 merge_shards(main, chosen)
                 assert set(main.superseded().values()) == {first}
@@ -677,7 +677,7 @@ def test_in_a_private_store_every_run_is_ones_own(tmp_path):
         store.write_part(run, make_part(1))
         store.finish_run(run, RIGHT)
         store.release(SPEC.key)
-        assert store.claims() == {} and store.is_done(SPEC.key)
+        assert store.claims() == {} and store.is_done(SPEC.name)
     with Store.open(tmp_path / "a.db") as store:
         assert not store.is_private
 
@@ -727,7 +727,7 @@ def test_what_a_killed_process_left_is_read_without_its_last_transaction(tmp_pat
     with Store.open(tmp_path / "attempt-1" / "fieldmark.db", is_private=True) as own:
         adopt_shard(own, path)
         assert sorted(run.state for run in own.runs()) == ["done", "running"]
-        run = own.run(SPEC.key)
+        run = own.run(SPEC.name)
         assert [(part.part, part.repeat) for part in own.finished_parts(run.id)] == [
             ("a", repeat) for repeat in range(4)
         ]
@@ -761,7 +761,7 @@ def test_three_attempts_leave_one_history(tmp_path):
             store.write_part(run, make_part(number, "a", number))
         set_times(path, 0, f"1{number}:00:00", None)
     with Store.open(paths[2], is_private=True) as store:
-        run = store.run(SPEC.key).id
+        run = store.run(SPEC.name).id
         assert len(store.finished_parts(run)) == 3
         record = store.record(run)
         assert record["host"] == "node-2"

@@ -31,10 +31,10 @@ def better(result: PartResult, part: str = "") -> PartResult:
 
 def check_untouched(store, spec, run) -> None:
     """Whatever a report asks, the done run answers."""
-    assert store.is_done(spec.key) and {run.key for run in store.runs() if run.state == "done"} == {
-        spec.key
-    }
-    assert store.run(spec.key).id == run and store.run(spec.key).state == "done"
+    assert store.is_done(spec.name) and {
+        run.key for run in store.runs() if run.state == "done"
+    } == {spec.key}
+    assert store.run(spec.name).id == run and store.run(spec.name).state == "done"
     assert [each.id for each in store.runs()] == [run]
     assert store.runs(RunFilter(states=("running", "failed"))) == []
     assert store.scores() == {run: OLD}
@@ -61,7 +61,7 @@ def test_a_failure_leaves_the_done_run_whole(store, spec, result, done):
     store.write_part(run, better(result))
     store.fail_run(run, "ValueError: no")
     check_untouched(store, spec, done)
-    store.fail_run(store.run(spec.key).id, "ValueError: no")
+    store.fail_run(store.run(spec.name).id, "ValueError: no")
     check_untouched(store, spec, done)
 
 
@@ -94,7 +94,7 @@ def test_an_unfinished_run_goes_on_although_all_is_to_be_done_again(store, spec,
 
 def test_dropping_takes_both(store, spec, done):
     store.begin_run(spec, again=True)
-    assert store.drop_run(spec.key)
+    assert store.drop_run(spec.name)
     assert store._database.rows("SELECT count(*) FROM run") == [(0,)]
 
 
@@ -154,7 +154,7 @@ def test_photos_put_back_make_the_older_run_the_right_one(store, spec):
     original, changed = replace(spec, data="1"), replace(spec, data="2")
     first, second = finish(store, original), finish(store, changed)
     assert store.superseded() == {first: second}
-    store.confirm({original.key: ""})
+    store.confirm({original.name: ""})
     assert store.superseded() == {second: first}
     third = finish(store, replace(spec, data="3"))
     assert store.superseded() == {first: third, second: third}

@@ -50,9 +50,9 @@ def test_runs_on_the_same_items_stand_side_by_side_and_share_what_was_asked(stor
     assert named(store, found) == (["a", "b"], ["y", "x"], [["y", None], ["x", "x"]])
     assert np.isnan(found.score_mn[0]).all() and found.score_mn[1, 1] == 0.5
     assert store._database.rows("SELECT count(*) FROM item_list") == [(1,)]
-    store.drop_run(ONE.key)
+    store.drop_run(ONE.name)
     assert store._database.rows("SELECT count(*) FROM item_list") == [(1,)]
-    store.drop_run(TWO.key)
+    store.drop_run(TWO.name)
     assert store._database.rows("SELECT count(*) FROM item_list") == [(0,)]
 
 

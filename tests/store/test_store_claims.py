@@ -45,9 +45,9 @@ attempt(store.write_part, run, late)
 input()
 attempt(store.write_part, run, late)
 attempt(store.finish_run, run, [])
-attempt(store.drop_run, spec.key)
+attempt(store.drop_run, spec.name)
 store.fail_run(run, "ClaimLost")
-print(store.run(spec.key).state, flush=True)
+print(store.run(spec.name).state, flush=True)
 """
 
 WRITE = """

@@ -76,9 +76,9 @@ def test_the_content_of_items_comes_back(store, spec, result):
 
 def test_a_run_knows_the_folder_of_its_data(store, spec):
     run = store.begin_run(spec, root="/data/beluga")
-    assert store.run(spec.key).root == "/data/beluga"
+    assert store.run(spec.name).root == "/data/beluga"
     assert store.begin_run(spec, root="/data/copy") == run
-    assert store.run(spec.key).root == "/data/copy"
+    assert store.run(spec.name).root == "/data/copy"
 
 
 def test_arrays_and_series_are_welcome(store, spec):
@@ -131,19 +131,19 @@ def test_rescoring_keeps_the_predictions(store, spec, result):
 
 def test_a_run_goes_from_running_to_done(store, spec, result):
     run = store.begin_run(spec, {"command": ["fieldmark", "run"]}, "weights-1")
-    assert not store.is_done(spec.key)
+    assert not store.is_done(spec.name)
     store.write_part(run, result)
     store.write_part(run, replace(result, repeat=1))
     store.finish_run(run, [FULL])
-    assert store.is_done(spec.key) and {run.key for run in store.runs() if run.state == "done"} == {
-        spec.key
-    }
+    assert store.is_done(spec.name) and {
+        run.key for run in store.runs() if run.state == "done"
+    } == {spec.key}
     (found,) = store.runs()
     assert (found.id, found.spec, found.key, found.state) == (run, spec, spec.key, "done")
     assert (found.n_items, found.n_ok, found.seconds) == (6, 4, 3.0)
     assert found.fingerprint == "weights-1" and found.finished is not None
     assert store.record(run) == {"command": ["fieldmark", "run"]}
-    assert store.run(spec.key) == found
+    assert store.run(spec.name) == found
     assert store.outcomes(run) == {"ok": 4, "unparsed": 2}
 
 
@@ -175,14 +175,14 @@ def test_a_done_run_stays_done(store, spec, result):
     store.finish_run(run, [FULL])
     assert store.begin_run(spec, fingerprint="weights-2") == run
     store.fail_run(run, "too late")
-    assert store.is_done(spec.key) and len(store.predictions(run)) == 3
+    assert store.is_done(spec.name) and len(store.predictions(run)) == 3
 
 
 def test_dropping_a_run_takes_everything_with_it(store, spec, result):
     run = store.begin_run(spec)
     store.write_part(run, result)
     store.finish_run(run, [FULL])
-    assert store.drop_run(spec.key) and not store.drop_run(spec.key)
+    assert store.drop_run(spec.name) and not store.drop_run(spec.name)
     assert store.runs() == [] and store.scores() == {} and store.predictions(run).is_empty()
     assert store.begin_run(spec) != run, "numbers are never given twice"
 
@@ -197,7 +197,7 @@ def test_a_part_written_twice_is_replaced(store, spec, result):
 
 def test_writing_to_a_dropped_run_is_told(store, spec, result, path):
     run = store.begin_run(spec)
-    store.drop_run(spec.key)
+    store.drop_run(spec.name)
     with pytest.raises(StoreError) as caught:
         store.write_part(run, result)
     wanted = f"{path}  run {run} is not there (any more): another process dropped it."
@@ -302,8 +302,9 @@ def test_every_field_of_a_spec_defines_the_run(spec):
     others |= {"n_test": 5, "seed": 1, "repeats": 2, "task_variant": "v", "task_version": "2"}
     others |= {"data": "d", "model_version": "w"}
     assert set(others) == {each.name for each in fields(spec)}
-    keys = {spec.key} | {replace(spec, **{name: value}).key for name, value in others.items()}
-    assert len(keys) == len(others) + 1
+    names = {spec.name} | {replace(spec, **{name: value}).name for name, value in others.items()}
+    assert len(names) == len(others) + 1
+    assert replace(spec, data="d").key == spec.key, "content stands beside the key"
     assert replace(spec, settings={"k": 1}).key == spec.key
 
 
@@ -319,8 +320,8 @@ def test_defect_small_data_metrics_done_runs_are_found_by_what_was_asked(store, 
     store.write_part(run, result)
     store.finish_run(run, [FULL])
     assert store.finished_parts(run)[0].n_train == 8
-    assert store.is_done(replace(spec).key)
-    assert not store.is_done(replace(spec, n_train=8).key)
+    assert store.is_done(replace(spec).name)
+    assert not store.is_done(replace(spec, n_train=8).name)
 
 
 def test_people_can_read_the_scores_with_plain_sql(store, spec, result, path):

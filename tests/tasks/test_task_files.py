@@ -91,6 +91,15 @@ def test_variant_replaces_filters_and_merges_the_probe(tmp_path: Path) -> None:
     assert task.block("probe").normalise == ("l2",)
 
 
+def test_defect_fuzzing_a_variant_changes_a_block_that_is_not_there(tmp_path: Path) -> None:
+    """`check` ended in a KeyError."""
+    path = tmp_path / "mine.yaml"
+    start = "task: mine\ntitle: Mine\ndataset: folder\nmetric: accuracy\n"
+    path.write_text(f"{start}train: {{split: train}}\nvariants:\n  other:\n    probe: {{k: 5}}\n")
+    with pytest.raises(UsageError, match="'classifier' is missing"):
+        load_task(f"{path}@other")
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -35,7 +35,9 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Verdict]:
 
 def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
     text, verdict = clean
-    assert text.startswith("120 photos of 4 labels, 30 of each.\nThe label is folder 1.\nUse ")
+    assert text.startswith(
+        "120 photos of 4 labels, 30 of each.\nLabels are read from folder 1.\nUse "
+    )
     assert "On new photos it is right on about" in text
     assert verdict.choice.low <= verdict.choice.accuracy <= verdict.choice.high
     for word in ("mixes up", "Check", "less often", "copies", "bursts", "slip", "too few"):

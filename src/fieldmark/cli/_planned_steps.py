@@ -23,7 +23,7 @@ class PlannedSteps:
     n_arrays: int
     """calls of sbatch; 0 where the place is no Slurm"""
     n_taken: int
-    """runs that steps on the job_folder do already"""
+    """runs that steps on the job folder do already"""
 
     def plain(self) -> list[dict[str, Any]]:
         """All steps, as JSON values; `after` counts from 0."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.words import counted as counted
+from fieldmark.words import printable as printable
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:
@@ -33,28 +34,6 @@ def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[
 def print_json(value: Any) -> None:
     json.dump(value, sys.stdout, indent=1, ensure_ascii=False, default=str)
     print()
-
-
-def printable(text: str) -> str:
-    """The text with its control characters spelled out: a name must not steer the terminal.
-
-    >>> printable("fox\\x1b[2J"), printable("übung 狐")
-    ('fox\\\\x1b[2J', 'übung 狐')
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        repr(character)[1:-1] if _is_control(character) else character for character in text
-    )
-
-
-def _is_control(character: str) -> bool:
-    """C0, DEL and C1; and what turns the direction of writing round."""
-    return (
-        ord(character) < 32
-        or 127 <= ord(character) < 160
-        or character in "\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069"
-    )
 
 
 def talk(text: str) -> None:

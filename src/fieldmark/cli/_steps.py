@@ -102,13 +102,13 @@ class ShownStep:
 
 
 def open_steps(settings: Settings) -> tuple[JobFolder, Executors]:
-    """The job_folder of the results; DataError where nothing was ever run elsewhere."""
+    """The job folder of the results; DataError where nothing was ever run elsewhere."""
     from fieldmark.experiments.cluster import Executors, JobFolder
 
     job_folder = JobFolder(settings.results)
     if not job_folder.steps():
         raise DataError(
-            f"{job_folder.folder}  holds no steps: `fieldmark run --on slurm` (or local) makes them."
+            f"{job_folder.folder}  has no steps: `fieldmark run --on slurm` (or local) makes them."
         )
     return job_folder, Executors()
 
@@ -146,7 +146,7 @@ def _does(step: StepFolder, word: str) -> bool:
     if any(word in title for title in step.record.runs):
         return True
     outcome = step.outcome if len(word) >= 4 else None
-    return outcome is not None and any(key.startswith(word.lower()) for key in outcome.keys)
+    return outcome is not None and any(key.startswith(word.lower()) for key, _ in outcome.names)
 
 
 def _since(created: str) -> str:

@@ -52,7 +52,7 @@ def run(args: CancelArgs) -> int:
     problems = []
     for name, own in by_executor.items():
         try:
-            places[name].cancel(own)
+            executors[name].cancel(own)
         except UsageError as error:
             problems.append(str(error))
     if problems:

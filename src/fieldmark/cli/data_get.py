@@ -45,6 +45,8 @@ class DataGetArgs:
     """column with MD5 or SHA-256 checksums [recognised by name]"""
     save_as: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """column with file names, or a pattern such as '{id}.jpg' [recognised by name]"""
+    max_mb: Annotated[float, arg(metavar="MB")] = 2000.0
+    """largest file taken from an address of --urls"""
     out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
     """folder to save in [the dataset's folder; required with --urls]"""
     parallel: Annotated[int, arg(metavar="N")] = 4
@@ -178,9 +180,12 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
     ):
         if is_given:
             raise UsageError(f"{flag} cannot be used with --urls, which always compares checksums.")
+    if args.max_mb <= 0:
+        raise UsageError(f"--max-mb {args.max_mb:g}: expected more than 0.")
     columns = UrlColumns(args.url_column, args.md5_column, args.save_as)
     with for_people(args.common.quiet) as progress:
-        result = get_urls(table, args.out, columns, _pace(args), progress)
+        pace = dataclasses.replace(_pace(args), most_bytes=int(args.max_mb * 1e6))
+        result = get_urls(table, args.out, columns, pace, progress)
     n = {"here": result.n_here, "fetched": result.n_fetched, "failed": len(result.failed)}
     report = args.out / REPORT
     if args.json:

@@ -17,7 +17,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, talk
+from fieldmark.cli._show import print_json, printable, talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def run(args: PredictArgs) -> int:
     else:
         counts = Counter(prediction.answer for prediction in predictions)
         for answer, n in counts.most_common():
-            print(f"{n:>7,}  {answer}")
+            print(f"{n:>7,}  {printable(answer)}")
     if args.camtrap_dp is not None:
         n = write_observations(predictions, args.model, args.photos, args.camtrap_dp)
         talk(f"{counted(n, 'observation')}: {args.camtrap_dp}")

@@ -10,6 +10,7 @@ examples:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def run(args: RunsRmArgs) -> int:
         chosen = _chosen(store, args, states)
         _refuse_claimed(chosen)
         if not args.dry_run:
-            store.drop_runs([standing.run.key for standing in chosen])
+            store.drop_runs([standing.run.name for standing in chosen])
     does = "would be removed" if args.dry_run else "removed"
     show_runs(chosen, args.json, f"{does} from {path}.")
     return 0
@@ -65,9 +66,23 @@ def _chosen(store: Store, args: RunsRmArgs, states: list[str]) -> list[Standing]
     every = standings(store, args.where, states)
     if not args.run:
         return every
-    by_key = {standing.run.key: standing for standing in every}
-    ids = {standing.run.id: standing.run.key for standing in every}
-    return [by_key[key] for key in keys_of(args.run, ids, list(by_key))]
+    by_id = {standing.run.id: standing for standing in every}
+    chosen = (_named(word, by_id) for word in args.run)
+    return list({standing.run.id: standing for standing in chosen}.values())
+
+
+def _named(word: str, by_id: Mapping[int, Standing]) -> Standing:
+    """The run of that number, or of that key where only one has it."""
+    if word.isdecimal() and int(word) in by_id:
+        return by_id[int(word)]
+    (key,) = keys_of([word], {}, [standing.run.key for standing in by_id.values()])
+    numbers = [number for number, standing in by_id.items() if standing.run.key == key]
+    if len(numbers) > 1:
+        shown = ", ".join(map(str, numbers))
+        raise UsageError(
+            f"{len(numbers)} runs have the key {word}: give a number instead ({shown})."
+        )
+    return by_id[numbers[0]]
 
 
 def _refuse_claimed(chosen: list[Standing]) -> None:

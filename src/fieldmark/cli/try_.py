@@ -18,7 +18,7 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, talk
+from fieldmark.cli._show import print_json, printable, talk
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run(args: TryArgs) -> int:
     if args.json:
         print_json(as_json(verdict))
     else:
-        print("\n".join(tell(verdict)))
+        print("\n".join(map(printable, tell(verdict))))
     if not args.common.quiet:
         talk(f"\nopen:  {page}")
         talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
@@ -108,6 +108,6 @@ def _show(step: Survey | TrialAnswer, is_quiet: bool) -> None:
     if is_quiet:
         return
     if isinstance(step, Survey):
-        talk("\n".join(tell_data(step)) + "\n")
+        talk("\n".join(map(printable, tell_data(step))) + "\n")
     else:
-        talk(tell_short(step))
+        talk(printable(tell_short(step)))

@@ -62,17 +62,17 @@ def evaluate(
     if wait_for_claims(plan, settings, progress or Silent()):
         plan = make_plan(jobs, settings, may_load=True)
     (planned,) = plan.jobs
-    if planned.prepared is None:
+    if planned.question is None:
         raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")
     outcome = execute(plan, settings, progress or Silent(), ExecuteOptions(["fieldmark.evaluate"]))
     for failure in outcome.failures:
         error = FieldmarkError(failure.error)
         error.exit_code = failure.exit_code
         raise error
-    if not outcome.keys and not planned.key:
+    if not outcome.names and planned.run is None:
         raise RunsFailed(f"{planned.job.title}: another process is running it.")
     with Store.open(settings.store, read_only=True) as store:
-        run = store.run(planned.key or outcome.keys[0])
+        run = store.run(planned.run.name if planned.run else outcome.names[0])
         assert run is not None
         scores = store.scores(RunFilter(models=(run.spec.model,), tasks=(run.spec.task,)))[run.id]
         (main,) = (score for score in scores if score.is_primary)

@@ -16,22 +16,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fieldmark import draws
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
     ContentDigests,
-    asked_key,
+    identify,
+    joined_name,
     place_of,
-    question_key,
+    prepare,
     with_content,
 )
-from fieldmark.experiments.plan import JobPreparer, Plan, Planned, Prepared
+from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.models import stand_in
 from fieldmark.processes import peak_bytes
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     PartPredictions,
+    Question,
     Scoring,
     has_block,
     load_protocol,
@@ -42,9 +46,10 @@ from fieldmark.protocols import (
 )
 from fieldmark.settings import Settings
 from fieldmark.store import (
+    Marks,
     PartResult,
     Predictions,
-    RunFilter,
+    RunName,
     RunSpec,
     Score,
     Store,
@@ -84,12 +89,12 @@ class ExecuteOptions:
     is_private: bool = False
     """nobody else has the results folder"""
     refused: Mapping[str, Failure] = field(default_factory=dict)
-    """why a run cannot be done, by what is asked (`asked_key`)"""
+    """why a run cannot be done, by its name without the model's version (`joined_name`)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    keys: tuple[str, ...]
+    names: tuple[RunName, ...]
     """of the runs that are done now"""
     failures: tuple[Failure, ...]
     n_claimed: int = 0
@@ -101,7 +106,7 @@ class Outcome:
 
     @property
     def n_done(self) -> int:
-        return len(self.keys)
+        return len(self.names)
 
     def raise_if_failed(self) -> None:
         """RunsFailed when some jobs failed; with nothing kept, the code of what went wrong."""
@@ -130,49 +135,41 @@ def execute(
 ) -> Outcome:
     """Runs what the plan says is to run. A store that cannot be written stops everything."""
     options = options or ExecuteOptions()
-    keys: list[str] = []
+    names: list[RunName] = []
     failures: list[Failure] = []
-    n_claimed = 0
     plan.workspace.shared.update(options.shared)
     with Store.open(settings.store, is_private=options.is_private) as store:
-        done = {p.key: p.prepared for p in plan.jobs if p.status == "done" and p.prepared}
-        drawn = [key for key, prepared in done.items() if prepared.marks.is_synthetic]
-        store.confirm({key: _root(prepared) for key, prepared in done.items()}, drawn)
-        for planned in plan.jobs:
-            if planned.status == "done" and planned.job.groups:
-                _note_groups(planned, store)
+        _confirm(plan, store)
+        executor = _Executor(plan, settings, store, progress, options)
         for number, planned in enumerate(_by_model(plan.to_run), start=1):
-            assert planned.prepared is not None
             progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
-            spec = planned.prepared.spec
-            try:
-                ready = _ready(planned.prepared, plan, store, progress, options)
-                spec = ready.spec
-                is_done = run_one(ready, plan, store, settings, progress, options)
-            except StoreError:
-                raise
-            except ClaimLost as error:
-                progress.say(f"    {error}")
-                n_claimed += 1
-                continue
-            except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
-                failures.append(_keep_failure(planned.job, spec, error, store, plan, options))
-                if len(plan.jobs) > 1:
-                    word = "" if failures[-1].is_waiting else "failed: "
-                    progress.say(f"    {word}{failures[-1].error}")
-                continue
-            keys += [spec.key] if is_done else []
-            n_claimed += not is_done
-        gaps = gaps_of(plan, keys, store)
+            done = executor.do(planned)
+            if isinstance(done, Failure):
+                failures.append(done)
+            elif done is not None:
+                names.append(done)
+        gaps = gaps_of(plan, names, store)
     budget = plan.workspace.shared.get("budget")
     closing = (f"spent: {budget.words}",) if budget and budget.spent_tokens else ()
-    return Outcome(tuple(keys), tuple(failures), n_claimed, closing, gaps)
+    n_claimed = len(plan.to_run) - len(names) - len(failures)
+    return Outcome(tuple(names), tuple(failures), n_claimed, closing, gaps)
 
 
-def gaps_of(plan: Plan, done: Sequence[str], store: Store) -> Gaps:
+def _confirm(plan: Plan, store: Store) -> None:
+    """Notes that runs which were done before are right today, where, and for which groups."""
+    done = {p.run.name: p for p in plan.jobs if p.run is not None}
+    roots = {name: _root(planned) for name, planned in done.items()}
+    drawn = [name for name, p in done.items() if p.question and p.question.is_synthetic]
+    store.confirm(roots, drawn)
+    for planned in done.values():
+        if planned.job.groups:
+            _note_groups(planned, store)
+
+
+def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
     """Of the runs that were done now or before."""
-    before = [planned.key for planned in plan.jobs if planned.status == "done"]
-    runs = [store.run(key) for key in dict.fromkeys([*done, *before])]
+    before = [planned.run.name for planned in plan.jobs if planned.run is not None]
+    runs = [store.run(name) for name in dict.fromkeys([*done, *before])]
     may_have = {name for name, protocol in protocols().items() if may_fail(protocol)}
     own = [run for run in runs if run is not None]
     return Gaps.of(
@@ -180,144 +177,143 @@ def gaps_of(plan: Plan, done: Sequence[str], store: Store) -> Gaps:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A job whose model is loaded and whose images are known."""
+@dataclass(slots=True)
+class _Executor:
+    """What the runs of one command have in common."""
 
-    prepared: Prepared
-    model: Any
-    content: ContentDigests
-    spec: RunSpec
+    plan: Plan
+    settings: Settings
+    store: Store
+    progress: Progress
+    options: ExecuteOptions
 
+    def do(self, planned: Planned) -> RunName | Failure | None:
+        """One job, from where it stands to its scores; None: another process is on it."""
+        spec, job, models = planned.spec, planned.job, self.plan.models
+        assert spec is not None
+        try:
+            self._raise_refused(joined_name(spec))
+            model = models.load(job.model)
+            spec = with_content(spec, models.identity(job.model).version)
+            with _claimed(self.store, spec.key) as is_mine:
+                if not is_mine:
+                    self.progress.say("    another process is running it: skipped")
+                    return None
+                content = self._look(planned, spec.key, model)
+                spec = with_content(spec, spec.model_version, content.digest)
+                if self._is_done(planned, spec, content):
+                    self.progress.say("    done before")  # it shows only now
+                else:
+                    self._run(planned, spec, model, content)
+            return spec.name
+        except StoreError:
+            raise
+        except ClaimLost as error:
+            self.progress.say(f"    {error}")
+            return None
+        except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
+            return self._keep_failure(job, spec, error)
 
-def _ready(
-    prepared: Prepared, plan: Plan, store: Store, progress: Progress, options: ExecuteOptions
-) -> Ready:
-    job = prepared.job
-    if failure := options.refused.get(asked_key(prepared.spec, prepared.root)):
-        error = FieldmarkError(failure.error)  # what went wrong elsewhere, as it would have here
-        error.exit_code = failure.exit_code
-        if failure.trace:
-            error.add_note(failure.trace)
-        raise error
-    model = plan.models.load(job.model)
-    version = plan.models.identity(job.model).version
-    spec = with_content(prepared.spec, version)
-    if options.force or not _may_be_done(spec, store):
-        _prefetch(prepared, spec, model, plan, store, progress)
-    content = plan.images.digests(prepared.question, checking(progress))
-    return Ready(prepared, model, content, with_content(prepared.spec, version, content.digest))
+    def _raise_refused(self, name: str) -> None:
+        """What went wrong elsewhere, as it would have here."""
+        if failure := self.options.refused.get(name):
+            error = FieldmarkError(failure.error)
+            error.exit_code = failure.exit_code
+            if failure.trace:
+                error.add_note(failure.trace)
+            raise error
 
+    def _look(self, planned: Planned, key: str, model: Any) -> ContentDigests:
+        """What the images hold. Those that are not known are embedded meanwhile, so that each is
+        read once, unless a finished run may turn out to be the same.
+        """
+        question, images = planned.question, self.plan.images
+        assert question is not None
+        is_new = self.options.force or not self.store.has_done(key)
+        rows = images.unread(question) if is_new and question.backbone else None
+        backbone = question.backbone(model) if rows is not None and question.backbone else None
+        if rows is not None and backbone is not None:
+            prefetch_rows(backbone, question.root, rows, self.plan.workspace, self.progress)
+        return images.digests(question, checking(self.progress))
 
-def _may_be_done(spec: RunSpec, store: Store) -> bool:
-    """Is there a finished run that is the same, unless images have changed since?"""
-    question = question_key(spec)
-    alike = RunFilter(tasks=(spec.task,), seeds=(spec.seed,), states=("done",))
-    return any(question_key(run.spec) == question for run in store.runs(alike))
-
-
-def _prefetch(
-    prepared: Prepared, spec: RunSpec, model: Any, plan: Plan, store: Store, progress: Progress
-) -> None:
-    """Embeds images whose content is not known, so that each is read once.
-
-    Which run it will be shows only then: until that, this process claims the question and the
-    folder.
-    """
-    question = prepared.question
-    rows = plan.images.unread(question)
-    if rows is None:
-        return
-    with _claimed(store, asked_key(spec, question.root)) as is_mine:
-        if not is_mine:
-            raise ClaimLost("another process is running it: skipped")
-        backbone = question.backbone(model) if question.backbone else None
-        if backbone is not None:
-            prefetch_rows(backbone, question.root, rows, plan.workspace, progress)
-
-
-def run_one(
-    ready: Ready,
-    plan: Plan,
-    store: Store,
-    settings: Settings,
-    progress: Progress,
-    options: ExecuteOptions,
-) -> bool:
-    """One run from where it stands to its scores; False when another process is on it."""
-    prepared, job, spec, model = ready.prepared, ready.prepared.job, ready.spec, ready.model
-    is_fit = settings.bad_images == "skip" or not ready.content.broken
-    is_fit = is_fit and not _is_asked_again(ready, store)
-    if store.is_done(spec.key) and is_fit and not options.force:
-        progress.say("    done before")  # by another process, or it shows only now
-        return True
-    with _claimed(store, spec.key) as is_mine:
-        if not is_mine:
-            progress.say("    another process is running it: skipped")
+    def _is_done(self, planned: Planned, spec: RunSpec, content: ContentDigests) -> bool:
+        """Is there nothing left to do, not even questions that are asked again?"""
+        run = None if self.options.force else self.store.run(spec.name)
+        if run is None or run.state != "done":
             return False
-        root = _root(prepared)
-        record = _record(job, plan, options)
-        is_again = options.force or not is_fit
-        run = store.begin_run(spec, record, model.fingerprint, root, is_again, prepared.marks)
+        if content.broken and self.settings.bad_images != "skip":
+            return False
+        question = planned.question
+        assert question is not None
+        if not may_fail(load_protocol(question.protocol)):
+            return True
+        return not Gaps.of(self.store, [run.id]).n_asked_again(question.asks_again)
+
+    def _run(self, planned: Planned, spec: RunSpec, model: Any, content: ContentDigests) -> None:
+        """One run, from the parts that are there to its scores."""
+        plan, store, job, question = self.plan, self.store, planned.job, planned.question
+        assert question is not None and planned.spec is not None
+        marks = Marks(stand_in(job.model), question.is_synthetic)
+        run = store.begin_run(
+            spec, _record(job, plan, self.options), model.fingerprint, _root(planned), True, marks
+        )
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         missing = [
             name
-            for name in prepared.question.part_names
+            for name in question.part_names
             if any((name, repeat) not in have for repeat in range(job.draw.repeats))
         ]
         if missing:
-            for answers in prepared.protocol.answer(
-                prepared.question, missing, model, plan.workspace, progress
-            ):
-                facts = answers.notes | _facts(model, settings)
+            protocol = load_protocol(job.protocol)
+            for answers in protocol.answer(question, missing, model, plan.workspace, self.progress):
+                facts = answers.notes | _facts(model, self.settings)
                 facts |= {"asked_with": job.groups} if job.groups else {}
-                _write(store, run, replace(answers, notes=facts), have, ready.content)
-        scores = _score(ready, plan, store, run, settings)
+                _write(store, run, replace(answers, notes=facts), have, content)
+        scores = self._score(question, spec, run)
         store.finish_run(run, scores)
-        store.drop_run(prepared.spec.key)  # what was kept of a failed start
+        store.drop_run(planned.spec.name)  # what was kept of a failed start
         for score in scores:
             if score.is_primary and math.isnan(score.value):
                 why = f": {score.warning}" if score.warning else ""
-                progress.say(f"    no score: {score.metric}{why}")
+                self.progress.say(f"    no score: {score.metric}{why}")
         for line in fit_summary(store.finished_parts(run)).note_lines:
-            progress.say(f"    {line}")
-    return True
+            self.progress.say(f"    {line}")
+
+    def _score(self, question: Question, spec: RunSpec, run: int) -> list[Score]:
+        """From what is stored, whether it was answered now or before."""
+        stored, parts = self.store.predictions(run), self.store.finished_parts(run)
+        scoring = Scoring.of(
+            parts,
+            (*question.metrics, *value_names(stored)),
+            question.rule,
+            seed=question.draw.seed,
+            folder=self.settings.results / "files" / draws.digest(*spec.name).hex()[:16],
+            workspace=self.plan.workspace,
+        )
+        return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
+
+    def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
+        """Keeps the traceback with the run; one that could not start gets a record too."""
+        record = _record(job, self.plan, self.options)
+        number = self.store.begin_run(spec, record, again=self.options.force)
+        failure = failure_of(job, error)
+        self.store.fail_run(number, failure.trace)
+        if len(self.plan.jobs) > 1:
+            word = "" if failure.is_waiting else "failed: "
+            self.progress.say(f"    {word}{failure.error}")
+        return failure
 
 
-def _is_asked_again(ready: Ready, store: Store) -> bool:
-    """Is the run done but for questions that are asked again?"""
-    protocol, run = ready.prepared.protocol, store.run(ready.spec.key)
-    if run is None or not may_fail(protocol):
-        return False
-    again = ready.prepared.question.asks_again
-    return bool(Gaps.of(store, [run.id]).n_asked_again(again))
-
-
-def _root(prepared: Prepared) -> str:
+def _root(planned: Planned) -> str:
     """The folder as it is recorded; "" where items name their own."""
-    return "" if prepared.root == Path() else place_of(prepared.root)
-
-
-def _score(ready: Ready, plan: Plan, store: Store, run: int, settings: Settings) -> list[Score]:
-    """From what is stored, whether it was answered now or before."""
-    question, stored, parts = (
-        ready.prepared.question, store.predictions(run), store.finished_parts(run),
-    )  # fmt: skip
-    scoring = Scoring.of(
-        parts,
-        (*question.metrics, *value_names(stored)),
-        question.rule,
-        seed=question.draw.seed,
-        folder=settings.results / "files" / ready.spec.key[:16],
-        workspace=plan.workspace,
-    )
-    return ready.prepared.protocol.score(scoring, stored, parts, question) or []
+    root = planned.question.root if planned.question else Path()
+    return "" if root == Path() else place_of(root)
 
 
 def _note_groups(planned: Planned, store: Store) -> None:
     """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    run = store.run(planned.key)
+    run = planned.run
     for part in store.finished_parts(run.id) if run is not None else ():
         info = part.info or {}
         before = {group["group"]: group for group in info.get("asked_with") or ()}
@@ -421,16 +417,6 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         store.release(key)
 
 
-def _keep_failure(
-    job: Job, spec: RunSpec, error: Exception, store: Store, plan: Plan, options: ExecuteOptions
-) -> Failure:
-    """Keeps the traceback with the run; one that could not start gets a record too."""
-    number = store.begin_run(spec, _record(job, plan, options), again=options.force)
-    failure = failure_of(job, error)
-    store.fail_run(number, failure.trace)
-    return failure
-
-
 def failure_of(job: Job, error: Exception) -> Failure:
     """What is told of a job that went wrong."""
     trace = "".join(traceback.format_exception(error))
@@ -456,7 +442,7 @@ def _own_way(job: Job, plan: Plan) -> dict[str, Any] | None:
     task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
     own = replace(job, task=task, draw=draw, settings=protocol.Settings())
     try:
-        spec = JobPreparer(plan.workspace).prepare(own).spec
+        spec = identify(own, prepare(own, plan.workspace))
     except FieldmarkError:  # only as the job has it can the task be asked of these data
         return None
     return {name: getattr(spec, name) for name in ("protocol", "settings", "n_train", "n_test")}

@@ -1,23 +1,24 @@
 """Run identity: what makes a run the same run, what makes it stale, and what does --force replace?
 
-A run is known by its key, a hash of everything that can change a prediction:
+A run has one key, a hash of everything but content that can change a prediction, and beside it one
+content digest; both together are its name in the store (`RunSpec.name`).
 
-    model      its version: code, weights, transform, precision, libraries
-    task       name, variant, version, parts, metric, the block and version of its protocol
-    draw       n_train, shots, n_test, sampling, seed, repeats
-    data       ROWS-CONTENT: ids, labels, units and crops of all rows; and the bytes of every image
+    key        the model's version: code, weights, transform, precision, libraries;
+               the task: name, variant, version, parts, metric; its protocol with version and block;
+               the draw: n_train, shots, n_test, sampling, seed, repeats
+    content    ROWS-IMAGES: ids, labels, units and crops of all rows; and the bytes of every image
                (each frame of a clip) that the draw needs
 
-What cannot change a prediction is in none of them: the order of rows, threads, batch size, device,
+What cannot change a prediction is in neither: the order of rows, threads, batch size, device,
 paths. A changed photo, label, weight or prompt so makes another run; no result goes stale in its
-place, and nothing finished is deleted before its successor is complete. A finished run whose data
-changed in the same folder is superseded (`Store.superseded`); `--force` fills a second run of the
-same key, which takes the first one's place when it is done. A killed run is taken up again by a
-command that has the same key, and so would have given the parts that are there.
+place, and nothing finished is deleted before its successor is complete. A finished run of the same
+key and folder whose content was another is superseded (`Store.superseded`); `--force` fills a
+second run of the same name, which takes the first one's place when it is done. A killed run is
+taken up again by a command that gives it the same name, and so would have given the parts that are
+there. A process claims a key before it reads images, and holds it until the run is done.
 
 Here is what a run is; whether it is done already is decided from that in `plan.py`
-(`_existing_run`), and once more when its turn comes in `execute.py` (`run_one`). The hash is
-`RunSpec.key`.
+(`_former`), and once more when its turn comes in `execute.py` (`_Executor.run`).
 """
 
 from __future__ import annotations
@@ -31,9 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark import draws
 from fieldmark.data import Content, Contents
-from fieldmark.protocols import PROTOCOLS, Draw, Question, label_of, load_protocol
+from fieldmark.protocols import PROTOCOLS, Draw, Question, Workspace, label_of, load_protocol
 from fieldmark.registry import portable_name
 from fieldmark.store import Run, RunSpec
 from fieldmark.tasks import parse_name
@@ -42,8 +42,19 @@ if TYPE_CHECKING:
     from fieldmark.experiments._grid import Job
 
 
-def spec_without_content(job: Job, question: Question) -> RunSpec:
-    """All that makes a run, but for the model's version and the content of images."""
+def prepare(job: Job, workspace: Workspace) -> Question:
+    """The job's question, made once for all models; what cannot be made is not tried again."""
+    task, protocol = job.task, load_protocol(job.protocol)
+    workspace.once(("task", id(task)), lambda: task)  # held, so that no other task gets its `id`
+    key = ("question", id(task), job.protocol, job.draw, job.settings)
+    question: Question = workspace.once(
+        key, lambda: protocol.prepare(task, job.draw, job.settings, workspace)
+    )
+    return question
+
+
+def identify(job: Job, question: Question) -> RunSpec:
+    """All that makes a run, but for the model's version and what images hold."""
     draw, task, protocol = job.draw, job.task, load_protocol(job.protocol)
     settings: dict[str, Any] = {
         "parts": question.part_names,
@@ -80,21 +91,13 @@ def with_content(spec: RunSpec, model_version: str, content: str = "") -> RunSpe
     return replace(spec, model_version=model_version, data=data)
 
 
-def question_key(spec: RunSpec) -> str:
-    """The same for runs that differ in their data only."""
-    return replace(spec, data="").key
-
-
-def asked_key(spec: RunSpec, root: Path) -> str:
-    """What a run is called before the content of its images is known: what a process claims while
-    it reads them, and what a worker's refusals and a step's runs go by. Without a model's version,
-    the same whatever its model turns out to be.
-    """
-    return draws.digest("asked", spec.key, place_of(root)).hex()
+def joined_name(spec: RunSpec) -> str:
+    """The name as one word, by which steps of a cluster know a run before its images are read."""
+    return "-".join(spec.name)
 
 
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
-    """Why a run is done although one that asks the same is there already; "" = none is."""
+    """Why a run is done although a finished one has its key already; "" = none of that folder."""
     rows = wanted.data.partition("-")[0]
     mine = [run for run in former if run.root == place_of(root)]
     if not mine:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
@@ -24,9 +24,9 @@ from fieldmark.experiments._models import Models
 from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
     RequiredImages,
-    asked_key,
-    question_key,
-    spec_without_content,
+    identify,
+    place_of,
+    prepare,
     why_again,
     with_content,
 )
@@ -35,7 +35,6 @@ from fieldmark.progress import Progress
 from fieldmark.protocols import (
     PROTOCOLS,
     MissingData,
-    Protocol,
     Question,
     Workspace,
     load_protocol,
@@ -43,55 +42,9 @@ from fieldmark.protocols import (
     refs_of,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import Claim, Marks, Run, RunFilter, RunSpec, Store
+from fieldmark.store import Claim, Run, RunFilter, RunName, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A job with its data at hand."""
-
-    job: Job
-    question: Question
-    spec: RunSpec
-    """its identity, but for the model's version and what the images hold"""
-    marks: Marks
-
-    @property
-    def protocol(self) -> Protocol:
-        return load_protocol(self.job.protocol)
-
-    @property
-    def root(self) -> Path:
-        return self.question.root
-
-
-@dataclass(slots=True)
-class JobPreparer:
-    """What jobs share, worked out once: a table per dataset folder, a question and its spec for all
-    models. What cannot be made is not tried again; nothing is written.
-    """
-
-    workspace: Workspace
-    _tasks: dict[int, Any] = field(default_factory=dict)
-    """holds on to every task that was looked at: they are told apart by their `id`"""
-
-    def prepare(self, job: Job) -> Prepared:
-        workspace, task = self.workspace, job.task
-        self._tasks[id(task)] = task
-        key = ("prepared", id(task), job.protocol, job.draw, job.settings, job.task_name)
-
-        def make() -> tuple[Question, RunSpec]:
-            protocol = load_protocol(job.protocol)
-            question = protocol.prepare(task, job.draw, job.settings, workspace)
-            return question, spec_without_content(job, question)
-
-        question, spec = workspace.once(key, make)
-        if spec.model != job.model:
-            spec = replace(spec, model=job.model)
-        marked = workspace.once(("stand_in", job.model), lambda: stand_in(job.model))
-        return Prepared(job, question, spec, Marks(marked, question.is_synthetic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +54,11 @@ class Planned:
     job: Job
     status: Status
     why: str = ""
-    prepared: Prepared | None = None
-    key: str = ""
-    """of a run that is done or claimed"""
+    question: Question | None = None
+    spec: RunSpec | None = None
+    """its identity, but for the model's version and what images hold; there with the question"""
+    run: Run | None = None
+    """the finished run"""
     n_images: int = 0
     """distinct images it needs"""
     n_missing: int = 0
@@ -173,7 +128,7 @@ def make_plan(
     workspace = Workspace(settings, models.contents)
     with Store.open(settings.store, read_only=True, is_private=is_private) as store:
         past = _Past.of(store)
-    planner = _Planner(settings, JobPreparer(workspace), images, models, past, force, is_private)
+    planner = _Planner(settings, workspace, images, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
     # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
     wanted = {job.job.model for job in planned if job.status == "run"}
@@ -184,7 +139,7 @@ def make_plan(
 def _needs_model(planned: Planned) -> bool:
     if planned.status != "run":
         return False
-    question = planned.prepared.question if planned.prepared else None
+    question = planned.question
     is_cached = question is not None and question.needs_features_only and planned.n_images
     return not is_cached or planned.n_missing > 0
 
@@ -193,13 +148,13 @@ def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]
     """Why jobs could not be prepared, without a look at models and results. Jobs whose model and
     task do not go together are left to the plan.
     """
-    preparer = JobPreparer(Workspace(settings, Contents(None)))
+    workspace = Workspace(settings, Contents(None))
     errors: list[FieldmarkError] = []
     for job in jobs:
         can = abilities(job.model)
         try:
             if not load_protocol(job.protocol).why_not(job.task, job.draw, job.settings, can):
-                preparer.prepare(job)
+                prepare(job, workspace)
         except CodeNotRun:
             continue
         except FieldmarkError as error:
@@ -211,26 +166,25 @@ def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]
 class _Past:
     """What the store knows."""
 
-    done: dict[str, Run]
-    """by run key"""
-    alike: dict[str, list[Run]]
-    """done and claimed runs by question, the newest last"""
+    done: dict[str, list[Run]]
+    """by key, the newest last"""
+    models: frozenset[str]
+    """of which runs are done"""
     claims: dict[str, Claim]
     seconds: dict[tuple[str, str, int | None], list[float]]
     """how long one repeat of runs took, by task, protocol and n_train"""
 
     @classmethod
     def of(cls, store: Store) -> _Past:
-        claims = store.claims()
-        runs = store.runs(RunFilter(states=("done", "running")))
-        alike: dict[str, list[Run]] = defaultdict(list)
+        done: dict[str, list[Run]] = defaultdict(list)
         seconds: dict[tuple[str, str, int | None], list[float]] = defaultdict(list)
+        runs = store.runs(RunFilter(states=("done",)))
         for run in sorted(runs, key=lambda run: run.id):
-            if run.state == "done" or run.key in claims:
-                alike[question_key(run.spec)].append(run)
-            if run.state == "done" and run.seconds is not None:
+            done[run.key].append(run)
+            if run.seconds is not None:
                 seconds[_kind(run.spec)].append(run.seconds / run.spec.repeats)
-        return cls({run.key: run for run in runs if run.state == "done"}, alike, claims, seconds)
+        models = frozenset(run.spec.model for run in runs)
+        return cls(done, models, store.claims(), seconds)
 
 
 def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
@@ -240,13 +194,16 @@ def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
 @dataclass(slots=True)
 class _Planner:
     settings: Settings
-    preparer: JobPreparer
+    workspace: Workspace
     images: RequiredImages
     models: Models
     past: _Past
     force: bool
     is_private: bool = False
-    _asked: set[str] = field(default_factory=set)
+    _asked: set[tuple[RunName, str]] = field(default_factory=set)
+    """name, as far as it is known before images are read, and folder"""
+    _specs: dict[tuple[int, str], RunSpec] = field(default_factory=dict)
+    """by question and name of the task, for all models"""
     _refs: dict[int, list[ImageRef]] = field(default_factory=dict)
     _counted: dict[str, set[tuple[Path, ImageRef]]] = field(default_factory=dict)
     """images that jobs before will have embedded, by model"""
@@ -256,56 +213,50 @@ class _Planner:
 
     def plan(self, job: Job) -> Planned | None:
         """None for the same question of the same data, asked from another file before."""
-        first = self._judge(job)
-        if first.prepared is None:
-            return first
-        prepared = first.prepared
-        version = self.models.identity(job.model).version
-        spec = with_content(prepared.spec, version)
-        asked = asked_key(spec, prepared.root)
+        planned = self._judge(job)
+        if planned.question is None or planned.spec is None:
+            return planned
+        spec = with_content(planned.spec, self.models.identity(job.model).version)
+        asked = (spec.name, place_of(planned.question.root))
         if asked in self._asked:
             return None
         self._asked.add(asked)
-        former = self._existing_run(prepared, spec, asked)
-        return former if isinstance(former, Planned) else self._measure(first, why=former)
+        former = self._former(planned, planned.question, spec)
+        return self._measure(planned, former) if isinstance(former, str) else former
 
-    def _existing_run(self, prepared: Prepared, wanted: RunSpec, asked: str) -> Planned | str:
+    def _former(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
-        job = prepared.job
-        if not wanted.model_version:
-            is_new = all(run.spec.model != job.model for run in self.past.done.values())
+        if not spec.model_version:
             unknown = "whether its model has changed is not known until it is loaded"
-            return "" if is_new else unknown
-        if asked in self.past.claims:
-            return self._claimed(prepared, asked)
-        former = self.past.alike.get(question_key(wanted), [])
-        if not former:
-            return ""
-        content = self.images.digests(prepared.question)
-        spec = with_content(prepared.spec, wanted.model_version, content.digest)
-        n_broken = len(content.broken) if self.settings.bad_images != "skip" else 0
-        if spec.key in self.past.done and n_broken and not self.force:
-            return f"{n_broken} of its images cannot be read, and were left out when it was done"
-        if spec.key in self.past.done and not self.force:
-            again = self._asked_again(prepared, spec.key)
-            return again or Planned(job, "done", "already in the results", prepared, spec.key)
-        if spec.key in self.past.claims:
-            return self._claimed(prepared, spec.key)
-        return "" if self.force else why_again(spec, former, prepared.root)
+            return unknown if spec.model in self.past.models else ""
+        key = spec.key
+        former = self.past.done.get(key, [])
+        if former:
+            content = self.images.digests(question)
+            spec = with_content(spec, spec.model_version, content.digest)
+            same = next((run for run in former if run.spec.data == spec.data), None)
+            if same and not self.force:
+                n_broken = len(content.broken) if self.settings.bad_images != "skip" else 0
+                if n_broken:
+                    unread = f"{n_broken} of its images cannot be read"
+                    return f"{unread}, and were left out when it was done"
+                if again := self._asked_again(question, same):
+                    return again
+                return replace(planned, status="done", why="already in the results", run=same)
+        if holder := self.past.claims.get(key):
+            who = f"process {holder.pid} on {holder.host}"
+            why = f"{who} is running it (if not: `fieldmark runs free`)"
+            return replace(planned, status="claimed", why=why)
+        return "" if self.force else why_again(spec, former, question.root)
 
-    def _claimed(self, prepared: Prepared, key: str) -> Planned:
-        holder = self.past.claims[key]
-        why = f"process {holder.pid} on {holder.host} is running it (if not: `fieldmark runs free`)"
-        return Planned(prepared.job, "claimed", why, prepared, key)
-
-    def _asked_again(self, prepared: Prepared, key: str) -> str:
+    def _asked_again(self, question: Question, run: Run) -> str:
         """How many questions of a finished run are asked again; "" = none."""
-        if not may_fail(prepared.protocol):
+        if not may_fail(load_protocol(question.protocol)):
             return ""
         store_path, is_private = self.settings.store, self.is_private
         with Store.open(store_path, read_only=True, is_private=is_private) as store:
-            gaps = Gaps.of(store, [self.past.done[key].id])
-        n = gaps.n_asked_again(prepared.question.asks_again)
+            gaps = Gaps.of(store, [run.id])
+        n = gaps.n_asked_again(question.asks_again)
         return f"{n:,} of its {gaps.n:,} questions are asked again" if n else ""
 
     def _judge(self, job: Job) -> Planned:
@@ -318,9 +269,9 @@ class _Planner:
             why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
             if why:
                 return _refused(job, "refused", UsageError(f"{why}."))
-            prepared = self.preparer.prepare(job)
-            refuse_mock(job.model, f"task {job.task_name!r}", prepared.marks.is_synthetic)
-            return Planned(job, "run", prepared=prepared)
+            question = prepare(job, self.workspace)
+            refuse_mock(job.model, f"task {job.task_name!r}", question.is_synthetic)
+            return Planned(job, "run", question=question, spec=self._identify(job, question))
         except CodeNotRun as error:
             return Planned(job, "run", f"unknown until it runs: {error}")
         except MissingData as error:
@@ -328,12 +279,17 @@ class _Planner:
         except FieldmarkError as error:
             return _refused(job, "refused", error)
 
+    def _identify(self, job: Job, question: Question) -> RunSpec:
+        key = (id(question), job.task_name)
+        if key not in self._specs:
+            self._specs[key] = identify(job, question)
+        return replace(self._specs[key], model=job.model)
+
     def _measure(self, planned: Planned, why: str) -> Planned:
-        prepared, job = planned.prepared, planned.job
-        assert prepared is not None
-        question = prepared.question
+        job, question, spec = planned.job, planned.question, planned.spec
+        assert question is not None and spec is not None
         try:
-            cost = prepared.protocol.estimate(question, job.model)
+            cost = load_protocol(job.protocol).estimate(question, job.model)
         except CodeNotRun as error:
             return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
@@ -347,8 +303,8 @@ class _Planner:
         if id(rows) not in self._refs:
             flat = (ref for refs in refs_of(rows) for ref in refs)
             self._refs[id(rows)] = list(dict.fromkeys(flat))
-        cache = self._cache(prepared)
-        n_missing = self._n_missing(prepared, id(rows), cache)
+        cache = self._cache(job.model, question)
+        n_missing = self._n_missing(job.model, question, id(rows), cache)
         n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if n_missing else 0)
         return replace(
             planned,
@@ -356,27 +312,27 @@ class _Planner:
             n_images=len(self._refs[id(rows)]),
             n_missing=n_missing,
             n_parts=n_parts,
-            seconds=self._seconds(prepared, n_missing, cache),
+            seconds=self._seconds(spec, n_missing, cache),
             n_bytes=n_bytes,
         )
 
-    def _cache(self, prepared: Prepared) -> ModelCache | None:
+    def _cache(self, model: str, question: Question) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known
         before it is loaded which version it is.
         """
         if self._caches is None:
             every = cached_models(self.settings.cache)
             self._caches = {cache.fingerprint: cache for cache in every}
-        known = self.models.identity(prepared.job.model).fingerprint
-        return self._caches.get(prepared.question.cache_name(known))
+        known = self.models.identity(model).fingerprint
+        return self._caches.get(question.cache_name(known))
 
-    def _n_missing(self, prepared: Prepared, rows: int, cache: ModelCache | None) -> int:
+    def _n_missing(
+        self, model: str, question: Question, rows: int, cache: ModelCache | None
+    ) -> int:
         """Images to embed, as far as can be told without reading any: one whose content is not
         known counts.
         """
-        job, root = prepared.job, prepared.root
-        marked = prepared.question.cache_name("features")
-        name = f"{job.model} {marked}"
+        root, name = question.root, f"{model} {question.cache_name('features')}"
         key = (name, rows, root)
         if key in self._missing:  # a job before this one does all of it
             return 0
@@ -391,15 +347,13 @@ class _Planner:
         have, keys = self._keys[cache.fingerprint], self.models.contents.item_keys(root, fresh)
         return sum(keys.get(ref) not in have for ref in fresh)
 
-    def _seconds(
-        self, prepared: Prepared, n_missing: int, cache: ModelCache | None
-    ) -> float | None:
+    def _seconds(self, spec: RunSpec, n_missing: int, cache: ModelCache | None) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds.get(_kind(prepared.spec), [])
+        alike = self.past.seconds.get(_kind(spec), [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None
-        usual = sorted(alike)[len(alike) // 2] * prepared.spec.repeats
+        usual = sorted(alike)[len(alike) // 2] * spec.repeats
         return usual + (n_missing / speed if speed else 0.0)
 
 
@@ -432,9 +386,13 @@ def wait_for_claims(plan: Plan, settings: Settings, progress: Progress) -> bool:
     """Where runs are claimed by processes that cannot be seen from here: waits until these are
     heard, or their claims have run out, since they died. True: make the plan again.
     """
-    held = {job.key: job for job in plan.jobs if job.status == "claimed"}
+    held: dict[str, str] = {}
+    for job in plan.jobs:
+        if job.status == "claimed" and job.spec is not None:
+            version = plan.models.identity(job.job.model).version
+            held[with_content(job.spec, version).key] = job.why
     if not held:
         return False
     with Store.open(settings.store, read_only=True) as store:
-        store.wait_for_unseen(held, lambda key: progress.status(f"waiting: {held[key].why}"))
+        store.wait_for_unseen(held, lambda key: progress.status(f"waiting: {held[key]}"))
         return not held.keys() <= store.claims().keys()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.experiments.plan import Plan, Prepared
+from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.metrics import load_metric
 from fieldmark.stats import UnitSpread
 
@@ -46,19 +46,20 @@ def planned_tests(plan: Plan) -> Iterator[PlannedTest]:
     for planned in plan.jobs:
         job = planned.job
         key = (job.task_name, job.protocol, job.draw.parts, job.draw.n_test)
-        if planned.prepared is None or key in seen:
+        if planned.question is None or key in seen:
             continue
         seen.add(key)
-        test = _planned_test(planned.prepared)
+        test = _planned_test(planned)
         if test is not None:
             yield test
 
 
-def _planned_test(prepared: Prepared) -> PlannedTest | None:
-    rows = prepared.question.tested()
+def _planned_test(planned: Planned) -> PlannedTest | None:
+    question, spec = planned.question, planned.spec
+    assert question is not None and spec is not None
+    rows = question.tested()
     if rows.is_empty():
         return None
-    spec = prepared.spec
     metric = _metric(str(spec.settings["metric"][0]))
     unit = pl.col("unit").fill_null(pl.col("id")).rank("dense") - 1
     rows = rows.select("part", "id", "target", unit)

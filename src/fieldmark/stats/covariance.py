@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from fieldmark.stats.ceiling import ALIKE, UnitCounts
-from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
+from fieldmark.stats.influence import ICC, Influence, form_of, influence, is_balanced, summed
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.thin_classes import (
     class_units,
@@ -95,6 +95,8 @@ class Errors:
     """the most that one unit can add to a difference; infinite where that is not known"""
     right_mn: np.ndarray | None = None
     """right or wrong, where all items are units of their own and count alike"""
+    is_stratified: bool = False
+    """an accuracy over as many items of every class: less uncertain than a share of all items"""
     slack_m2: np.ndarray | None = None
     """how much lower and higher a mean over classes may be for what its rarest classes hide"""
     class_k: tuple[np.ndarray, np.ndarray] | None = None
@@ -216,6 +218,7 @@ def errors(
         marks=(_marks(parts),),
         largest=_largest(parts) if form_of(metric) in ("right", "recall") else np.inf,
         right_mn=right_mn if is_alone and is_share else None,
+        is_stratified=form_of(metric) == "right" and is_balanced(items),
         slack_m2=hidden_in_rare_classes(items, right_mn)
         if by_class and right_mn is not None
         else None,

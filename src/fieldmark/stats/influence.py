@@ -71,7 +71,7 @@ def influence(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influence
         value_mn = (answers_mn == target).astype(np.float32)
     if form == "f1":
         return _f1(items, answers_mn, value_mn)
-    strata = read_strata(items, form == "recall")
+    strata = read_strata(items, form == "recall" or (form == "right" and is_balanced(items)))
     value_mr, residual_mn = _of_means(strata, value_mn, unit_n)
     weight_n = strata.share[strata.code] / strata.size[strata.code]
     freedom = _class_freedom(strata, unit_n) if form == "recall" else math.inf
@@ -95,6 +95,20 @@ class Strata:
     """of each stratum"""
     prior: int
     """items of the mean of all that each stratum is given"""
+
+
+def is_balanced(items: Items) -> bool:
+    """Are there as many items of every class (two or more of each), and no units within a stratum?
+
+    Then accuracy is macro accuracy: its classes are fixed, and only their items might have been
+    others (a stratified sample).
+    """
+    stratum_n, target = items.strata(), np.asarray(items.target)
+    n_cells = len(number_rows(stratum_n, items.unit_codes())[0])
+    first_s, code_n = number_rows(stratum_n, target)
+    size_s = np.bincount(code_n, minlength=1)
+    is_even = bool((size_s == size_s[0]).all()) and size_s[0] > 1
+    return is_even and n_cells == len(target) and len(first_s) > len(np.unique(stratum_n))
 
 
 def read_strata(items: Items, by_class: bool) -> Strata:

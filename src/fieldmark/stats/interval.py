@@ -1,9 +1,10 @@
 """Confidence interval of a score: between which values does it lie, 19 times out of 20?
 
 A share without clusters: Wilson's interval (normal theory covers 81 % of n=30, p=.9 where it
-claims 95). Any other score with bounds: Wilson's formula for as many independent items as would
-spread so much, with Student's t for the effective units; a score near its end can only move one
-way. Scores without bounds: Student's t. The interval always contains its estimate.
+claims 95). Any other score with bounds, and an accuracy over as many items of every class
+(stratified): Wilson's formula for as many independent items as would spread so much, with Student's
+t for the effective units; a score near its end can only move one way. Scores without bounds:
+Student's t. The interval always contains its estimate.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def score_intervals(scores: Errors, level: float = LEVEL) -> list[Interval]:
 
 
 def _interval(scores: Errors, model: int, level: float) -> Interval:
-    if scores.right_mn is not None and not scores.why:
+    if scores.right_mn is not None and not (scores.why or scores.is_stratified):
         return wilson(int(scores.right_mn[model].sum()), scores.n, level)
     why = scores.why or ("" if scores.n_units > 1 else _NO_UNITS)
     if why:

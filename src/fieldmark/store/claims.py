@@ -90,7 +90,7 @@ def give_back(database: Database, key: str) -> None:
 
 
 def living(database: Database) -> dict[str, Claim]:
-    """The claims that hold, by run key, those of this process included. Changes nothing."""
+    """The claims that hold, by key, those of this process included. Changes nothing."""
     rows = database.rows(f"SELECT {_COLUMNS} FROM claim ORDER BY key")
     return {claim.key: claim for claim in (Claim(*row) for row in rows) if not is_stale(claim)}
 

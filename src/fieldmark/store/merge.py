@@ -22,7 +22,7 @@ import numpy as np
 from fieldmark.errors import StoreError
 from fieldmark.store import claims, writing
 from fieldmark.store.predictions import NUMBER, keep_items, unpack
-from fieldmark.store.records import canonical_json
+from fieldmark.store.records import RunName, canonical_json
 from fieldmark.store.shards import Shard, ShardNames, ShardPart, ShardRun, read_shard
 from fieldmark.store.store import Store
 
@@ -51,16 +51,16 @@ class MergeCounts:
 
 
 def merge_shards(
-    main: Store, shards: Sequence[Path], replace_keys: Collection[str] = ()
+    main: Store, shards: Sequence[Path], replaced: Collection[RunName] = ()
 ) -> MergeCounts:
     """Takes the runs of these files into `main`, all of a file in one transaction.
 
-    A run that is done in `main` stays, unless its key is in `replace_keys` (it was asked for again)
+    A run that is done in `main` stays, unless it is one of `replaced` (it was asked for again)
     and the file's was finished later. Of an unfinished or failed run those parts enter that `main`
     lacks. A damaged file is named in `faults` and the others are merged; one that is not there
     holds no runs.
     """
-    return _merge(main, shards, frozenset(replace_keys), is_left=True)
+    return _merge(main, shards, frozenset(replaced), is_left=True)
 
 
 def adopt_shard(own: Store, earlier: Path) -> None:
@@ -74,11 +74,11 @@ def adopt_shard(own: Store, earlier: Path) -> None:
 
 
 def _merge(
-    main: Store, paths: Sequence[Path], replaced: frozenset[str], is_left: bool
+    main: Store, paths: Sequence[Path], replaced: frozenset[RunName], is_left: bool
 ) -> MergeCounts:
     merging = _Merging(main, replaced)
-    done = main._database.rows("SELECT key FROM run WHERE state = 'done'")
-    kept = {key for (key,) in done} - replaced
+    done = main._database.rows("SELECT key, data FROM run WHERE state = 'done'")
+    kept = {(key, data) for key, data in done} - replaced
     for batch in _batches(merging.readable(paths, kept, is_left)):
         merging.write(batch)
     return MergeCounts(**merging.counts, faults=tuple(merging.faults))
@@ -101,14 +101,14 @@ class _Merging:
     """One call of `merge_shards`."""
 
     main: Store
-    replaced: frozenset[str]
+    replaced: frozenset[RunName]
     counts: Counter[str] = field(default_factory=Counter)
     """fields of `MergeCounts`"""
     faults: list[tuple[Path, StoreError]] = field(default_factory=list)
     known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
     def readable(
-        self, paths: Iterable[Path], kept: Collection[str], is_left: bool
+        self, paths: Iterable[Path], kept: Collection[RunName], is_left: bool
     ) -> Iterator[Shard]:
         for path in paths:
             try:
@@ -151,7 +151,7 @@ class _Entering:
     """One transaction."""
 
     connection: sqlite3.Connection
-    replaced: frozenset[str]
+    replaced: frozenset[RunName]
     counts: Counter[str] = field(default_factory=Counter)
     has_dropped: bool = False
     numbers: np.ndarray = field(default_factory=lambda: np.zeros(0, NUMBER))
@@ -171,16 +171,16 @@ class _Entering:
     # -- runs -------------------------------------------------------------------------------------
 
     def _done(self, run: ShardRun) -> bool:
-        row, key = run.row, run.row["key"]
-        former = self._row("state = 'done'", key)
+        row, name = run.row, run.name
+        former = self._row("state = 'done'", name)
         if former is not None:
             is_newer = (row["finished"] or "") >= (former["finished"] or "")
-            if key not in self.replaced or not is_newer or _is_same(former, row):
+            if name not in self.replaced or not is_newer or _is_same(former, row):
                 self._confirm(former, row)
                 return False
             self._drop(former["id"])
-        begun = self._row("state <> 'done'", key)
-        if begun is not None and claims.other(self.connection, key) is None:
+        begun = self._row("state <> 'done'", name)
+        if begun is not None and claims.other(self.connection, name[0]) is None:
             self._drop(begun["id"])
         self._insert(row, run)
         return True
@@ -194,15 +194,15 @@ class _Entering:
             )
 
     def _unfinished(self, run: ShardRun) -> bool:
-        row, key = run.row, run.row["key"]
-        done = self._row("state = 'done'", key)
-        if done is not None and (key not in self.replaced or done["started"] >= row["started"]):
+        row, name = run.row, run.name
+        done = self._row("state = 'done'", name)
+        if done is not None and (name not in self.replaced or done["started"] >= row["started"]):
             return False
-        begun = self._row("state <> 'done'", key)
+        begun = self._row("state <> 'done'", name)
         if begun is None:
             self._insert(row, run)
             return True
-        is_free = claims.other(self.connection, key) is None
+        is_free = claims.other(self.connection, name[0]) is None
         is_later = is_free and _times(row) > _times(begun)
         prints = {begun["fingerprint"], row["fingerprint"]} - {""}
         if len(prints) > 1:
@@ -231,16 +231,16 @@ class _Entering:
             ],
         )
 
-    def _row(self, condition: str, key: str) -> dict[str, Any] | None:
+    def _row(self, condition: str, name: RunName) -> dict[str, Any] | None:
         """The run in the store; the condition lets SQLite use the index of done or begun runs."""
         cursor = self.connection.execute(
             "SELECT id, state, started, finished, seconds, fingerprint, root, record, turn "
-            f"FROM run WHERE key = ? AND {condition}",
-            [key],
+            f"FROM run WHERE key = ? AND data = ? AND {condition}",
+            name,
         )
         row = cursor.fetchone()
-        names = (column[0] for column in cursor.description)
-        return None if row is None else dict(zip(names, row, strict=True))
+        columns = (column[0] for column in cursor.description)
+        return None if row is None else dict(zip(columns, row, strict=True))
 
     def _drop(self, run: int) -> None:
         self.connection.execute("DELETE FROM run WHERE id = ?", [run])

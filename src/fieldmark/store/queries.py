@@ -14,7 +14,7 @@ from typing import Any
 
 from fieldmark.registry import is_file_reference
 from fieldmark.store.database import Database
-from fieldmark.store.records import Marks, PartRecord, Run, RunFilter, RunSpec, Score
+from fieldmark.store.records import Marks, PartRecord, Run, RunFilter, RunName, RunSpec, Score
 
 _SPEC = (
     "model, task, protocol, settings, n_train, n_test, seed, repeats, task_variant, task_version, "
@@ -38,9 +38,10 @@ def select_runs(database: Database, where: RunFilter) -> list[Run]:
     return [_run(row) for row in rows]
 
 
-def run_by_key(database: Database, key: str) -> Run | None:
-    sql = f"SELECT {_RUN} FROM run WHERE key = ? ORDER BY state = 'done' DESC LIMIT 1"
-    rows = database.rows(sql, [key])
+def run_by_name(database: Database, name: RunName) -> Run | None:
+    same = "key = ? AND data = ?"
+    sql = f"SELECT {_RUN} FROM run WHERE {same} ORDER BY state = 'done' DESC LIMIT 1"
+    rows = database.rows(sql, name)
     return _run(rows[0]) if rows else None
 
 
@@ -68,7 +69,8 @@ _ELSEWHERE = f"({_MODEL} AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.
 
 _SHOWN = (
     "(state = 'done' OR NOT EXISTS "
-    "(SELECT 1 FROM run AS former WHERE former.key = run.key AND former.state = 'done'))"
+    "(SELECT 1 FROM run AS former WHERE former.key = run.key AND former.data = run.data "
+    "AND former.state = 'done'))"
 )
 """not what is going to replace a done run"""
 
@@ -111,9 +113,8 @@ def _model_condition(text: str) -> tuple[str, list[str]]:
 
 def select_superseded(database: Database) -> dict[int, int]:
     """Done runs whose data were others in the same folder later: id → id of the newest run."""
-    same = ", ".join(column for column in _SPEC.split(", ") if column != "data")
     rows = database.rows(
-        f"SELECT id, last_value(id) OVER (PARTITION BY {same}, root ORDER BY turn, finished, id "
+        "SELECT id, last_value(id) OVER (PARTITION BY key, root ORDER BY turn, finished, id "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS newest "
         "FROM run WHERE state = 'done' AND root <> '' ORDER BY id"
     )

@@ -23,6 +23,10 @@ AMONG_ANSWERED, ANSWERED_RATE = "among_answered", "answered_rate"
 the run's other scores count what was not answered as wrong"""
 
 
+RunName = tuple[str, str]
+"""what a stored run is found by: its key, and its content digest"""
+
+
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """All that defines a run: two runs are the same exactly when these fields are."""
@@ -41,7 +45,7 @@ class RunSpec:
     task_variant: str = ""
     task_version: str = ""
     data: str = ""
-    """signature of the items and labels, and of what their images hold"""
+    """the content digest, ROWS-IMAGES: of items, labels and units, and of what their images hold"""
     model_version: str = ""
     """what the model is: its name without paths, `#`, and a hash of its code, weights and
     arithmetic"""
@@ -53,12 +57,17 @@ class RunSpec:
 
     @property
     def key(self) -> str:
-        """Thirty-two hex digits that stand for all fields; a model counts as what it is, not as
-        where its file was found."""
+        """Thirty-two hex digits that stand for all fields but the content; a model counts as what
+        it is, not as where its file was found."""
         facts = {fact.name: getattr(self, fact.name) for fact in fields(self)}
+        del facts["data"]
         if self.model_version:
             del facts["model"]
         return draws.digest(canonical_json(facts)).hex()
+
+    @property
+    def name(self) -> RunName:
+        return self.key, self.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,10 @@ class Run:
     root: str = ""
     """folder the data lay in when it ran; "": not known"""
     marks: Marks = NO_MARKS
+
+    @property
+    def name(self) -> RunName:
+        return self.key, self.spec.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +204,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A process that is on a run."""
+    """A process that is on the runs of a key."""
 
     key: str
     host: str

@@ -22,6 +22,7 @@ import numpy as np
 from fieldmark.errors import StoreError, at
 from fieldmark.store.database import VERSION, Database, explained, open_database, open_unchanging
 from fieldmark.store.predictions import unpack
+from fieldmark.store.records import RunName
 
 _SEPARATORS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\uf8ff"
 """between names: characters that hardly any name has, and none has all of"""
@@ -53,6 +54,10 @@ class ShardRun:
     scores: tuple[tuple[Any, ...], ...] = ()
     """rows of the table `score`, by its columns, without the run's number"""
 
+    @property
+    def name(self) -> RunName:
+        return self.row["key"], self.row["data"]
+
 
 @dataclass(frozen=True, slots=True)
 class ShardNames:
@@ -83,8 +88,8 @@ class Shard:
     n_bytes: int = 0
 
 
-def read_shard(path: Path, passed_over: Collection[str] = (), is_left: bool = True) -> Shard:
-    """The runs of a file; of those in `passed_over` (keys) no parts. StoreError: it is damaged,
+def read_shard(path: Path, passed_over: Collection[RunName] = (), is_left: bool = True) -> Shard:
+    """The runs of a file; of those in `passed_over` no parts. StoreError: it is damaged,
     or cannot be read now (`may_pass`).
 
     A file that is not there, or empty, holds no runs. Without `is_left` somebody may still write
@@ -100,13 +105,13 @@ def read_shard(path: Path, passed_over: Collection[str] = (), is_left: bool = Tr
         raise _damaged(path, str(error)) from error
 
 
-def _read(path: Path, database: Database, passed_over: Collection[str]) -> Shard:
+def _read(path: Path, database: Database, passed_over: Collection[RunName]) -> Shard:
     if (problems := database.rows("PRAGMA quick_check(1)")) != [("ok",)]:
         raise _damaged(path, str(problems[0][0]).replace("\n", " "))
     cursor = database.connection.execute("SELECT * FROM run ORDER BY state <> 'done', id")
     columns = [column[0] for column in cursor.description]
     rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-    runs = [_run(database, row, row["key"] in passed_over) for row in rows]
+    runs = [_run(database, row, (row["key"], row["data"]) in passed_over) for row in rows]
     parts = [part for run in runs for part in run.parts]
     if not parts:
         return Shard(path, tuple(runs))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from sqlite3 import Connection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from fieldmark.store.records import (
     PartResult,
     Run,
     RunFilter,
+    RunName,
     RunSpec,
     Score,
 )
@@ -100,7 +102,7 @@ class Store:
         """
         with self._database.writing() as connection:
             rows = connection.execute(
-                "SELECT state = 'done', id FROM run WHERE key = ?", [spec.key]
+                "SELECT state = 'done', id FROM run WHERE key = ? AND data = ?", spec.name
             ).fetchall()
             done, unfinished = dict(rows).get(1), dict(rows).get(0)
             if done is not None and not again:
@@ -123,25 +125,25 @@ class Store:
         """
         try:
             with self._database.writing() as connection:
-                claims.check(connection, key := self._key(run), key in self._claimed)
+                self._check_claim(connection, run)
                 writing.insert_part(connection, self._names, run, result)
         except BaseException:
             self._names.forget()  # names made in a transaction that was rolled back are not there
             raise
 
     def finish_run(self, run: int, scores: Sequence[Score]) -> None:
-        """Makes the run done, in place of one of the same key; ClaimLost as in `write_part`."""
+        """Makes the run done, in place of one of the same name; ClaimLost as in `write_part`."""
         with self._database.writing() as connection:
-            claims.check(connection, key := self._key(run), key in self._claimed)
+            name = self._check_claim(connection, run)
             writing.drop_former(connection, run)
             writing.replace_scores(connection, run, scores)
             writing.close_run(connection, run, "done", None)
-            writing.take_turn(connection, [key])
+            writing.take_turn(connection, [name])
 
     def note_part(self, run: int, part: str, repeat: int, info: Mapping[str, Any]) -> None:
         """Puts other facts about a part in place of those it has; its predictions stay."""
         with self._database.writing() as connection:
-            self._key(run)
+            self._name(run)
             writing.replace_info(connection, (run, part, repeat), info)
 
     def fail_run(self, run: int, error: str) -> None:
@@ -150,13 +152,13 @@ class Store:
         A done run stays done, and one that another process is on is left to that.
         """
         with self._database.writing() as connection:
-            if claims.other(connection, self._key(run)) is None:
+            if claims.other(connection, self._name(run)[0]) is None:
                 writing.close_run(connection, run, "failed", error)
 
     def rescore_run(self, run: int, scores: Sequence[Score]) -> None:
         """Replaces the scores of a run; its predictions stay."""
         with self._database.writing() as connection:
-            self._key(run)
+            self._name(run)
             writing.replace_scores(connection, run, scores)
 
     def replace_answers(
@@ -165,7 +167,7 @@ class Store:
         """Puts answers that were read again, and their scores, in place of those of a done run."""
         try:
             with self._database.writing() as connection:
-                self._key(run)
+                self._name(run)
                 for result in results:
                     writing.insert_part(connection, self._names, run, result)
                 writing.replace_scores(connection, run, scores)
@@ -174,39 +176,49 @@ class Store:
             self._names.forget()
             raise
 
-    def drop_run(self, key: str) -> bool:
+    def drop_run(self, name: RunName) -> bool:
         """Forgets a run with its predictions and scores; False when there is none."""
-        return self.drop_runs([key]) > 0
+        return self.drop_runs([name]) > 0
 
-    def drop_runs(self, keys: Collection[str]) -> int:
+    def drop_runs(self, names: Collection[RunName]) -> int:
         """Forgets these runs, all or none; ClaimLost where another process is on one of them."""
         with self._database.writing() as connection:
-            for key in keys:
+            for key, _ in names:
                 claims.check(connection, key, is_held=False)
-            sql = "DELETE FROM run WHERE key = ?"
-            dropped = sum(connection.execute(sql, [key]).rowcount > 0 for key in keys)
+            sql = "DELETE FROM run WHERE key = ? AND data = ?"
+            dropped = sum(connection.execute(sql, name).rowcount > 0 for name in names)
             writing.drop_unused_items(connection)
             return dropped
 
-    def confirm(self, roots: Mapping[str, str], drawn: Collection[str] | None = None) -> None:
-        """Says that these done runs are right today, by key, and in which folder ("": as before),
+    def confirm(
+        self, roots: Mapping[RunName, str], drawn: Collection[RunName] | None = None
+    ) -> None:
+        """Says that these done runs are right today, and in which folder ("": as before),
         whatever was finished after them. `drawn`: those of synthetic data; None: as before.
         """
         with self._database.writing() as connection:
             writing.take_turn(connection, roots)
             writing.move_runs(connection, roots, drawn)
 
-    def _key(self, run: int) -> str:
-        rows = self._database.rows("SELECT key FROM run WHERE id = ?", [run])
+    def _name(self, run: int) -> RunName:
+        rows = self._database.rows("SELECT key, data FROM run WHERE id = ?", [run])
         if not rows:
             text = f"run {run} is not there (any more): another process dropped it."
             raise StoreError(at(self.path, None, text))
-        return str(rows[0][0])
+        key, data = rows[0]
+        return key, data
+
+    def _check_claim(self, connection: Connection, run: int) -> RunName:
+        name = self._name(run)
+        claims.check(connection, name[0], name[0] in self._claimed)
+        return name
 
     # -- who is on it -----------------------------------------------------------------------------
 
     def claim(self, key: str) -> bool:
-        """Makes a run this process's own; False while another living process has it."""
+        """Makes the runs of a key this process's own, whatever their images hold; False while
+        another living process has them.
+        """
         if self.is_private:
             return True
         if is_mine := claims.take(self._database, key):
@@ -223,7 +235,7 @@ class Store:
             claims.give_back(self._database, key)
 
     def free(self, key: str) -> Claim | None:
-        """Takes the claim on a run from whoever has it: that process stops at its next write."""
+        """Takes the claim on a key from whoever has it: that process stops at its next write."""
         return claims.free(self._database, key)
 
     def wait_for_unseen(self, keys: Collection[str], tell: Callable[[str], None]) -> None:
@@ -233,19 +245,23 @@ class Store:
         claims.wait_for_unseen(self._database, keys, tell)
 
     def claims(self) -> dict[str, Claim]:
-        """The claims that hold now, by run key."""
+        """The claims that hold now, by key."""
         return claims.living(self._database)
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def is_done(self, key: str) -> bool:
-        return bool(
-            self._database.rows("SELECT 1 FROM run WHERE key = ? AND state = 'done'", [key])
-        )
+    def is_done(self, name: RunName) -> bool:
+        sql = "SELECT 1 FROM run WHERE key = ? AND data = ? AND state = 'done'"
+        return bool(self._database.rows(sql, name))
 
-    def run(self, key: str) -> Run | None:
-        """The run of that key; the done one, where it is being done again."""
-        return queries.run_by_key(self._database, key)
+    def has_done(self, key: str) -> bool:
+        """Is a run of that key done, whatever its images held?"""
+        sql = "SELECT 1 FROM run WHERE key = ? AND state = 'done' LIMIT 1"
+        return bool(self._database.rows(sql, [key]))
+
+    def run(self, name: RunName) -> Run | None:
+        """The run of that name; the done one, where it is being done again."""
+        return queries.run_by_name(self._database, name)
 
     def runs(self, where: RunFilter = EVERYTHING) -> list[Run]:
         """The runs asked for, in the order of task, variant, protocol, shots, seed, model.
@@ -257,7 +273,7 @@ class Store:
     def superseded(self) -> dict[int, int]:
         """Done runs whose data were changed in place since: id → id of the newest run.
 
-        The two differ in `data` only and lay in the same known folder.
+        The two have one key and lay in the same known folder.
         """
         return queries.select_superseded(self._database)
 

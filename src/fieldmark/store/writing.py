@@ -18,6 +18,7 @@ from fieldmark.store.records import (
     Marks,
     PartResult,
     Predictions,
+    RunName,
     RunSpec,
     Score,
     canonical_json,
@@ -193,15 +194,15 @@ def drop_former(connection: sqlite3.Connection, run: int) -> None:
     """Makes room for a run that was done again."""
     gone = connection.execute(
         "DELETE FROM run WHERE state = 'done' AND id <> ?1 "
-        "AND key = (SELECT key FROM run WHERE id = ?1)",
+        "AND (key, data) = (SELECT key, data FROM run WHERE id = ?1)",
         [run],
     )
     if gone.rowcount:
         drop_unused_items(connection)
 
 
-def take_turn(connection: sqlite3.Connection, keys: Collection[str]) -> None:
-    """Puts the done runs of these keys behind all others, in the order of what is asked for now.
+def take_turn(connection: sqlite3.Connection, names: Collection[RunName]) -> None:
+    """Puts the done runs of these names behind all others, in the order of what is asked for now.
 
     A turn is the time in milliseconds, so that runs of several files can be put in order; a clock
     that is set back does not bring a run behind those before it.
@@ -209,25 +210,27 @@ def take_turn(connection: sqlite3.Connection, keys: Collection[str]) -> None:
     ((last,),) = connection.execute("SELECT coalesce(max(turn), 0) FROM run").fetchall()
     turn = max(last + 1, time.time_ns() // 1_000_000)
     connection.executemany(
-        "UPDATE run SET turn = ? WHERE key = ? AND state = 'done'",
-        [(turn, key) for key in keys],
+        "UPDATE run SET turn = ? WHERE key = ? AND data = ? AND state = 'done'",
+        [(turn, *name) for name in names],
     )
 
 
 def move_runs(
-    connection: sqlite3.Connection, roots: Mapping[str, str], drawn: Collection[str] | None
+    connection: sqlite3.Connection,
+    roots: Mapping[RunName, str],
+    drawn: Collection[RunName] | None,
 ) -> None:
     """Notes the folders in which done runs were found to be right, and whose data are synthetic
     there; None: as before.
     """
     connection.executemany(
-        "UPDATE run SET root = ? WHERE key = ? AND state = 'done'",
-        [(root, key) for key, root in roots.items() if root],
+        "UPDATE run SET root = ? WHERE key = ? AND data = ? AND state = 'done'",
+        [(root, *name) for name, root in roots.items() if root],
     )
     if drawn is not None:
         connection.executemany(
-            "UPDATE run SET is_synthetic = ? WHERE key = ? AND state = 'done'",
-            [(int(key in drawn), key) for key in roots],
+            "UPDATE run SET is_synthetic = ? WHERE key = ? AND data = ? AND state = 'done'",
+            [(int(name in drawn), *name) for name in roots],
         )
 
 

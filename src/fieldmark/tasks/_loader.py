@@ -126,7 +126,7 @@ def _validated(located: Located, mistakes: list[SchemaError] | None) -> Task:
     from fieldmark.tasks._schema import task_schema
 
     try:
-        return validate(task_schema(), located)
+        return validate(task_schema(located.data), located)
     except SchemaError as error:
         wrong = error.keys | ({"options"} if "dataset" in error.keys else set())
         name = re.sub(r"[^a-z0-9]+", "-", located.path.stem.lower()).strip("-") or "unnamed"
@@ -195,7 +195,7 @@ def _merged(data: dict[str, Any], keys: dict[str, Any], task: Task) -> dict[str,
     for name in task.protocols:
         new, main_key = keys.get(name), next(iter(type(task.block(name)).model_fields))
         if isinstance(new, dict) and main_key not in new:
-            result[name] = data[name] | new
+            result[name] = data.get(name, {}) | new
     return result
 
 

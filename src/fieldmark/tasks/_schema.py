@@ -8,6 +8,7 @@ errors.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -213,29 +214,27 @@ class Task(Strict):
         return any(getattr(block, "leave_one_out", False) for block in blocks)
 
 
-def protocol_named(name: str) -> Any:
-    """The protocol itself, which this package knows by its name only."""
-    entry = PROTOCOLS.get(name)
-    return getattr(entry, "PROTOCOL", entry)
-
-
-def task_schema() -> type[Task]:
-    """`Task` with a key for the block of every protocol that is known by now."""
-    return _with_blocks(tuple(PROTOCOLS.names()))
+def task_schema(keys: Collection[str] | None = None) -> type[Task]:
+    """`Task` with a key for the block of every protocol that is known by now. Of a file with these
+    `keys`, the other blocks are not looked at: it can only be without them.
+    """
+    names = tuple(PROTOCOLS.names())
+    return _with_blocks(names, tuple(name for name in names if keys is None or name in keys))
 
 
 @cache
-def _with_blocks(names: tuple[str, ...]) -> type[Task]:
+def _with_blocks(names: tuple[str, ...], used: tuple[str, ...]) -> type[Task]:
     fields: dict[str, Any] = {}
     for name in names:
-        block = protocol_named(name).Block
-        if block is not None:
-            fields[name] = (block | None, None)
+        entry = PROTOCOLS.get(name)  # this package knows protocols by their names only
+        protocol = getattr(entry, "PROTOCOL", entry)
+        if getattr(type(protocol), "Block", None) is not None:
+            fields[name] = (protocol.Block | None if name in used else None, None)
     return create_model("Task", __base__=Task, **fields)
 
 
 def _revived(state: dict[Any, Any]) -> Task:
-    schema = task_schema()
+    schema = task_schema([key for key, value in state["__dict__"].items() if value is not None])
     task = schema.__new__(schema)
     task.__setstate__(state)
     return task

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,11 +98,11 @@ class TrialSample:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model with one head, and its answers."""
+    """One model with one head, and its answers; scores of thousands of labels are not kept."""
 
     model: str
     head: str
-    score_nc: np.ndarray
+    answer_n: np.ndarray
     images_per_s: float
     untrained: Head | None = None
     """the head itself, where it needs no training"""
@@ -111,10 +111,6 @@ class Entry:
     def fits(self) -> str | Head:
         """What `fit_head` takes."""
         return self.untrained or self.head
-
-    @property
-    def answer_n(self) -> np.ndarray:
-        return np.asarray(self.score_nc.argmax(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,21 +228,19 @@ def score(sample: TrialSample, name: str, settings: Settings, progress: Progress
     model = open_model(name, settings)
     x_nd = features_of(sample, model, settings, progress)
     speed = throughput_of(settings.cache, model.fingerprint).images_per_s
-    n_labels = len(sample.labels)
-    entries = [
-        Entry(
-            name,
-            kind,
-            out_of_unit(kind, x_nd, sample.code_n, sample.fold_n, n_labels).astype(np.float32),
-            speed,
-        )
-        for kind in kinds_for(len(x_nd), n_labels)
-    ]
+    heads: dict[str, Head | None] = dict.fromkeys(kinds_for(len(x_nd), len(sample.labels)))
     if EMBEDS_TEXTS in abilities(name) and all(map(_NAME.search, sample.labels)):
-        head = _label_names(sample, model, settings, progress)
-        score_nc = head.scores(x_nd).astype(np.float32)
-        entries.append(Entry(name, LABEL_NAMES, score_nc, speed, head))
-    return entries
+        heads[LABEL_NAMES] = _label_names(sample, model, settings, progress)
+    return [
+        Entry(name, kind, _held_out(sample, head or kind, x_nd).argmax(axis=1), speed, head)
+        for kind, head in heads.items()
+    ]
+
+
+def _held_out(sample: TrialSample, head: str | Head, x_nd: np.ndarray) -> np.ndarray:
+    """Scores of the tested photos by heads that saw no photo of their unit."""
+    score_nc = out_of_unit(head, x_nd, sample.code_n, sample.fold_n, len(sample.labels))
+    return score_nc.astype(np.float32)
 
 
 _NAME = re.compile(r"[^\W\d_]{3}")
@@ -308,13 +302,14 @@ def conclude(
     """Chooses a model and works out all that can be said about it."""
     hit_nm, choice = _hits(sample, entries), choose_entry(sample, entries)
     best = entries[choice.best]
-    n_u = np.bincount(sample.unit_n)
-    temperature = fit_temperature(best.score_nc, sample.code_n, 1 / n_u[sample.unit_n])
-    prob_nc = softmax(best.score_nc.astype(np.float64), temperature)
+    x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
+    score_nc = _held_out(sample, best.fits, x_nd).astype(np.float64)
+    weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
+    temperature = fit_temperature(score_nc, sample.code_n, weight_n)
+    prob_nc = softmax(score_nc, temperature)
     held_out = HeldOut(sample.code_n, prob_nc, sample.unit_n, sample.labels)
     mix_ups = tuple(find_mix_ups(held_out))
     others = [entry for entry in _per_model(entries, hit_nm) if entry.model != best.model]
-    x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
     return Verdict(
         sample,
         tuple(entries),
@@ -422,11 +417,11 @@ def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
     if best.untrained or sample.n_units == len(sample.unit_n):
         return Gain(0.0, 0.0, 0.0)
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
-    n_labels = len(sample.labels)
-    kinds = [*kinds_for(len(x_nd), n_labels), *((best.untrained,) if best.untrained else ())]
+    at_random = replace(sample, fold_n=fold_n)
     # Whoever splits at random also chooses by what that shows.
     answers = [
-        out_of_unit(kind, x_nd, sample.code_n, fold_n, n_labels).argmax(axis=1) for kind in kinds
+        _held_out(at_random, kind, x_nd).argmax(axis=1)
+        for kind in kinds_for(len(x_nd), len(sample.labels))
     ]
     shown = max(answers, key=lambda answer_n: int((answer_n == sample.code_n).sum()))
     return _gain(shown, best.answer_n, sample)

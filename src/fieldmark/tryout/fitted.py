@@ -11,15 +11,16 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fieldmark import draws
 from fieldmark.errors import DataError, ModelError
 from fieldmark.files import write_file
-from fieldmark.registry import app_version
-from fieldmark.tryout.judge.confidence import NOVEL_P, nearest_distance, p_value, softmax
+from fieldmark.registry import app_version, is_file_reference
+from fieldmark.tryout.judge.confidence import nearest_distance, p_value, softmax
 from fieldmark.tryout.judge.heads import Head, few_threads, fit_head
 
 if TYPE_CHECKING:
@@ -38,17 +39,19 @@ _N_DRAWN, _DRAWN_PX = 4, 96
 class About:
     """The text of a saved model."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     model: str
     fingerprint: str
     precision: str
     head: str
-    labels: tuple[str, ...]
-    temperature: float
-    threshold: float | None
+    labels: Annotated[tuple[str, ...], Field(min_length=1)]
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    threshold: Annotated[float, Field(allow_inf_nan=False)] | None
     """probability from which a label is given; None = never"""
     is_promise: bool
     """at most 5 of 100 photos are named wrongly; False: there were too few units to promise it"""
-    neighbour: int
+    neighbour: Annotated[int, Field(ge=1)]
     """the distance to which nearest photo says how unusual a photo is"""
     accuracy: tuple[float, float | None, float | None]
     """on new units, with its 95 % limits"""
@@ -79,9 +82,6 @@ class FittedModel:
         """p-values: how often a photo of a known label lies so far from all others."""
         distance_n = nearest_distance(x_nd, self.known_kd, self.about.neighbour)
         return p_value(distance_n, self.distance_k, self.weight_k)
-
-    def is_novel(self, x_nd: np.ndarray) -> np.ndarray:
-        return np.asarray(self.novelty(x_nd) < NOVEL_P)
 
 
 def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedModel:
@@ -190,9 +190,21 @@ def load_fitted(folder: Path) -> FittedModel:
         )
     data.pop("fieldmark", None)
     try:
-        about = About(**{**data, "labels": tuple(data["labels"])})
-    except (TypeError, KeyError) as error:
-        raise DataError(f"{path} is not complete: make it again with `fieldmark try`.") from error
+        about = TypeAdapter(About).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "it"
+        raise DataError(
+            f"{path} is not as it was written ({where}: {first['msg']}): make it again with "
+            "`fieldmark try`."
+        ) from error
+    if is_file_reference(about.model):
+        code = Path(about.model.rpartition(":")[0]).resolve()
+        if code.is_relative_to(folder.resolve()):
+            raise DataError(
+                f"{path} names {code.name} beside it as its model: code that comes with a model is "
+                "not run. Move the file elsewhere if you trust it, and try your photos with it."
+            )
     return _checked(about, _read_arrays(folder / ARRAYS), folder)
 
 
@@ -222,8 +234,8 @@ def _checked(about: About, arrays: dict[str, np.ndarray], folder: Path) -> Fitte
         and fitted.distance_k.shape == fitted.weight_k.shape
         and fitted.drawn_nd.shape == (_N_DRAWN, dim)
         and all(np.isfinite(array).all() for array in (head.mean_d, head.weight_dc, *rest))
-        and n_labels >= 1
-        and about.temperature > 0
+        and np.isfinite(head.bias_c).any()
+        and len(fitted.known_kd) >= about.neighbour
     )
     if not is_sound:
         raise DataError(f"{folder} does not fit together: make it again with `fieldmark try`.")

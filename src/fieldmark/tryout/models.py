@@ -63,7 +63,7 @@ def chosen_models(words: Sequence[str]) -> list[str]:
 def told_before(name: str) -> str:
     """What is said before weights may be fetched."""
     model = DOWNLOADS[name]
-    return f"{name}: {model.mb} MB to fetch, unless it is here already; licence {model.licence}"
+    return f"{name}: downloads {model.mb} MB, unless it is here already ({model.licence} licence)."
 
 
 def told_absent(names: Sequence[str]) -> str:
@@ -71,6 +71,6 @@ def told_absent(names: Sequence[str]) -> str:
     total = sum(DOWNLOADS[name].mb for name in names)
     verb = "was" if len(names) == 1 else "were"
     return (
-        f"{', '.join(names)} {verb} not tried: the weights are not on this machine ({total} MB). "
-        "With a network, the same command fetches them and goes on from here."
+        f"{', '.join(names)} {verb} not tried: the weights ({total} MB) are not on this machine. "
+        "Once it is online, the same command downloads them and continues from here."
     )

@@ -12,6 +12,7 @@ import dataclasses
 import io
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fieldmark.registry import app_version
 from fieldmark.settings import Settings
 from fieldmark.tryout.evaluate import Verdict, features_of, open_model
 from fieldmark.tryout.fitted import fit_model, save_model
+from fieldmark.tryout.judge.findings import iterate_labels
 from fieldmark.tryout.words import tell, tell_data, tell_methods
 
 THUMB_PX, QUALITY = 160, 70
@@ -135,14 +137,15 @@ def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
 def confusion_chart(verdict: Verdict) -> dict[str, Any]:
     """Which label is taken for which; of each label's photos, in per cent."""
     held_out, labels = verdict.held_out, verdict.sample.labels
-    n_labels = len(labels)
-    n_cc = np.zeros((n_labels, n_labels))
-    np.add.at(n_cc, (held_out.code_n, held_out.answer_n), 1)
-    share_cc = 100 * n_cc / np.maximum(n_cc.sum(axis=1, keepdims=True), 1)
+    answer_n = held_out.answer_n
     # With hundreds of labels only those that are mistaken most often can be read.
-    shown = np.sort(np.argsort(np.diag(share_cc), kind="stable")[:24])
+    shown = sorted(code for code, *_ in islice(iterate_labels(held_out), 24))
     values = [
-        {"label": labels[a], "answer": labels[b], "share": round(float(share_cc[a, b]), 1)}
+        {
+            "label": labels[a],
+            "answer": labels[b],
+            "share": round(100 * float((answer_n[held_out.code_n == a] == b).mean()), 1),
+        }
         for a in shown
         for b in shown
     ]

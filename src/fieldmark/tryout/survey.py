@@ -5,6 +5,8 @@ Everything that is known before a model is tried; `fieldmark check` says it, and
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,13 @@ from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, unit_numbers
-from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
+from fieldmark.tryout.look.audit import (
+    Audit,
+    Evidence,
+    audit,
+    merge_spellings,
+    number_groups,
+)
 from fieldmark.tryout.look.exif import read_exif
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
 from fieldmark.tryout.look.photos import LabelledPhotos
@@ -66,19 +74,31 @@ class Survey:
     @property
     def too_little(self) -> str:
         """Why no model can be tested on these photos; "" = it can."""
-        labels, n = self.labels, int(self.can_test_c.sum())
-        if len(labels) < 2:
-            return (
-                f"{self.photos.root} has photos of one label only ({labels[0]}): a model is tested "
-                f"on two labels or more. Labels were read from {self.photos.label_from}; "
-                "--label-part or --label says what else to read."
-            )
-        if n < 2:
-            return (
-                f"{self.photos.root} has {len(labels)} labels, and {n} of them can be tested: that "
-                f"takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
-            )
-        return ""
+        return _too_little(self.photos, self.labels, int(self.can_test_c.sum()))
+
+
+def refuse_small(photos: LabelledPhotos) -> None:
+    """Refuses photos of which no model can be tested, before any of them is read."""
+    merged = merge_spellings(photos.table.get_column("label").to_list())
+    n_of = Counter(merged[name] for name in photos.table.get_column("label"))
+    n_testable = sum(n >= LEAST_PHOTOS for n in n_of.values())
+    if why := _too_little(photos, tuple(n_of), n_testable):
+        raise DataError(why)
+
+
+def _too_little(photos: LabelledPhotos, labels: Sequence[str], n_testable: int) -> str:
+    if len(labels) < 2:
+        return (
+            f"{photos.root} has photos of one label only ({labels[0]}): a model is tested on two "
+            f"labels or more. Labels were read from {photos.label_from}; --label-part or --label "
+            "says what else to read."
+        )
+    if n_testable < 2:
+        return (
+            f"{photos.root} has {len(labels):,} labels, and {n_testable} of them can be tested: "
+            f"that takes {LEAST_PHOTOS} photos, from two units or more. Add photos first."
+        )
+    return ""
 
 
 def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> Survey:

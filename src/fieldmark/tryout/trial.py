@@ -38,7 +38,7 @@ from fieldmark.tryout.models import (
     told_absent,
     told_before,
 )
-from fieldmark.tryout.survey import Survey, look_at
+from fieldmark.tryout.survey import Survey, look_at, refuse_small
 
 if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatTrial
@@ -65,7 +65,10 @@ class TrialOptions:
 class TrialAnswer:
     """An answer on the way to the last one."""
 
+    tried: str
+    """the model that was tried last"""
     model: str
+    """the best so far"""
     choice: ModelChoice
     n_photos: int
     is_first: bool
@@ -110,13 +113,15 @@ def run_trial(
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
+    refuse_small(photos)
     if options.chat is not None:
         options.chat.check(photos)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
             first = prepare(some)
-            show(_answer(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
+            tried = score(first, CLASSICAL[0], settings, progress)
+            show(_answer(first, tried, is_first=True))
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
     show(survey)
@@ -143,7 +148,8 @@ def run_trial(
 
 def _answer(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> TrialAnswer:
     choice = choose_entry(sample, entries)
-    return TrialAnswer(entries[choice.best].model, choice, len(sample.rows), is_first)
+    best = entries[choice.best].model
+    return TrialAnswer(entries[-1].model, best, choice, len(sample.rows), is_first)
 
 
 def _told_last(absent: Sequence[str]) -> Iterator[str]:
@@ -152,7 +158,7 @@ def _told_last(absent: Sequence[str]) -> Iterator[str]:
         yield told_absent(absent)
     if not has_torch():
         extra = MissingExtra("Every better model", "vision", "torch")
-        yield f"{extra} Then give the same command again: it goes on from here."
+        yield f"{extra} Then give the same command again: it continues from here."
 
 
 def _with_chat(

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.protocols import PartItems, draw_test, draw_train
+from fieldmark.protocols import PartItems, draw_test, draw_train, load_protocol
 from fieldmark.tryout.look.audit import merge_spellings
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Plan
-    from fieldmark.experiments.plan import Prepared
+    from fieldmark.protocols import Question
 
 
 @dataclass(slots=True)
@@ -54,25 +54,27 @@ def data_warnings(plan: Plan) -> list[str]:
     """At most three lines for each dataset; only where contents are known already."""
     faults: dict[Path, _Faults] = {}
     for planned in plan.jobs:
-        prepared = planned.prepared
-        seen = plan.images.known(prepared.question) if prepared else None
-        if prepared is None or seen is None:
+        question = planned.question
+        seen = plan.images.known(question) if question else None
+        if question is None or seen is None:
             continue
-        own = faults.setdefault(prepared.root, _Faults())
-        for part in prepared.question.parts:
+        own = faults.setdefault(question.root, _Faults())
+        for part in question.parts:
             if isinstance(part, PartItems):
-                _look(own, prepared, part, seen.by_id)
+                _look(own, question, part, seen.by_id)
     return [f"warning: {root}: {line}" for root, own in faults.items() for line in own.lines()]
 
 
-def _look(faults: _Faults, prepared: Prepared, part: PartItems, by_id: Mapping[str, bytes]) -> None:
-    if prepared.protocol.training != "needed":  # nothing is trained; some ask for no label either
+def _look(faults: _Faults, question: Question, part: PartItems, by_id: Mapping[str, bytes]) -> None:
+    if (
+        load_protocol(question.protocol).training != "needed"
+    ):  # nothing is trained; some ask for no label either
         return
     # One probe that learns all parts has the answers of each in a column of its name.
     trained = _values(part.train, part.name if part.is_joint else "target")
     tested = _values(part.test, "target")
     faults.labels |= trained | tested
-    task, draw = prepared.job.task, prepared.job.draw
+    task, draw = question.task, question.draw
     # Tasks with unknown classes test some that have no training photos, and mean it.
     if "class_kind" not in part.test.columns and not task.is_leave_one_out:
         faults.untrained |= tested - trained

@@ -47,23 +47,24 @@ def tell_counts(survey: Survey) -> Iterator[str]:
             f"{photos} of {labels}: the fewest of {names[small]} ({n_c[small]}), the most of "
             f"{names[large]} ({n_c[large]})."
         )
-    yield f"The label is {survey.photos.label_from}."
+    yield f"Labels are read from {survey.photos.label_from}."
     if survey.photos.unit_from:
         yield (
-            f"The unit is {survey.photos.unit_from} ({survey.n_units:,} {survey.unit_word}): "
-            "models are tested on units that they were not trained on."
+            f"{survey.n_units:,} {survey.unit_word} are read from {survey.photos.unit_from}. "
+            f"Models are tested on {survey.unit_word} that they were not trained on."
         )
     if n := survey.photos.n_ignored:
-        verb = "is not a labelled photo and was" if n == 1 else "are not labelled photos and were"
-        yield f"{counted(n, 'file')} {verb} ignored."
+        verb = "is not a labelled photo" if n == 1 else "are not labelled photos"
+        yield f"{counted(n, 'file')} {verb}: ignored."
 
 
 def tell_single(survey: Survey) -> str:
     """Labels that cannot be tested, because all their photos are of one unit."""
-    verb = "comes" if len(survey.in_one_unit) == 1 else "come"
+    is_one = len(survey.in_one_unit) == 1
+    verb, left_out = ("comes", "it is") if is_one else ("come", "they are")
     return (
-        f"{first_few(survey.in_one_unit)} {verb} from a single unit: such a label cannot be "
-        "tested on new units, and is left out."
+        f"{first_few(survey.in_one_unit)} {verb} from a single unit, so {left_out} left out: no "
+        "test on another unit is possible."
     )
 
 
@@ -71,8 +72,13 @@ def tell_short(answer: TrialAnswer) -> str:
     """The answer so far, in a line."""
     choice = answer.choice
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    of = f"a first answer, from {answer.n_photos} photos" if answer.is_first else "so far"
-    return f"{of}: {answer.model} is right on {_per_100(choice.accuracy)}{limits} of 100 photos"
+    if answer.is_first:
+        said = f"A first answer, from {answer.n_photos} photos: {answer.model}"
+    elif answer.model == answer.tried:
+        said = f"Tried {answer.tried}: the best so far. It"
+    else:
+        said = f"Tried {answer.tried}. Still the best: {answer.model}, which"
+    return f"{said} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
 
 
 def tell(verdict: Verdict) -> Iterator[str]:
@@ -94,8 +100,8 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
         f"{len(sample.rows):,} photos of {len(sample.labels)} labels with fieldmark. Features were "
         "classified by the nearest class mean or by a ridge classifier. Models were tested by "
-        f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or "
-        f"what the data name) were never on both sides ({sample.n_units:,} units)."
+        f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or the camera, site "
+        f"or individual that the data name) were never on both sides ({sample.n_units:,} units)."
     )
     if any(entry.untrained for entry in verdict.entries):
         yield (
@@ -120,6 +126,15 @@ def _per_100(share: float) -> str:
     return f"{100 * share:.0f}"
 
 
+def _round(n: float) -> int:
+    """To two digits: none of these numbers is known better.
+
+    >>> _round(4974), _round(304.2), _round(7.4)
+    (5000, 300, 7)
+    """
+    return int(float(f"{n:.2g}")) if n >= 10 else round(n)
+
+
 def _share_of_100(share: float) -> str:
     """With a decimal below 10, where rounding could leave fewer photos than are wrong."""
     return f"{100 * share:.1f}" if share < 0.1 else _per_100(share)
@@ -131,8 +146,8 @@ def _answer(verdict: Verdict) -> Iterator[str]:
     name, units = f"{best.model} with {best.head}{how}", verdict.sample.unit_word
     if not choice.has_interval:
         yield (
-            f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but there are only "
-            f"{choice.n_units} {units}: too few to say how it does on new ones."
+            f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but {choice.n_units} "
+            f"{units} are too few to say how it does on new ones."
         )
         return
     if verdict.is_useful:
@@ -152,8 +167,8 @@ def _answer(verdict: Verdict) -> Iterator[str]:
     if leak.low > 0 and leak.value >= 1:
         shown = 100 * float(verdict.held_out.is_right_n.mean())
         yield (
-            f"A random split would have shown {shown + leak.value:.0f} instead of {shown:.0f}: "
-            "near-identical photos would have been on both sides."
+            f"A random split would have shown {shown + leak.value:.0f} instead of {shown:.0f}, "
+            "because near-identical photos would have been on both sides."
         )
     if verdict.genus is not None:
         yield f"The genus is right on {_per_100(verdict.genus.accuracy)} of 100 photos."
@@ -163,12 +178,16 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     close = [rival for rival in verdict.rivals if rival.is_as_good]
     if close:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in close]
-        yield f"Too close to call: {first_few(names, 4)} could be as good."
+        highest = _per_100(float(verdict.held_out.is_right_n.mean()))
+        yield (
+            f"Too close to call: {verdict.best.model} scored highest ({highest}), but "
+            f"{first_few(names, 4)} could be as good."
+        )
         more = max(rival.units_to_decide for rival in close)
         if more:
             yield (
-                f"About {more:,} more {verdict.sample.unit_word} like these would decide. Until "
-                "then, take the faster one."
+                f"To tell them apart would take about {_round(more):,} more "
+                f"{verdict.sample.unit_word} like these. Until then, use the faster one."
             )
     behind = [rival for rival in verdict.rivals if not rival.is_as_good]
     if behind:
@@ -222,7 +241,7 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         n_needed = round(1 / WRONG_PER_PHOTO) - 1
         yield (
             f"There are too few {units} ({verdict.choice.n_units}; it takes {n_needed}) to promise "
-            "how often it is wrong where it is sure."
+            "how often it is wrong when it is sure. Its probabilities are rough as well."
         )
     elif threshold.share_named == 0:
         yield "It is not sure enough of any photo: look at all of them yourself."
@@ -230,11 +249,12 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         yield f"It is sure of every photo; about {wrong} of 100 are wrong."
     else:
         yield (
-            f"It names {_share_of_100(threshold.share_named)} of 100 photos, about {wrong} of them "
-            "wrongly, and leaves the others to you as unsure."
+            f"It is sure of {_share_of_100(threshold.share_named)} of 100 photos ({wrong} of these "
+            "are wrong) and leaves the others to you as unsure."
         )
         yield (
-            f"On average it names at most {100 * WRONG_PER_PHOTO:.0f} of 100 new photos wrongly."
+            f"Of 100 new photos, it is sure and wrong on {100 * WRONG_PER_PHOTO:.0f} at most, on "
+            "average."
         )
     rarest = min(verdict.searches, key=lambda search: search.n_units)
     wanted = _per_100(verdict.wanted)
@@ -244,8 +264,8 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
     )
     if rarest.at_least < verdict.wanted:
         yield (
-            f"With only {rarest.n_units} examples of {rarest.label}, that is sure to find "
-            f"{_per_100(rarest.at_least)} % of them."
+            f"With only {rarest.n_units} examples of {rarest.label} to go by, it can only promise "
+            f"that you find {_per_100(rarest.at_least)} % of them."
         )
 
 
@@ -260,4 +280,5 @@ def _advice(verdict: Verdict) -> Iterator[str]:
         if n_right < n:
             yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
     if verdict.best.images_per_s:
-        yield f"It reads about {verdict.best.images_per_s:,.0f} photos per second here."
+        speed = _round(verdict.best.images_per_s)
+        yield f"It processes about {speed:,} photos per second on this machine."

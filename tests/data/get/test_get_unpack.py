@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import resource
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -250,6 +252,87 @@ def test_bomb_of_files(tmp_path: Path, root: Path) -> None:
         unpack(bundle(root, path, n_files=10), FolderState(root), nothing)
     small = bundle(root, path)
     assert small.most_files == 10_000
+
+
+def long_name(path: Path) -> None:
+    with tarfile.open(path, "w:gz", format=tarfile.GNU_FORMAT) as tar:
+        add(tar, "n" * 40_000_000)
+
+
+def zeros_behind(path: Path) -> None:
+    plain = pack(path.with_name("plain.tar")).read_bytes()
+    path.write_bytes(gzip.compress(plain + bytes(200_000_000), compresslevel=1))
+
+
+def deep(path: Path) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        add(tar, "d/" * 2000 + "x", b"x")
+
+
+def headers_without_end(path: Path) -> None:
+    """Global headers describe no file, so that none is counted."""
+    head = tarfile.TarInfo.create_pax_global_header({"comment": "c" * 900_000})
+    path.write_bytes(gzip.compress(head * 300, compresslevel=1))
+
+
+def headers_in_headers(path: Path) -> None:
+    info = tarfile.TarInfo("long")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 2
+    path.write_bytes(gzip.compress((info.tobuf() + b"x".ljust(512, b"\0")) * 3000))
+
+
+def negative_size(path: Path) -> None:
+    """Python before 3.11.14 reads such a header again and again (CVE-2025-8194)."""
+    info = tarfile.TarInfo("x")
+    data = bytearray(info.tobuf())
+    data[124:136] = b"\xff" * 10 + (0x10000 - 512).to_bytes(2, "big")
+    data[148:156] = b" " * 8
+    data[148:156] = f"{sum(data):06o}\0 ".encode()
+    path.write_bytes(gzip.compress(bytes(data) + bytes(1024)))
+
+
+TOO_MUCH = {
+    long_name: "is damaged (headers of 40,0",
+    zeros_behind: "is damaged (more than 10,000,000 bytes behind its end",
+    deep: "a name of 4,001 characters and 2,001 parts: nothing of it was unpacked.",
+    headers_without_end: "is damaged (headers of 1,",
+    headers_in_headers: "is damaged (maximum recursion depth exceeded",
+    negative_size: "is damaged ('x' has -",
+}
+
+
+@pytest.mark.parametrize("make", TOO_MUCH, ids=lambda make: make.__name__)
+def test_what_fills_the_memory_is_refused(
+    tmp_path: Path, root: Path, make: Callable[[Path], None]
+) -> None:
+    """Third look, S4: a 400 MB name took 1.3 GB, zeros behind the end were read for 20 s."""
+    path = tmp_path / "a.tar.gz"
+    make(path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=re.escape(TOO_MUCH[make])):
+            unpack(bundle(root, path), FolderState(root), nothing)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+    assert read(root) == {}
+
+
+@pytest.mark.parametrize("suffix", ["tar", "zip"])
+@pytest.mark.parametrize("name", [".fieldmark/x.json", "a/.FieldMark/lock", "SYNTHETIC.txt"])
+def test_names_of_ours_are_refused(tmp_path: Path, root: Path, name: str, suffix: str) -> None:
+    path = pack(tmp_path / f"a.{suffix}", {"photo.jpg": b"1", name: b"{}"})
+    with pytest.raises(DataError, match=r"holds '.*', a name that is reserved"):
+        unpack(bundle(root, path), FolderState(root), nothing)
+    assert read(root) == {}
+
+
+def test_a_name_in_a_zip_that_is_no_text(tmp_path: Path, root: Path) -> None:
+    """Found by fuzzing."""
+    path = pack(tmp_path / "a.zip", {"é.txt": b"1"})
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xe9\xe9"))
+    with pytest.raises(DataError, match="is damaged"):
+        unpack(bundle(root, path), FolderState(root), nothing)
 
 
 # --- damage ---

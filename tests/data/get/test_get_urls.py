@@ -14,6 +14,7 @@ from fieldmark.cli import main
 from fieldmark.data.get import Pace, UrlColumns, get_urls
 from fieldmark.data.get.urls import read_files
 from fieldmark.errors import DataError, UsageError
+from kit.raw_server import OK, raw_server, repeating
 
 PACE = Pace(n_tries=2, backoff_s=0.01, timeout_s=5)
 
@@ -174,3 +175,21 @@ def test_real_lists_are_read(shared: Path, tmp_path: Path, name: str, n: int, fi
     assert (len(files), failed) == (n, [])
     assert files[0].target == tmp_path / first
     assert all(len(file.urls) == 3 and len(file.md5) == 32 for file in files)
+
+
+def test_rows_that_cannot_be_fetched_keep_no_other_away(
+    site: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Third look, S4: these ended the whole list, or filled the disk."""
+    good = site.add("/good.jpg", b"photo")
+    with raw_server(repeating(OK + b"\r\n", b"x" * 65536)) as endless:
+        urls = ["http://[::1", f"http://{'é' * 80}.org/a", "http://a..org/b", endless, good]
+        rows = [{"id": str(i), "url": url} for i, url in enumerate(urls)]
+        listed, out = write(tmp_path / "list.csv", rows), tmp_path / "out"
+        flags = ["--out", str(out), "--max-mb", "1", "--quiet"]
+        assert main(["data", "get", "--urls", str(listed), *flags]) == 5
+    assert (out / "4.jpg").read_bytes() == b"photo"
+    reasons = {row["row"]: row["reason"] for row in report(out)}
+    assert reasons["2"] == reasons["3"] == reasons["4"] == "no address that can be read"
+    assert "sends more than the allowed 1,000,000 bytes" in reasons["5"]
+    assert "Traceback" not in capsys.readouterr().err

@@ -204,7 +204,7 @@ def test_features_that_are_gone_fail_the_runs_in_one_line(place: Path) -> None:
     shutil.rmtree(settings.cache / "features")
     assert run_step(runs) == 0
     outcome = read_outcome(runs)
-    assert outcome is not None and not outcome.keys
+    assert outcome is not None and not outcome.names
     assert [failure.error for failure in outcome.failures] == [
         "model 'classical/colour': features of some images are gone from "
         f"{settings.cache}: run the same command again."
@@ -230,7 +230,7 @@ def test_files_too_young_to_be_remembered_are_read_again_without_the_model(
     (place / "embedded").unlink()
     assert run_step(runs) == 0
     outcome = read_outcome(runs)
-    assert outcome is not None and not outcome.failures and len(outcome.keys) == 1
+    assert outcome is not None and not outcome.failures and len(outcome.names) == 1
     assert not (place / "embedded").exists()
 
 
@@ -261,7 +261,7 @@ def test_a_model_that_changed_since_is_refused(place: Path) -> None:
     (place / "m.py").write_text(MODEL.replace("resize((2, 2))", "resize((2, 2), 0)"))
     assert [run_apart(folder) for folder in folders] == [0, 0]
     outcome = read_outcome(folders[1])
-    assert outcome is not None and not outcome.keys
+    assert outcome is not None and not outcome.names
     (failure,) = outcome.failures
     assert failure.error.startswith("model 'm.py:Slow' is not what it was when the command was")
     assert failure.exit_code == 4

@@ -233,7 +233,8 @@ def _has_other_species(plain: str, label: str, taxa: TaxonNames) -> bool:
     for marked in _SCIENTIFIC.finditer(plain):
         words = fold(marked[0])
         known = taxa.names.by_words.get(words, ("", False))[0]
-        if known != label and label not in taxa.short.get((words[0][0], words[1]), ()):
+        short = marked[0][0].lower(), words[-1] if words else ""  # folding drops an "A."
+        if known != label and label not in taxa.short.get(short, ()):
             return True
     return False
 

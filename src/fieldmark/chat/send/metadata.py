@@ -96,7 +96,7 @@ def _strip_webp(data: bytes) -> bytes | None:
         name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
         end = at + 8 + size + size % 2
         chunk = data[at:end]
-        if len(chunk) < 8 + size:
+        if len(chunk) < 8 + size or (name == b"VP8X" and not size):
             return None
         if name == b"VP8X":
             kept.append(chunk[:8] + bytes([chunk[8] & _WEBP_FLAGS_KEPT]) + chunk[9:])

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fieldmark.data._bytes import LastReadFile
 from fieldmark.errors import DataError
@@ -26,9 +26,14 @@ _BLOCK = 1 << 20
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError,
-    NotImplementedError,
+    NotImplementedError, RecursionError, UnicodeError,
 )  # fmt: skip
-"""the last: what `zipfile` says of versions and compressions it does not know"""
+"""the last three: what `zipfile` says of versions and compressions it does not know, of headers in
+headers in headers, of names that are no text"""
+MOST_HEADER_BYTES = 1 << 20
+"""of the headers of one member (names, pax headers), which are held in memory as a whole"""
+MOST_TRAILING_BYTES = 10_000_000
+"""zeros behind the end: tar fills its last record"""
 
 
 def is_archive(name: str) -> bool:
@@ -37,9 +42,11 @@ def is_archive(name: str) -> bool:
 
 @contextmanager
 def open_archive(
-    paths: Sequence[Path], name: str, on_bytes: Callable[[int], None]
+    paths: Sequence[Path], name: str, on_bytes: Callable[[int], None], most_bytes: int
 ) -> Iterator[zipfile.ZipFile | Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]]:
-    """A zip file, or the members of a tar file, in order. `on_bytes` counts packed bytes."""
+    """A zip file, or the members of a tar file, in order. `on_bytes` counts packed bytes;
+    `most_bytes` bounds what a tar file unpacks to, headers and all.
+    """
     packed: Any = io.BufferedReader(_JoinedFiles(paths, on_bytes), 1 << 18)
     with packed:
         try:
@@ -47,7 +54,7 @@ def open_archive(
                 with zipfile.ZipFile(packed) as zipped:
                     yield zipped
             else:
-                yield _tar_members(LastReadFile(_unpacked(name.lower(), packed)))
+                yield _tar_members(_BoundedFile(_unpacked(name.lower(), packed), most_bytes))
         except DAMAGE as error:
             where = ", ".join(str(path) for path in paths)
             raise DataError(
@@ -56,15 +63,40 @@ def open_archive(
             ) from error
 
 
-def _tar_members(file: Any) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    with tarfile.open(fileobj=file, mode="r:") as opened:
+class _BoundedFile(LastReadFile):
+    """Ends what would fill the memory, or take for ever."""
+
+    def __init__(self, file: Any, most_bytes: int) -> None:
+        super().__init__(file)
+        self.most_bytes = most_bytes
+        self.header_bytes: int | None = 0
+        """read of the next member's headers; None while a member is read"""
+
+    def read(self, n: int = -1) -> bytes:
+        if self.header_bytes is not None:
+            self.header_bytes += n
+            if n < 0 or self.header_bytes > MOST_HEADER_BYTES:
+                raise tarfile.ReadError(f"headers of {self.header_bytes:,} bytes")
+        if self.tell() > self.most_bytes:
+            raise tarfile.ReadError(f"more than {self.most_bytes:,} bytes, headers included")
+        return super().read(n)
+
+
+def _tar_members(file: _BoundedFile) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    with tarfile.open(fileobj=cast(Any, file), mode="r:") as opened:
         tar: Any = opened
         while (info := tar.next()) is not None:
             tar.members.clear()  # two million of them would fill the memory
+            if info.size < 0:  # the next header would be this one again
+                raise tarfile.ReadError(f"{info.name[:80]!r} has {info.size:,} bytes")
+            file.header_bytes = None
             yield tar, info
-    ended_at = file.last
-    while file.read(_BLOCK):
-        pass  # the checksum of what is packed stands behind it, and is looked at only there
+            file.header_bytes = 0
+    ended_at, n_behind, file.header_bytes = file.last, 0, None
+    while block := file.read(_BLOCK):  # the checksum of what is packed stands behind it
+        n_behind += len(block)
+        if n_behind > MOST_TRAILING_BYTES:
+            raise tarfile.ReadError(f"more than {MOST_TRAILING_BYTES:,} bytes behind its end")
     if ended_at.strip(b"\0"):
         raise tarfile.ReadError("a header in the middle is broken")
 

@@ -6,73 +6,59 @@ whole and has the right checksum gets its name. What turned out wrong is kept as
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from fieldmark.data.get.http import HttpResponse, RangePastEnd, Refused, ask
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+
+from fieldmark.data.get.http import MAX_REDIRECTS, HttpResponse, RangePastEnd, Refused, ask
 from fieldmark.data.get.verify import Download, Pace, fault
 from fieldmark.errors import DataError
+from fieldmark.http_reader import Limits, blocks
 from fieldmark.progress import Progress
 
 MB = 1_000_000
+SPARE_BYTES = 200 * MB
+"""left free on the disk by a body of unstated length"""
 
 
 class Stopped(Exception):
-    """Somebody asked all threads to end."""
+    """The download has ended; who still reads a file may stop."""
 
 
 class ByteCounter:
-    """Bytes of all threads, shown as megabytes; it also carries the wish to stop.
+    """Bytes of all files, shown as megabytes.
 
     Never shows more than the total, which may be too small a guess.
     """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.n_bytes = 0
-        self._total_mb = self._shown_mb = 0
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self.n_bytes = self._total_mb = self._shown_mb = 0
+        self.is_stopped = False
 
     def start(self, label: str, total_bytes: int) -> None:
-        with self._lock:
-            self.n_bytes = self._shown_mb = 0
-            self._total_mb = -(-total_bytes // MB)
-            self.progress.start(f"{label} (MB)", self._total_mb)
+        self.n_bytes = self._shown_mb = 0
+        self._total_mb = -(-total_bytes // MB)
+        self.progress.start(f"{label} (MB)", self._total_mb)
 
     def add(self, n: int) -> None:
-        with self._lock:
-            self.n_bytes += n
-            step = min(self.n_bytes // MB, self._total_mb) - self._shown_mb
-            if step > 0:
-                self._shown_mb += step
-                self.progress.advance(step)
+        self.n_bytes += n
+        step = min(self.n_bytes // MB, self._total_mb) - self._shown_mb
+        if step > 0:
+            self._shown_mb += step
+            self.progress.advance(step)
 
-    def say(self, text: str) -> None:
-        with self._lock:
-            self.progress.say(text)
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    @property
-    def is_stopped(self) -> bool:
-        return self._stop.is_set()
-
-    def wait(self, seconds: float) -> None:
-        """Sleeps, unless somebody asks to stop."""
-        self._stop.wait(seconds)
-        self.stop_if_asked()
-
-    def stop_if_asked(self) -> None:
+    def stop_if_asked(self, _n: int = 0) -> None:
         if self.is_stopped:
             raise Stopped
 
@@ -88,9 +74,6 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.0f} B"
 
 
-BLOCK = 1 << 18
-
-
 @dataclass(frozen=True, slots=True)
 class _PartInfo:
     """What the bytes of a part are the beginning of."""
@@ -104,7 +87,9 @@ class _PartInfo:
     """the server stated no length: it may have been cut off"""
 
 
-def attempt(file: Download, url: str, pace: Pace, counter: ByteCounter) -> int:
+async def attempt(
+    session: aiohttp.ClientSession, file: Download, url: str, pace: Pace, counter: ByteCounter
+) -> int:
     """One request; the size of the finished file. Raises `Refused`, or what a broken line raises.
 
     Whatever arrived is kept for the next attempt.
@@ -112,9 +97,9 @@ def attempt(file: Download, url: str, pace: Pace, counter: ByteCounter) -> int:
     about, start = _resume_point(file, url)
     ends = file.exact_bytes if file.exact_bytes is not None else about.total
     if not (start and start == ends):
-        about = _request(file, url, pace, counter)
+        about = await _request(session, file, url, pace, counter)
     with _writing(file):
-        return _finish(file, about)
+        return await asyncio.to_thread(_finish, file, about, counter)
 
 
 def make_folder(folder: Path) -> None:
@@ -137,30 +122,33 @@ def _resume_point(file: Download, url: str) -> tuple[_PartInfo, int]:
     return _PartInfo(), 0
 
 
-def _request(file: Download, url: str, pace: Pace, counter: ByteCounter) -> _PartInfo:
+async def _request(
+    session: aiohttp.ClientSession, file: Download, url: str, pace: Pace, counter: ByteCounter
+) -> _PartInfo:
     """Streams to the part; tells what it is now."""
     about, start = _resume_point(file, url)
     validator = about.validator if about.url == url else ""
+    limits = Limits(None, pace.timeout_s, pace.timeout_s, max_redirects=MAX_REDIRECTS)
     try:
-        answer = ask(url, start, validator, pace.timeout_s)
+        async with ask(session, url, start, validator, limits) as answer:
+            if start and answer.start == 0:
+                start = 0  # ranges are not served, or the file is another one now: all of it comes
+            _refuse_odd(file, answer, start, about if about.url == url else _PartInfo())
+            with _writing(file):
+                part = file.part.open("ab" if start else "wb", buffering=0)
+            with part:
+                # The bytes of another file are gone before the new description stands.
+                is_open = answer.total is None
+                about = _PartInfo(url, answer.validator, answer.total, start > 0, is_open)
+                _write_about(file, about)
+                watch = _StallWatch(pace, counter)
+                await _copy(file, answer, part, start, watch, limits)
+            return about
     except RangePastEnd as end:
         if start and end.total == start:
             return replace(about, is_open=False)
         _discard(file)
         raise
-    with contextlib.closing(answer.body):
-        if start and answer.start == 0:
-            start = 0  # ranges are not served, or the file is another one now: all of it comes
-        _refuse_odd(file, answer, start, about if about.url == url else _PartInfo())
-        with _writing(file):
-            part = file.part.open("ab" if start else "wb", buffering=0)
-        with part:
-            # The bytes of another file are gone before the new description stands.
-            is_open = answer.total is None
-            about = _PartInfo(url, answer.validator, answer.total, start > 0, is_open)
-            _write_about(file, about)
-            _copy(file, answer, part, start, _StallWatch(pace, counter))
-    return about
 
 
 def _refuse_odd(file: Download, answer: HttpResponse, start: int, about: _PartInfo) -> None:
@@ -172,7 +160,7 @@ def _refuse_odd(file: Download, answer: HttpResponse, start: int, about: _PartIn
     if start and (is_other or (about.validator and answer.validator not in ("", about.validator))):
         _discard(file)
         raise Refused("has another file now: starting over", helps=True)
-    content = answer.body.headers.get("Content-Type", "").lower()
+    content = answer.body.content_type
     if content.startswith("text/html") and file.target.suffix.lower() not in (".html", ".htm"):
         raise Refused("sent a web page instead of the file", helps=False)
     expected = file.exact_bytes
@@ -180,14 +168,12 @@ def _refuse_odd(file: Download, answer: HttpResponse, start: int, about: _PartIn
         raise Refused(f"has a file of {answer.total:,} bytes, expected {expected:,}", helps=False)
     free = shutil.disk_usage(file.target.parent).free
     if answer.total is not None and answer.total - start > free:
-        raise DataError(
-            f"{file.target}  needs {size(answer.total - start)} more, but only {size(free)} are "
-            "free on that disk: make room, or choose another folder."
-        )
+        needs = f"needs {size(answer.total - start)} more"
+        raise Refused(f"{needs}, but only {size(free)} are free on that disk", helps=False)
 
 
 class _StallWatch:
-    """Ends a transfer that was cancelled, or that only drips."""
+    """Ends a transfer that only drips, has no end, or fills the disk."""
 
     def __init__(self, pace: Pace, counter: ByteCounter) -> None:
         self.pace, self.counter = pace, counter
@@ -195,7 +181,6 @@ class _StallWatch:
 
     def on_bytes(self, n: int) -> None:
         self.counter.add(n)
-        self.counter.stop_if_asked()
         self.n_since += n
         passed = time.monotonic() - self.since
         if passed < self.pace.stall_s:
@@ -205,25 +190,40 @@ class _StallWatch:
         self.since, self.n_since = time.monotonic(), 0
 
 
-def _copy(
-    file: Download, answer: HttpResponse, part: IO[bytes], start: int, watch: _StallWatch
+async def _copy(
+    file: Download,
+    answer: HttpResponse,
+    part: IO[bytes],
+    start: int,
+    watch: _StallWatch,
+    limits: Limits,
 ) -> None:
-    done, total = start, answer.total
-    while total is None or done < total:
-        block = answer.body.read1(BLOCK if total is None else min(BLOCK, total - done))
-        if not block:
-            break
-        with _writing(file):
-            _write_all(part, block)
-        done += len(block)
-        watch.on_bytes(len(block))
-        if total is None and file.exact_bytes is not None and done > file.exact_bytes:
-            raise Refused(f"sends more than the expected {file.exact_bytes:,} bytes", helps=False)
+    done, total, most = start, answer.total, file.most_bytes(watch.pace)
+    room = shutil.disk_usage(file.target.parent).free - SPARE_BYTES
+    protocol = answer.body.connection.protocol if answer.body.connection is not None else None
+    try:
+        async for block in blocks(answer.body, limits):
+            with _writing(file):
+                _write_all(part, block)
+            done += len(block)
+            watch.on_bytes(len(block))
+            if most is not None and done > most:
+                expected = "expected" if file.n_bytes is not None else "allowed"
+                raise Refused(f"sends more than the {expected} {most:,} bytes", helps=False)
+            if total is None and done - start > room:
+                raise Refused("sends more than fits on that disk", helps=False)
+    except aiohttp.ClientPayloadError:
+        if total is None:
+            raise
+        # Fewer bytes than announced: told below, with how many.
     with _writing(file):
-        os.fsync(part.fileno())
+        await asyncio.to_thread(os.fsync, part.fileno())
     if total is not None and done < total:
         raise Refused(f"sent {done - start:,} of {total - start:,} bytes", helps=True)
-    if _has_more(file, answer):
+    is_told = file.has_checksum or file.exact_bytes is not None
+    # aiohttp ends the body at the stated length, and takes what follows for a broken next reply.
+    has_more = protocol is not None and isinstance(protocol.exception(), HttpProcessingError)
+    if has_more and not is_told:
         _discard(file)
         raise Refused(f"sends more than the {total:,} bytes it stated", helps=True)
 
@@ -234,20 +234,9 @@ def _write_all(part: IO[bytes], block: bytes) -> None:
         view = view[part.write(view) :]
 
 
-def _has_more(file: Download, answer: HttpResponse) -> bool:
-    """Does the body go on after its stated length? Asked only where nothing else could tell."""
-    is_told = file.has_checksum or file.exact_bytes is not None or answer.total is None
-    if is_told or not answer.body.will_close or answer.body.fp is None:
-        return False
-    try:
-        return bool(answer.body.fp.read1(1))
-    except (OSError, ValueError):
-        return False
-
-
-def _finish(file: Download, about: _PartInfo) -> int:
+def _finish(file: Download, about: _PartInfo, counter: ByteCounter) -> int:
     """Gives the file its name if it is right; sets it aside, or starts over, if not."""
-    why = fault(file, file.part)
+    why = fault(file, file.part, counter.stop_if_asked)
     n_bytes = file.part.stat().st_size
     if not why and n_bytes == 0 and not file.has_checksum and file.n_bytes != 0:
         why = "it is empty"

@@ -1,28 +1,39 @@
-"""HTTP client: asks a server for a file, or the rest of one (range requests), reads its answer.
+"""Range requests: asks a server for a file, or the rest of one, and reads what its answer says.
 
-Only http and https, with the proxies of the environment. Redirects are followed, but never from
-https to http. Answers other than the file become `Refused`, which says whether asking again helps.
+Only http and https, with the proxies of the environment; limits and redirects are those of
+`http_reader`. Answers other than the file become `Refused`, which says whether asking again helps.
 """
 
 from __future__ import annotations
 
-import email.utils
+import asyncio
 import http.client
 import re
-import ssl
-import time
-import urllib.error
-import urllib.request
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from http import HTTPStatus
 from urllib.parse import quote, urlsplit
 
+import aiohttp
+from yarl import URL
+
+from fieldmark.http_reader import (
+    SCHEMES,
+    Limits,
+    RedirectRefused,
+    error_text,
+    open_response,
+    retry_after_s,
+)
+
 AGENT = "fieldmark (Python; dataset download)"
-SCHEMES = ("http", "https")
-TRANSIENT = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524}
-UNSATISFIABLE = 416
-LOST = (OSError, http.client.HTTPException, EOFError)
+TRANSIENT = {408, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
+MAX_REDIRECTS = 10
+LOST = (OSError, aiohttp.ClientError, EOFError)
 """what a broken connection raises; a disk's errors are told apart where files are written"""
+SIZES_AT_ONCE = 8
+SIZE_S = 10.0
 
 
 class Refused(Exception):
@@ -33,21 +44,29 @@ class Refused(Exception):
         self.helps, self.wait_s = helps, wait_s
 
 
+class RangePastEnd(Refused):
+    """We asked for bytes after the end; `total` is where the end is, if that was stated."""
+
+    def __init__(self, total: int | None) -> None:
+        super().__init__("has no more bytes", helps=True)
+        self.total = total
+
+
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
     """An open response: the whole file (`start` 0) or the rest of it."""
 
-    body: Any
+    body: aiohttp.ClientResponse
     start: int
     total: int | None
     """size of the whole file, as far as the server says"""
-    etag: str
-    modified: str
 
     @property
     def validator(self) -> str:
         """What a later request can prove the same file with; weak tags prove nothing."""
-        return self.etag if self.etag.startswith('"') else self.modified
+        headers = self.body.headers
+        etag = headers.get("ETag", "")
+        return etag if etag.startswith('"') else headers.get("Last-Modified", "")
 
 
 def clean_url(text: str) -> str:
@@ -67,15 +86,17 @@ def clean_url(text: str) -> str:
 def url_fault(text: str) -> str:
     """Why this is no address that can be fetched; "" = it is one.
 
-    >>> url_fault("file:///etc/passwd"), url_fault("https://a.org/b")
-    ('no http or https address', '')
+    >>> url_fault("file:///etc/passwd"), url_fault("https://a.org/b"), url_fault("http://[::1")
+    ('no http or https address', '', 'no address that can be read')
     """
     if not text.strip():
         return "no address"
     try:
         parts = urlsplit(text.strip())
         has_host = bool(parts.hostname) and (parts.port or 1) > 0
-        clean_url(text)
+        if parts.scheme.lower() in SCHEMES and has_host:
+            URL(clean_url(text), encoded=True)
+            str(parts.hostname).encode("idna")
     except (ValueError, UnicodeError):
         return "no address that can be read"
     return "" if parts.scheme.lower() in SCHEMES and has_host else "no http or https address"
@@ -85,126 +106,96 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.lower()
 
 
-def ask(url: str, start: int, validator: str, timeout_s: float) -> HttpResponse:
+def open_session() -> aiohttp.ClientSession:
+    """Nothing is unpacked on the way: a .csv.gz stays one, whatever its Content-Encoding."""
+    return aiohttp.ClientSession(
+        headers={"User-Agent": AGENT, "Accept": "*/*", "Accept-Encoding": "identity"},
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        trust_env=True,
+        read_bufsize=1 << 18,
+    )
+
+
+@asynccontextmanager
+async def ask(
+    session: aiohttp.ClientSession, url: str, start: int, validator: str, limits: Limits
+) -> AsyncIterator[HttpResponse]:
     """Asks for the file from byte `start` on; `validator` makes sure that it is still the same."""
-    headers = {"User-Agent": AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
+    headers = {}
     if start:
         headers["Range"] = f"bytes={start}-"
         if validator:
             headers["If-Range"] = validator
-    body = _open(urllib.request.Request(clean_url(url), headers=headers), timeout_s)
-    headers = body.headers
-    first, total = _range(headers.get("Content-Range", "")) if body.status == 206 else (0, None)
-    if total is None:
-        length = _whole(headers.get("Content-Length"))
-        total = None if length is None else first + length
-    return HttpResponse(
-        body, first, total, headers.get("ETag", ""), headers.get("Last-Modified", "")
-    )
+    address = URL(clean_url(url), encoded=True)
+    try:
+        async with open_response(session, "GET", address, limits, headers=headers) as body:
+            if body.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+                raise _refusal(body)
+            is_part = body.status == HTTPStatus.PARTIAL_CONTENT
+            first, total = _range(body.headers.get("Content-Range", "")) if is_part else (0, None)
+            if total is None:
+                length = body.content_length
+                total = None if length is None else first + length
+            yield HttpResponse(body, first, total)
+    except RedirectRefused as error:
+        raise Refused(error_text(error), helps=False) from error
+    except aiohttp.ClientConnectorCertificateError as error:
+        reason = error_text(error.certificate_error)
+        raise Refused(f"has no valid certificate ({reason})", helps=False) from error
+    except aiohttp.ClientConnectorSSLError as error:
+        raise Refused(f"has no safe connection ({error_text(error)})", helps=False) from error
+    except aiohttp.ClientResponseError as error:
+        raise Refused(_nonsense(error_text(error)), helps=False) from error
+
+
+def _nonsense(text: str) -> str:
+    """What aiohttp says of bytes that are no HTTP; what follows a whole body is told here, too."""
+    is_more = "Data after" in text
+    return "sends more than it stated" if is_more else f"does not answer as HTTP does ({text})"
+
+
+def _refusal(response: aiohttp.ClientResponse) -> Refused:
+    status, headers = response.status, response.headers
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+        return RangePastEnd(_range(headers.get("Content-Range", ""))[1])
+    if 300 <= status < 400:
+        return Refused("redirects to no address", helps=False)
+    words = http.client.responses.get(status, "")
+    text = f"answered {status} {words}".strip()
+    return Refused(text, helps=status in TRANSIENT, wait_s=retry_after_s(headers))
 
 
 def ask_size(url: str) -> int | None:
     """The size a server states for a file; None where it states none, or does not answer."""
-    request = urllib.request.Request(
-        clean_url(url), method="HEAD", headers={"User-Agent": AGENT, "Accept-Encoding": "identity"}
-    )
-    try:
-        with _open(request, timeout_s=10.0) as answer:
-            return _whole(answer.headers.get("Content-Length"))
-    except (Refused, *LOST):
-        return None
+    return ask_sizes([url])[0]
 
 
-def _open(request: urllib.request.Request, timeout_s: float) -> Any:
-    try:
-        return _opener().open(request, timeout=timeout_s)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _refusal(error) from None
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, ssl.SSLCertVerificationError):
-            text = f"has no valid certificate ({error.reason.verify_message})"
-            raise Refused(text, helps=False) from None
-        raise ConnectionError(str(error.reason)) from None
+def ask_sizes(urls: Sequence[str]) -> list[int | None]:
+    """The sizes that servers state, a few asked at a time."""
+    limits = Limits(headers_s=SIZE_S, max_redirects=MAX_REDIRECTS)
+    turn = asyncio.Semaphore(SIZES_AT_ONCE)
 
+    async def ask_one(session: aiohttp.ClientSession, url: str) -> int | None:
+        address = URL(clean_url(url), encoded=True)
+        try:
+            async with turn, open_response(session, "HEAD", address, limits) as response:
+                return response.content_length if response.status == HTTPStatus.OK else None
+        except LOST:
+            return None
 
-def _refusal(error: urllib.error.HTTPError) -> Refused:
-    headers = error.headers
-    if error.code == UNSATISFIABLE:
-        return RangePastEnd(_range(headers.get("Content-Range", ""))[1])
-    if 300 <= error.code < 400:
-        reason = str(error.reason).splitlines()[0] if error.reason else ""
-        text = reason if reason.startswith("redirects") else "redirects without end"
-        return Refused(text, helps=False)
-    words = http.client.responses.get(error.code, "")
-    text = f"answered {error.code} {words}".strip()
-    wait_s = _retry_after(headers.get("Retry-After", ""))
-    return Refused(text, helps=error.code in TRANSIENT, wait_s=wait_s)
+    async def ask_all() -> list[int | None]:
+        async with open_session() as session:
+            return await asyncio.gather(*(ask_one(session, url) for url in urls))
 
-
-class RangePastEnd(Refused):
-    """We asked for bytes after the end; `total` is where the end is, if that was stated."""
-
-    def __init__(self, total: int | None) -> None:
-        super().__init__("has no more bytes", helps=True)
-        self.total = total
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    max_redirections = 10
-    max_repeats = 2
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        scheme = urlsplit(newurl).scheme.lower()
-        if scheme not in SCHEMES or (req.type == "https" and scheme == "http"):
-            text = f"redirects from {req.type} to {scheme}, which is not followed"
-            raise urllib.error.HTTPError(newurl, code, text, headers, fp)
-        made = super().redirect_request(req, fp, code, msg, headers, clean_url(newurl))
-        if made is not None and req.get_method() == "HEAD":
-            made.method = "HEAD"
-        return made
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """Without the handlers of files, ftp and data addresses."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        _Redirects(),
-    ):
-        opener.add_handler(handler)
-    return opener
+    return asyncio.run(ask_all()) if urls else []
 
 
 def _range(text: str) -> tuple[int, int | None]:
     """First byte and total size of `bytes 5-9/10` or `bytes */10`; (-1, …) where it says none."""
-    match = re.fullmatch(r"bytes\s+(?:(\d+)-\d+|\*)/(\d+|\*)", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"bytes\s+(?:(\d{1,18})-\d+|\*)/(\d{1,18}|\*)", text.strip(), re.I)
     if not match:
         return -1, None
     return int(match[1] or -1), None if match[2] == "*" else int(match[2])
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.strip().isdecimal() else None
-
-
-def _retry_after(text: str) -> float | None:
-    if text.strip().isdecimal():
-        return float(text)
-    try:
-        date = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, date.timestamp() - time.time())

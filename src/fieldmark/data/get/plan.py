@@ -12,7 +12,7 @@ from fieldmark.data._check import counted
 from fieldmark.data._dataset import Source
 from fieldmark.data.get.archive import is_archive
 from fieldmark.data.get.download import ByteCounter, size
-from fieldmark.data.get.http import ask_size, url_fault
+from fieldmark.data.get.http import ask_sizes, url_fault
 from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.state import FolderState, locked_folder
 from fieldmark.data.get.unpack import Archive, is_unpacked, unpack, unpacked_faults
@@ -23,6 +23,7 @@ from fieldmark.progress import Progress, Silent
 KINDS = ("annotations", "images")
 SPARE = 1.05
 """unpacked photos take a little more than packed ones: blocks, folders"""
+ABSURD_BYTES = 10**15
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet", ".xlsx", ".xml")
 WORDS = ("annotation", "labels", "metadata", "split")
 
@@ -106,9 +107,14 @@ def check_room(root: Path, to_fetch: Sequence[Download], to_unpack: Sequence[Arc
 
     A server is asked where no size is stated.
     """
-    sizes = {
-        file.target: ask_size(file.urls[0]) if file.n_bytes is None else file.n_bytes
-        for file in to_fetch
+    sizes = {file.target: file.n_bytes for file in to_fetch}
+    unknown = [file for file in to_fetch if file.n_bytes is None]
+    stated = ask_sizes([file.urls[0] for file in unknown])
+    # An absurd size is no reason to fetch nothing: that source fails alone, when its turn comes.
+    sizes |= {
+        file.target: n
+        for file, n in zip(unknown, stated, strict=True)
+        if n is not None and n < ABSURD_BYTES
     }
     rest = sum(max(0, n - _size_here(file.part)) for file in to_fetch if (n := sizes[file.target]))
     unpacked = 0.0
@@ -293,7 +299,7 @@ class _DatasetDownload:
         item = next(item for item in self.plan if item.file == result.file)
         if result.state == "fetched":
             self.state.remember(result.file)
-            self.counter.say(f"{item.name}  fetched.")
+            self.counter.progress.say(f"{item.name}  fetched.")
         self._set(item, result.state, result.reason)
 
     def _unpack(self, archive: Archive) -> None:
@@ -305,7 +311,7 @@ class _DatasetDownload:
         if n_aside:
             where = self.state.folder / "replaced"
             text = f"{archive.name}  replaced {n_aside} other files, which are now in {where}."
-            self.counter.say(text)
+            self.counter.progress.say(text)
         if self.choice.remove_archives:
             for path in archive.paths:
                 path.unlink(missing_ok=True)

@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from fieldmark.data.get.archive import open_archive
+from fieldmark.data._synthetic import MARK
+from fieldmark.data.get.archive import MOST_TRAILING_BYTES, open_archive
 from fieldmark.data.get.download import make_folder, size
-from fieldmark.data.get.state import FolderState
+from fieldmark.data.get.state import FOLDER, FolderState
 from fieldmark.errors import DataError
 
 BLOCK = 1 << 20
@@ -38,6 +39,13 @@ BYTES_PER_FILE = 40
 """no real archive describes a file in fewer packed bytes"""
 LONGEST_LINK = 4096
 """bytes: the longest path that Linux takes"""
+LONGEST_NAME = 1024
+MOST_FOLDERS = 100
+"""in one another"""
+HEADER_BYTES = 2048
+"""of one member of a tar file, with its long name"""
+RESERVED = (FOLDER, MARK.lower())
+"""names that only this package gives: what was downloaded, and what is synthetic"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,11 @@ class Archive:
         if self.unpacked_bytes is not None:
             return int(self.unpacked_bytes * 1.1) + 1_000_000
         return max(LEAST_BYTES, MOST_RATIO * self.n_packed)
+
+    @property
+    def most_stream_bytes(self) -> int:
+        """With headers and litter."""
+        return self.most_bytes + HEADER_BYTES * self.most_files + MOST_TRAILING_BYTES
 
     @property
     def most_files(self) -> int:
@@ -103,7 +116,8 @@ class _Extraction:
     n_files: int = 0
 
     def run(self, on_bytes: Callable[[int], None]) -> None:
-        with open_archive(self.archive.paths, self.archive.name, on_bytes) as content:
+        archive, most = self.archive, self.archive.most_stream_bytes
+        with open_archive(archive.paths, archive.name, on_bytes, most) as content:
             if isinstance(content, zipfile.ZipFile):
                 for member in content.infolist():
                     self._from_zip(content, member)
@@ -177,7 +191,13 @@ class _Extraction:
         parts = PurePosixPath(name.replace("\\", "/") if os.name == "nt" else name).parts
         is_odd = "\0" in name or ".." in parts or name.startswith(("/", "\\"))
         if is_odd or re.match(r"[A-Za-z]:[\\/]", name):
-            raise self._refuse(f"holds {name!r}, a name that leads out of it")
+            raise self._refuse(f"holds {name[:80]!r}, a name that leads out of it")
+        if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDERS:
+            raise self._refuse(
+                f"holds {name[:80]!r}…, a name of {len(name):,} characters and {len(parts):,} parts"
+            )
+        if any(part.lower() in RESERVED for part in parts):
+            raise self._refuse(f"holds {name[:80]!r}, a name that is reserved")
         return "/".join(parts[self.archive.strip :])
 
     def _refuse(self, text: str) -> DataError:

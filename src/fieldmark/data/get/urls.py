@@ -7,6 +7,7 @@ name to save it under. `report.csv` lists what could not be fetched and why.
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ ID_COLUMNS = ("id", "image_id", "uuid")
 REPORT = "report.csv"
 FailedRow = tuple[str, str, str, str]
 """row of the table (the header is 1), file, address, reason"""
+LONGEST_NAME = 240
+"""bytes of a file's name: file systems take 255, and `.part.json` is added"""
 SUM = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}")
 
 
@@ -136,9 +139,10 @@ def _name(where: str, row: Mapping[str, str], url: str, columns: UrlColumns) -> 
     else:
         name = PurePosixPath(unquote(urlsplit(url).path)).name
     parts = PurePosixPath(name.replace("\\", "/")).parts
-    is_odd = not parts or parts[0] in ("/", FOLDER, REPORT) or ".." in parts or "\0" in name
+    is_odd = not parts or parts[0].lower() in ("/", FOLDER, REPORT) or ".." in parts or "\0" in name
+    is_odd |= any(len(os.fsencode(part)) > LONGEST_NAME for part in parts)
     if is_odd or re.match(r"[A-Za-z]:", name):
-        raise DataError(f"{where}{name!r} cannot be the name of a file below the folder.")
+        raise DataError(f"{where}{name[:80]!r} cannot be the name of a file below the folder.")
     return "/".join(parts)
 
 

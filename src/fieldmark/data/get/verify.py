@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 ROUGH = 1_000_000
 """a stated size that is a multiple of this was rounded by a person"""
+ROUGHLY = 1_000_000_000
+"""bytes by which a rounded size may be too small"""
 CHUNK = 1 << 20
 
 
@@ -29,6 +32,8 @@ class Pace:
     """a connection that brings less than `least_rate` over this long is dead too"""
     least_rate: float = 1000.0
     """bytes a second"""
+    most_bytes: int | None = None
+    """of a file whose size nobody stated"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,12 @@ class Download:
         is_rough = self.n_bytes is not None and self.n_bytes % ROUGH == 0
         return None if is_rough else self.n_bytes
 
+    def most_bytes(self, pace: Pace) -> int | None:
+        """What more than this is sent is not the file."""
+        if self.n_bytes is None:
+            return pace.most_bytes
+        return self.n_bytes if self.exact_bytes is not None else self.n_bytes + ROUGHLY
+
 
 @dataclass(frozen=True, slots=True)
 class DownloadResult:
@@ -80,7 +91,7 @@ class DownloadResult:
     """size of the finished file"""
 
 
-def fault(file: Download, path: Path) -> str:
+def fault(file: Download, path: Path, on_bytes: Callable[[int], None] | None = None) -> str:
     """What is wrong with the bytes of a finished file; "" = nothing. Reads all of it."""
     size = path.stat().st_size
     if not file.has_checksum:
@@ -88,12 +99,12 @@ def fault(file: Download, path: Path) -> str:
             return f"it has {size:,} bytes, expected {file.exact_bytes:,}"
         return ""
     for name, expected in (("sha256", file.sha256), ("md5", file.md5)):
-        if expected and (actual := checksum(path, name)) != expected.lower():
+        if expected and (actual := checksum(path, name, on_bytes)) != expected.lower():
             return f"its {name} is {actual}, expected {expected.lower()}"
     return ""
 
 
-def checksum(path: Path, name: str) -> str:
+def checksum(path: Path, name: str, on_bytes: Callable[[int], None] | None = None) -> str:
     """
     >>> import os
     >>> checksum(Path(os.devnull), "md5")
@@ -103,4 +114,6 @@ def checksum(path: Path, name: str) -> str:
     with path.open("rb") as file:
         while block := file.read(CHUNK):
             hasher.update(block)
+            if on_bytes:
+                on_bytes(len(block))
     return hasher.hexdigest()

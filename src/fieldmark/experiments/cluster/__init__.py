@@ -1,8 +1,8 @@
 """Cluster (Slurm, local processes): how is a plan carried out by many processes on many machines?
 
-`steps.py` cuts a plan into steps, `job_folder.py` is the folder through which all processes tell each
-other what they do, `executors/` start workers, `worker.py` carries out a step, `launch.py` submits and
-watches, `gather.py` merges what comes. Nothing here is imported by a run in one process.
+`steps.py` cuts a plan into steps, `job_folder.py` is where all processes tell each other what they
+do, `executors/` start workers, `worker.py` carries out a step, `launch.py` submits and watches,
+`merge.py` merges what comes. Nothing here is imported by a run in one process.
 """
 
 from __future__ import annotations

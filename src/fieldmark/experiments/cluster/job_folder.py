@@ -302,7 +302,7 @@ class JobFolder:
 
 
 def short_id(step: str) -> str:
-    """What people are shown of a step's id, without the time: it tells steps of one job_folder apart.
+    """What people are shown of a step's id, without the time: it tells steps apart.
 
     >>> short_id("20261116T201500123456-ab12-0003")
     'ab12-0003'

@@ -1,12 +1,12 @@
 """Launcher (submit, watch, merge): how do steps get to their executor, and results to the store?
 
 A run belongs to one launcher at a time. Another that asks for it says who holds it, and ends;
-launchers of other runs share the job_folder. Steps are submitted under its lease `launch`, so that only
-one launcher at a time decides what is missing. Results are merged under the lease `merge`, so that
-the store has one writer. The lease `launcher-TAG` says that the launcher of these steps lives. It
-may die at any point: the same command again takes up where it stood. A step
-that is lost while a launcher watches (cancelled, out of time, node gone for good) is not submitted
-again by it, since that may be what the user wanted; the next command does it.
+launchers of other runs share the job folder. Steps are submitted under its lease `launch`, so that
+only one launcher at a time decides what is missing. Results are merged under the lease `merge`, so
+that the store has one writer. The lease `launcher-TAG` says that the launcher of these steps lives.
+It may die at any point: the same command again takes up where it stood. A step that is lost while a
+launcher watches (cancelled, out of time, node gone for good) is not submitted again by it, since
+that may be what the user wanted; the next command does it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fieldmark.experiments.plan import Plan
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
-from fieldmark.store import Store
+from fieldmark.store import RunName, Store
 from fieldmark.words import counted
 
 WAITS_S = {"slurm": (1.0, 10.0)}
@@ -330,7 +330,7 @@ class _Launcher:
 
     def outcome(self) -> Outcome:
         """What came of its runs, in its own steps and in those of dead launchers."""
-        keys: list[str] = []
+        names: list[RunName] = []
         failures: list[Failure] = []
         words: dict[str, None] = {}
         n_claimed = 0
@@ -343,12 +343,12 @@ class _Launcher:
                 elif step.id in self.put_off and not step.is_merged:
                     failures += self._unread(step)
                 elif step.record.names:
-                    keys += outcome.keys
+                    names += outcome.names
                     failures += [f for f in outcome.failures if f.title in titles]
                     words |= dict.fromkeys(outcome.closing_lines)
                     n_claimed += outcome.n_claimed
-            gaps = gaps_of(self.plan, keys, store)
-        return Outcome(tuple(dict.fromkeys(keys)), tuple(failures), n_claimed, tuple(words), gaps)
+            gaps = gaps_of(self.plan, names, store)
+        return Outcome(tuple(dict.fromkeys(names)), tuple(failures), n_claimed, tuple(words), gaps)
 
     def _unread(self, step: StepFolder) -> list[Failure]:
         _, why = self.put_off[step.id]

@@ -1,6 +1,6 @@
 """Merging (one writer): how do the results of finished steps get into the store?
 
-Whoever holds the lease `merge` of the job_folder does it; everything here may be done twice, and a
+Whoever holds the lease `merge` of the job folder does it; everything here may be done twice, and a
 process that dies half-way leaves what the next one does again. Files come first, then the store,
 and the mark that a step is merged last.
 """
@@ -21,7 +21,7 @@ from fieldmark.experiments.cluster.work import OUTCOME
 from fieldmark.files import whole_file
 from fieldmark.leases import LeaseFolder
 from fieldmark.settings import Settings
-from fieldmark.store import Store, merge_shards
+from fieldmark.store import RunName, Store, merge_shards
 
 STORE = "fieldmark.db"
 
@@ -79,7 +79,7 @@ def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _F
     whole = [step for step in steps if step not in {step for step, _ in broken}]
     by_file = {step.shard / STORE: step for step in whole if (step.shard / STORE).is_file()}
     faults: list[tuple[StepFolder, StoreError]] = []
-    again: set[str] = set()
+    again: set[RunName] = set()
     for step in whole:
         outcome = step.outcome
         again.update(outcome.again if outcome is not None else ())
@@ -87,7 +87,7 @@ def _merge(steps: Sequence[StepFolder], settings: Settings) -> tuple[_Faults, _F
         _move(step.shard / "models", settings.results / "models", is_newer=False)
     if by_file:
         with Store.open(settings.store) as main:
-            counts = merge_shards(main, list(by_file), replace_keys=again)
+            counts = merge_shards(main, list(by_file), replaced=again)
             faults = [(by_file[path], error) for path, error in counts.faults]
     memories = [step.shard / MEMORY for step in whole if (step.shard / MEMORY).is_file()]
     absorb_contents(settings.cache / MEMORY, memories)
@@ -118,7 +118,7 @@ def _move(source: Path, target: Path, is_newer: bool) -> None:
 
 
 def _replace(source: Path, target: Path) -> None:
-    """Moves a file; where the job_folder is on another file system, it is copied."""
+    """Moves a file; where the job folder is on another file system, it is copied."""
     try:
         source.replace(target)
     except OSError as error:

@@ -93,8 +93,8 @@ def _kind(spec: RunSpec) -> Kind:
 
 
 def _kind_of(planned: Planned) -> Kind:
-    assert planned.prepared is not None
-    return _kind(planned.prepared.spec)
+    assert planned.spec is not None
+    return _kind(planned.spec)
 
 
 def request_for(

@@ -73,7 +73,7 @@ class Executors:
 def make_executor(
     name: str, slurm: SlurmOptions | None = None, n_jobs: int = 0, is_quiet: bool = False
 ) -> Executor:
-    """The executor of that name; `n_jobs` is how many processes run at once where they are local."""
+    """The executor of that name; `n_jobs` processes run at once where they are local."""
     if name == "slurm":
         from fieldmark.experiments.cluster.executors.slurm import SlurmExecutor
 

@@ -23,7 +23,7 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments.cluster.requests import PastUse, request_for
 from fieldmark.experiments.cluster.requests import StepRequest as StepRequest
 from fieldmark.experiments.cluster.work import StepKind, StepWork
-from fieldmark.experiments.identity import asked_key, with_content
+from fieldmark.experiments.identity import joined_name, with_content
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import abilities, is_own_model, may_use_gpu
 from fieldmark.protocols import PROTOCOLS
@@ -81,27 +81,27 @@ class PlannedStep:
 
 
 def run_name(plan: Plan, planned: Planned) -> str:
-    """What a run is called on the job_folder, before what its images hold is known."""
-    assert planned.prepared is not None
+    """What a run is called in the job folder, before its images are read."""
+    assert planned.spec is not None
     version = plan.models.identity(planned.job.model).version
-    return asked_key(with_content(planned.prepared.spec, version), planned.prepared.root)
+    return joined_name(with_content(planned.spec, version))
 
 
 def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:
     """The steps of all runs that are to be done; one comes after those it waits for."""
-    wanted = [planned for planned in plan.to_run if planned.prepared is not None]
+    wanted = [planned for planned in plan.to_run if planned.question is not None]
     _refuse_unsendable([planned.job for planned in wanted])
     maker = _StepMaker(plan, options, PastUse(plan.workspace.settings.store))
     by_chain: dict[tuple[str, Path], list[Planned]] = {}
     chat: dict[str, list[Planned]] = {}
     is_capped = any(_has_cap(planned.job.settings) for planned in wanted)
     for planned in wanted:
-        job, prepared = planned.job, planned.prepared
+        job, question = planned.job, planned.question
         if ANSWERS in abilities(job.model):
             if maker.name(planned) not in options.leave_out:
                 chat.setdefault("" if is_capped else _provider(job.model), []).append(planned)
-        elif prepared is not None:
-            by_chain.setdefault((job.model, prepared.root), []).append(planned)
+        elif question is not None:
+            by_chain.setdefault((job.model, question.root), []).append(planned)
     for chain in by_chain.values():
         maker.add_chain(chain)
     for provider, runs in chat.items():
@@ -137,7 +137,7 @@ class _StepMaker:
         runs = [run for run in chain if self.name(run) not in self.options.leave_out]
         if not runs:
             return
-        quick = [run for run in runs if run.prepared and run.prepared.question.needs_features_only]
+        quick = [run for run in runs if run.question and run.question.needs_features_only]
         slow = [run for run in runs if run not in quick]
         # Images that are counted with runs that are left out are missing here all the same.
         n_missing = sum(run.n_missing for run in chain)
@@ -147,7 +147,7 @@ class _StepMaker:
         after: list[int] = []
         for index in range(n_shards if has_embed else 0):
             of = f", {index + 1} of {n_shards}" if n_shards > 1 else ""
-            root = runs[0].prepared.root.name if runs[0].prepared else ""
+            root = runs[0].question.root.name if runs[0].question else ""
             title = f"{runs[0].job.model}: {n_missing:,} images of {root}{of}"
             after.append(len(self.steps))
             self.add("embed", runs, (), title, shard=(index, n_shards))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from fieldmark.experiments.execute import Failure
 from fieldmark.files import write_file
 from fieldmark.protocols import PROTOCOLS, protocols
 from fieldmark.settings import Settings
+from fieldmark.store import RunName
 
 StepKind = Literal["embed", "model", "runs", "chat"]
 """embed: features of a shard of images; model: runs that need the model itself; runs: runs that
@@ -63,7 +64,7 @@ class StepWork:
 class StepOutcome:
     """What became of a step."""
 
-    keys: tuple[str, ...] = ()
+    names: tuple[RunName, ...] = ()
     """of the runs that are done"""
     failures: tuple[Failure, ...] = ()
     n_claimed: int = 0
@@ -77,10 +78,10 @@ class StepOutcome:
     host: str = ""
     models: Mapping[str, KnownModel] = field(default_factory=dict)
     """what the models turned out to be"""
-    again: tuple[str, ...] = ()
-    """keys of runs that take the place of finished ones"""
+    again: tuple[RunName, ...] = ()
+    """those of them that take the place of finished ones"""
     unready: Mapping[str, Failure] = field(default_factory=dict)
-    """why runs cannot be done whose images were to be embedded here, by what they ask"""
+    """why runs cannot be done whose images were to be embedded here, by name"""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
@@ -89,14 +90,18 @@ class StepOutcome:
     def from_json(cls, text: str) -> StepOutcome:
         facts: dict[str, Any] = json.loads(text)
         names = {
-            "keys": tuple(facts["keys"]),
+            "names": _names(facts["names"]),
             "failures": tuple(Failure(**failure) for failure in facts["failures"]),
             "closing_lines": tuple(facts["closing_lines"]),
             "models": {name: KnownModel(**known) for name, known in facts["models"].items()},
-            "again": tuple(facts["again"]),
+            "again": _names(facts["again"]),
             "unready": {key: Failure(**why) for key, why in facts["unready"].items()},
         }
         return cls(**(facts | names))
+
+
+def _names(pairs: Sequence[Sequence[str]]) -> tuple[RunName, ...]:
+    return tuple((key, data) for key, data in pairs)
 
 
 def write_work(folder: Path, work: StepWork) -> None:

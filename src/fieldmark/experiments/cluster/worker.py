@@ -32,8 +32,8 @@ from fieldmark.experiments.cluster.work import (
     read_work,
 )
 from fieldmark.experiments.execute import ExecuteOptions, Failure, execute, failure_of
-from fieldmark.experiments.identity import asked_key
-from fieldmark.experiments.plan import Plan, Prepared, make_plan
+from fieldmark.experiments.identity import joined_name
+from fieldmark.experiments.plan import Plan, Planned, make_plan
 from fieldmark.files import filesystem_of, write_file
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.processes import host, peak_bytes
@@ -250,29 +250,28 @@ class _Step:
         refused = {key: why for outcome in self.before for key, why in outcome.unready.items()}
         how = ExecuteOptions(self.work.command, is_private=True, refused=refused)
         outcome = execute(plan, settings, self.progress, how)
-        former = [planned.key for planned in plan.jobs if planned.status == "done"]
-        keys = tuple(dict.fromkeys([*former, *outcome.keys]))
+        former = [planned.run.name for planned in plan.jobs if planned.run is not None]
+        names = tuple(dict.fromkeys([*former, *outcome.names]))
         failures = list(outcome.failures)
         for planned in plan.jobs:
             if planned.error is not None:  # the data were there when the step was made
                 failures.append(failure_of(planned.job, planned.error))
         return StepOutcome(
-            keys,
+            names,
             tuple(failures),
             outcome.n_claimed,
             outcome.closing_lines,
             models={job.model: plan.models.known(job.model) for job in self.work.jobs},
-            again=keys if self.work.force or _has_gaps(self.work) else (),
+            again=names if self.work.force or _has_gaps(self.work) else (),
         )
 
     def _embed(self, plan: Plan) -> StepOutcome:
         """Features of its shard of all images that the jobs need; what fails, fails the runs."""
         unready: dict[str, Failure] = {}
         wanted: dict[tuple[str, Path], _WantedImages] = {}
-        for prepared in (planned.prepared for planned in plan.jobs):
-            if prepared is not None:
-                with _noting([prepared], unready):
-                    _want(prepared, plan, wanted)
+        for planned in plan.jobs:
+            with _noting([planned], unready):
+                _want(planned, plan, wanted)
         n = 0
         for images in wanted.values():
             with _noting(images.jobs, unready):
@@ -298,34 +297,34 @@ class _WantedImages:
 
     backbone: Any
     root: Path
-    jobs: list[Prepared]
+    jobs: list[Planned]
     refs: dict[ImageRef, None]
 
 
-def _want(prepared: Prepared, plan: Plan, wanted: dict[tuple[str, Path], _WantedImages]) -> None:
+def _want(planned: Planned, plan: Plan, wanted: dict[tuple[str, Path], _WantedImages]) -> None:
     """Adds the images of a job."""
-    question = prepared.question
-    rows = plan.images.rows(question)
-    if rows is None or question.backbone is None:
+    question = planned.question
+    rows = plan.images.rows(question) if question else None
+    if rows is None or question is None or question.backbone is None:
         return
-    backbone = question.backbone(plan.models.load(prepared.job.model))
+    backbone = question.backbone(plan.models.load(planned.job.model))
     if backbone is None:
         return
     key = (backbone.fingerprint, question.root)
     images = wanted.setdefault(key, _WantedImages(backbone, question.root, [], {}))
-    images.jobs.append(prepared)
+    images.jobs.append(planned)
     images.refs.update((ref, None) for refs in refs_of(rows) for ref in refs)
 
 
 @contextmanager
-def _noting(jobs: list[Prepared], failures: dict[str, Failure]) -> Iterator[None]:
+def _noting(jobs: list[Planned], failures: dict[str, Failure]) -> Iterator[None]:
     """Notes what goes wrong inside as the failure of these runs; the others go on."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - as at the border of a run
-        for prepared in jobs:
-            key = asked_key(prepared.spec, prepared.root)
-            failures[key] = failure_of(prepared.job, error)
+        for planned in jobs:
+            if planned.spec is not None:
+                failures[joined_name(planned.spec)] = failure_of(planned.job, error)
 
 
 class StepProgress(Lines):

@@ -18,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from fieldmark.code import parsed
 from fieldmark.errors import CodeNotRun, UsageError
 from fieldmark.lmms.code.call import refuse_function
-from fieldmark.lmms.code.digest import syntax_of
 from fieldmark.lmms.code.imports import find_file
 from fieldmark.lmms.code.sandbox import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
@@ -189,7 +189,11 @@ def _signatures_of(function: Function, trust: Trust) -> Signatures:
 @lru_cache(maxsize=4096)
 def _signatures(path: Path, _changed_ns: int) -> Signatures:
     signatures: Signatures = {}
-    for node in syntax_of(path).body:
+    try:
+        statements = parsed(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return signatures  # told where code is imported
+    for node in statements:
         for name in _bound(node):
             signatures.pop(name, None)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:

@@ -23,7 +23,7 @@ from fieldmark.report.paired import read_paired
 from fieldmark.report.providers import pairing_metric
 from fieldmark.report.table.layout import align
 from fieldmark.stats import UnitSpread, compare_pair, errors
-from fieldmark.store import Run, RunSpec, Store
+from fieldmark.store import Run, RunName, RunSpec, Store
 
 MOST_MODELS = 4
 """the newest of a task, whose pairs are looked at"""
@@ -73,10 +73,10 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
     """The newest run of each of the newest models, all asked in one way; the way asked last of
     those that two models were asked in.
     """
-    ways: dict[str, dict[str, Run]] = defaultdict(dict)
+    ways: dict[RunName, dict[str, Run]] = defaultdict(dict)
     for run in sorted(runs, key=lambda run: run.id):
         if _subject(run.spec) == _subject(spec) and not run.marks.stand_in:
-            way = replace(run.spec, model="", model_version="").key
+            way = replace(run.spec, model="", model_version="").name
             ways[way].pop(model_name(run.spec), None)
             ways[way][model_name(run.spec)] = run
     several = [list(mine.values()) for mine in ways.values() if len(mine) > 1]

@@ -1,4 +1,4 @@
--- Runs, their predictions and their scores: store version 6 (`VERSION` in schema.py).
+-- Runs, their predictions and their scores: store version 8 (`VERSION` in database.py).
 --
 -- Sized for 100 models x 30 tasks x 10,000 predictions = 3 x 10^7 answers: every name is kept once, and
 -- the predictions of a part are whole numbers packed side by side in one row of `answer`: 10^6 rows take
@@ -16,13 +16,13 @@ CREATE TABLE text (  -- every item id, label, unit and part name, once
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY AUTOINCREMENT,  -- a dropped run's number is never given again
-    key TEXT NOT NULL,                     -- hash of all that defines the run
+    key TEXT NOT NULL,                     -- hash of all that defines the run, but for `data`
     model TEXT NOT NULL,
     model_version TEXT NOT NULL,           -- what is known of it before it is loaded
     task TEXT NOT NULL,
     task_variant TEXT NOT NULL,
     task_version TEXT NOT NULL,
-    data TEXT NOT NULL,                    -- signature of the items and labels, and of their images' content
+    data TEXT NOT NULL,                    -- content digest: ROWS-IMAGES
     root TEXT NOT NULL DEFAULT '',         -- folder the data lay in when it ran; '': not known
     is_synthetic INTEGER NOT NULL DEFAULT 0 CHECK (is_synthetic IN (0, 1)),  -- the data were drawn
     stand_in TEXT NOT NULL DEFAULT '',     -- the model is none: 'mock', 'control'; '': it is one
@@ -48,9 +48,9 @@ CREATE TABLE run (
 
 CREATE INDEX run_of_task ON run (task, model);
 
--- A done run that is done again stays until its successor, a second row of its key, is done.
-CREATE UNIQUE INDEX run_done ON run (key) WHERE state = 'done';
-CREATE UNIQUE INDEX run_unfinished ON run (key) WHERE state <> 'done';
+-- A done run that is done again stays until its successor, a second row of its key and data, is done.
+CREATE UNIQUE INDEX run_done ON run (key, data) WHERE state = 'done';
+CREATE UNIQUE INDEX run_unfinished ON run (key, data) WHERE state <> 'done';
 
 CREATE TABLE part (  -- what is written in one piece; a killed run goes on with those missing
     run INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fieldmark.taxa import parse_name, plain
 from fieldmark.tryout.judge.confidence import fit_temperature, softmax
 from fieldmark.tryout.look.hashes import Looks
 
@@ -80,20 +81,20 @@ def find_mix_ups(held_out: HeldOut) -> list[MixUp]:
     wrong = ~held_out.is_right_n
     pairs = []
     n_pairs = math.comb(n_labels, 2)
-    missed = {
-        code: count_units(held_out.unit_n, wrong & (held_out.code_n == code))
-        for code in range(n_labels)
-    }
-    for first in range(n_labels):
-        for second in range(first + 1, n_labels):
-            there = wrong & (held_out.code_n == first) & (held_out.answer_n == second)
-            back = wrong & (held_out.code_n == second) & (held_out.answer_n == first)
+    given_n, answer_n = held_out.code_n, held_out.answer_n
+    mistakes = set(zip(given_n[wrong].tolist(), answer_n[wrong].tolist(), strict=True))
+    # One way only is no likeness: labels look wrong, or one label swallows the other.
+    for first, second in sorted(pair for pair in mistakes if pair[0] < pair[1]):
+        if (second, first) in mistakes:
+            there = wrong & (given_n == first) & (answer_n == second)
+            back = wrong & (given_n == second) & (answer_n == first)
             n = count_units(held_out.unit_n, there) + count_units(held_out.unit_n, back)
+            n_missed = sum(
+                count_units(held_out.unit_n, wrong & (given_n == code)) for code in (first, second)
+            )
             # A wrong answer that means nothing falls on each of the other labels alike.
-            chance = binom.sf(n - 1, missed[first] + missed[second], 1 / (n_labels - 1))
-            # One way only is no likeness: labels look wrong, or one label swallows the other.
-            is_mutual = there.any() and back.any()
-            if n >= 3 and is_mutual and chance * n_pairs < LEVEL:
+            chance = binom.sf(n - 1, n_missed, 1 / (n_labels - 1))
+            if n >= 3 and chance * n_pairs < LEVEL:
                 pairs.append((n, _mix_up(held_out, first, second, there, back)))
     return [pair for _, pair in sorted(pairs, key=lambda item: -item[0])]
 
@@ -320,11 +321,9 @@ def coarser(labels: tuple[str, ...], level: dict[str, str]) -> np.ndarray | None
 
 
 def genus_of(labels: tuple[str, ...]) -> dict[str, str]:
-    """Label → genus, where most labels are scientific names of species."""
-    import re
-
-    form = re.compile(r"([A-Z][a-z]+)[ _]([a-z][a-z-]+)( [a-z-]+)?")
-    genera = {label: match[1] for label in labels if (match := form.fullmatch(label))}
+    """Label → genus, where all labels are scientific names of species."""
+    names = {label: parse_name(plain(label)) for label in labels}
+    genera = {label: name.genus for label, name in names.items() if name and name.species}
     return genera if len(genera) == len(labels) else {}
 
 

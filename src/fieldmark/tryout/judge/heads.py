@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,16 @@ def few_threads(x_nd: np.ndarray) -> AbstractContextManager[object]:
     """One BLAS thread where the products are small: several wait for each other longer than they
     compute, on a busy machine a hundred times longer (measured, 2026).
     """
-    from threadpoolctl import threadpool_limits
+    return _blas().limit(limits=1) if x_nd.size < SMALL_FIT else nullcontext()
 
-    return threadpool_limits(1) if x_nd.size < SMALL_FIT else nullcontext()
+
+@cache
+def _blas() -> Any:
+    """The BLAS libraries of this process; to look for them takes as long as a fit."""
+    import scipy.linalg  # noqa: F401  has a BLAS of its own, which must be there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:

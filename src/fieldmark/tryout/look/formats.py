@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import polars as pl
 
@@ -40,9 +41,15 @@ _SWAPPED = (5, 6, 7, 8)
 def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
     """The labelled photos of a folder, a table, a COCO file or a Camtrap DP."""
     photos = _read(path, columns)
-    if columns.boxes is None:
-        return photos
-    return add_boxes(photos, columns.boxes)
+    label = pl.col("label").map_elements(_clean, return_dtype=pl.String)
+    photos = replace(photos, table=photos.table.with_columns(label))
+    return photos if columns.boxes is None else add_boxes(photos, columns.boxes)
+
+
+def _clean(label: str) -> str:
+    """One Unicode form, and nothing that steers a terminal or cannot be in an SVG."""
+    text = normalize("NFC", label)
+    return "".join(mark if mark.isprintable() else " " for mark in text).strip() or "(blank)"
 
 
 def _read(path: Path, columns: Columns) -> LabelledPhotos:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import normalize
 
 import polars as pl
 
@@ -101,7 +100,7 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
             path,
             path,
             _split_of(parts) if has_splits else None,
-            normalize("NFC", inner[label_at]),
+            inner[label_at],
             _unit(inner, unit_at),
         )
         for path, parts, inner in zip(paths, folders, rest, strict=True)
@@ -187,7 +186,6 @@ def read_table(path: Path, columns: Columns) -> LabelledPhotos:
     table = every.filter(pl.col("label").is_not_null())
     if table.is_empty():
         raise DataError(f"{path} has no row with a label.")
-    table = table.with_columns(pl.col("label").map_elements(_nfc, return_dtype=pl.String))
     unit_from = "" if table.get_column("unit").is_null().all() else _same_column(table, "unit")
     n_ignored = len(every) - len(table)
     return LabelledPhotos(path.parent, table, _same_column(table, "label"), unit_from, n_ignored)
@@ -202,7 +200,3 @@ def _same_column(table: pl.DataFrame, role: str) -> str:
         if name not in COLUMNS and table.get_column(name).cast(pl.String).equals(values)
     ]
     return f"column {(same or [role])[0]}"
-
-
-def _nfc(text: str) -> str:
-    return normalize("NFC", text.strip())

@@ -1,7 +1,7 @@
 """Executors (Slurm, local processes): what does a launcher ask of whatever runs its workers?
 
 An executor is given folders of steps and starts one worker for each: `slurm.py` through sbatch,
-`local.py` as processes of this machine, `debug.py` in the launcher itself. It writes its job record of
+`local.py` as processes of this machine, `debug.py` in the launcher itself. It notes the job of
 every step it took. What a worker does and what came of it is no affair of an executor.
 """
 
@@ -48,7 +48,7 @@ class JobState:
 
 
 class Executor(Protocol):
-    """Where workers run. One launcher at a time submits, under the launch lease of the job_folder."""
+    """Where workers run. One launcher at a time submits, under the lease `launch`."""
 
     name: str
 
@@ -61,8 +61,8 @@ class Executor(Protocol):
         """By step id. Steps without its job record are not asked for: gone."""
 
     def recover(self, steps: Sequence[StepFolder]) -> list[StepFolder]:
-        """Looks for jobs of steps whose launcher died before it wrote its job record, and writes it;
-        the rest, which the executor does not know and which can be submitted again.
+        """Looks for jobs of steps whose launcher died before it noted them, and notes them; the
+        rest, which the executor does not know and which can be submitted again.
         """
 
     def cancel(self, steps: Sequence[StepFolder]) -> None:

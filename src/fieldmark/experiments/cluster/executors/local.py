@@ -2,8 +2,8 @@
 
 A few workers at once, a process for each step; one that asks for GPUs has these to itself, one that
 does not sees none. Workers end with the launcher, and what waits then ends with it too, since
-nobody would start it: the same command again takes up all that was done. A lease on the job_folder tells
-others whether the launcher is there.
+nobody would start it: the same command again takes up all that was done. A lease in the job folder
+tells others whether the launcher is there.
 """
 
 from __future__ import annotations

@@ -311,7 +311,7 @@ def _arrays_folder(step: StepFolder) -> Path:
 
 
 def _prune(arrays: Path) -> None:
-    """Removes folders of arrays none of whose steps is on the job_folder any more."""
+    """Removes folders of arrays none of whose steps is on the job folder any more."""
     for path in arrays.glob("*/steps.json"):
         if not any(
             (arrays.parent / "steps" / name).exists() for name in _read_numbers(path).values()

@@ -1,0 +1,175 @@
+"""Strange and hostile photos, labels and saved models: a clear answer, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fieldmark.cli import main
+from fieldmark.tryout.judge.findings import HeldOut, find_mix_ups, plan_search
+from kit.planted import Plan, make_photos
+
+NOBODY = 65534
+
+
+def picture(path: Path, seed: int, size: tuple[int, int] = (40, 30)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    coarse = np.random.default_rng(seed).integers(0, 255, (5, 5, 3), dtype=np.uint8)
+    Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(path)
+
+
+def attempt(photos: Path, tmp_path: Path, *more: str) -> int:
+    words = ["--models", "classical", "--cache", str(tmp_path / "cache")]
+    return main(["try", str(photos), "--out", str(tmp_path / "try"), *words, *more])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model; its photos are in `photos` beside it."""
+    here = tmp_path_factory.mktemp("hostile")
+    make_photos(here / "photos", Plan(n_labels=2, n_photos=8))
+    assert attempt(here / "photos", here, "--quiet") == 0
+    return here / "try" / "model"
+
+
+def test_names_cannot_steer_the_terminal_or_break_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ("red\x1b[31m", "two\nlines", "<script>alert(1)<", "=cmd()", "'\"")
+    for at, label in enumerate(labels):
+        for number in range(6):
+            picture(tmp_path / "p" / label / f"{number}\x1b]0;x\x07\n.png", 10 * at + number)
+    (tmp_path / "p" / "=cmd()" / "\x1b[2Jbad.png").write_bytes(b"")
+    assert attempt(tmp_path / "p", tmp_path) == 0
+    shown = capsys.readouterr()
+    assert "30 photos of 5 labels" in shown.err and "bad.png (is empty" in shown.err
+    assert not any(mark in shown.out + shown.err for mark in "\x1b\x07")
+    page = (tmp_path / "try" / "index.html").read_text(encoding="utf-8")
+    assert "<script" not in page and "&lt;script" in page
+    predict = ["predict", str(tmp_path / "try" / "model"), str(tmp_path / "p"), "--cache"]
+    predict += [str(tmp_path / "cache"), "--out", str(tmp_path / "p.csv")]
+    assert main([*predict, "--copy-into", str(tmp_path / "sorted")]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+@pytest.mark.parametrize("closed", ["photo", "folder"])
+def test_without_permission(
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    closed: str,
+) -> None:
+    """As an ordinary user: root reads everything."""
+    here = tmp_path_factory.mktemp("closed")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(here))
+    monkeypatch.chdir(here)
+    for label in ("fox", "owl"):
+        for number in range(6):
+            picture(here / "p" / label / f"{number}.png", 10 * len(label) + number * ord(label[0]))
+    path = here / "p" / "fox" / "0.png" if closed == "photo" else here / "p" / "private"
+    path.mkdir(exist_ok=True) if closed == "folder" else None
+    assert attempt(here / "p", here, "--quiet") == 0  # everything is imported as root
+    shutil.rmtree(here / "cache")
+    for above in (here, *here.parents):
+        if above.stat().st_uid == os.geteuid() and len(above.parts) > 2:
+            above.chmod(above.stat().st_mode | 0o755)
+    for folder in (here, here / "try", here / "try" / "model"):
+        folder.chmod(0o777)
+    path.chmod(0)
+    capsys.readouterr()
+    was = os.geteuid()
+    try:
+        if was == 0:
+            os.seteuid(NOBODY)
+        code = attempt(here / "p", here)
+    finally:
+        os.seteuid(was)
+        path.chmod(0o755)
+    told = capsys.readouterr().err
+    if closed == "folder":
+        assert code == 3 and told.endswith("private  cannot be listed: Permission denied.\n")
+    else:
+        assert code == 0 and "1 file cannot be read and was left out: fox/0.png" in told
+
+
+def test_a_hundred_megapixels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for label in ("fox", "owl"):
+        for number in range(5):
+            picture(
+                tmp_path / "p" / label / f"{number}.png", 10 * len(label) + ord(label[0]) + number
+            )
+    Image.new("L", (14_000, 14_000), 77).save(tmp_path / "p" / "fox" / "huge.png")
+    assert attempt(tmp_path / "p", tmp_path) == 0
+    assert "11 photos of 2 labels" in capsys.readouterr().err
+
+
+def test_labels_with_too_few_photos_are_refused_before_photos_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"no-such-photo-{row}.jpg,label {row // 2:04}" for row in range(10_000)]
+    (tmp_path / "t.csv").write_text("\n".join(["image,label", *lines]))
+    assert attempt(tmp_path / "t.csv", tmp_path) == 3
+    assert "has 5,000 labels, and 0 of them can be tested" in capsys.readouterr().err
+
+
+def test_thousands_of_labels_are_judged_in_seconds() -> None:
+    n_labels, random = 2000, np.random.default_rng(0)
+    code_n = np.repeat(np.arange(n_labels), 4)
+    prob_nc = random.dirichlet(np.full(n_labels, 0.01), len(code_n))
+    held_out = HeldOut(code_n, prob_nc, np.arange(len(code_n)), tuple(map(str, range(n_labels))))
+    assert find_mix_ups(held_out) == []
+    assert plan_search(held_out, 7).n_units == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("temperature", "warm", "(temperature: "),
+        ("temperature", 0, "(temperature: "),
+        ("threshold", "high", "(threshold: "),
+        ("labels", [], "(labels: "),
+        ("labels", ["a"], "does not fit together"),
+        ("neighbour", 0, "(neighbour: "),
+        ("neighbour", 10**6, "does not fit together"),
+        ("surprise", 1, "(surprise: "),
+        ("model", "classical/nothing", "classical/nothing"),
+    ],
+)
+def test_an_edited_model_is_refused_in_a_line(
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+    value: object,
+    message: str,
+) -> None:
+    folder = shutil.copytree(model, tmp_path / "model")
+    about = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(about | {key: value}))
+    photos = str(model.parents[1] / "photos")
+    out = ["--out", str(tmp_path / "p.csv"), "--cache", str(tmp_path / "cache")]
+    assert main(["predict", str(folder), photos, "--quiet", *out]) in (2, 3, 4)
+    told = capsys.readouterr().err
+    assert message in told and told.count("\n") == 1
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_code_that_comes_with_a_model_is_not_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(model, tmp_path / "model")
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    about = json.loads((folder / "model.json").read_text())
+    about["model"] = f"{folder / 'evil.py'}:Evil"
+    (folder / "model.json").write_text(json.dumps(about))
+    photos = str(model.parents[1] / "photos")
+    assert main(["predict", str(folder), photos, "--out", str(tmp_path / "p.csv")]) == 3
+    assert "code that comes with a model is not run" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists()
