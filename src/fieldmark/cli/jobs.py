@@ -23,7 +23,7 @@ from fieldmark.errors import DataError, UnknownName, UsageError, join_problems
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
-    from fieldmark.experiments.cluster import JobFolder, Executors, StepFolder, StepStatus
+    from fieldmark.experiments.cluster import Executors, JobFolder, StepFolder, StepStatus
     from fieldmark.settings import Settings
 
 StepNames = Annotated[
@@ -345,7 +345,7 @@ class ShownStep:
 
 def open_steps(settings: Settings) -> tuple[JobFolder, Executors]:
     """The job folder of the results; DataError where nothing was ever run elsewhere."""
-    from fieldmark.experiments.cluster import JobFolder, Executors
+    from fieldmark.experiments.cluster import Executors, JobFolder
 
     job_folder = JobFolder(settings.results)
     if not job_folder.steps():
