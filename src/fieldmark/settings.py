@@ -25,10 +25,10 @@ DECODES = ("auto", "reference", "cpu", "gpu")
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 ELSEWHERE = ("chat_models", "chat_providers")
 """tables of a configuration file that others read"""
-OWN_WORD = ("protocol_path", "send_key")
+OWN_WORD = ("protocol_path", "send_key", "trust_code")
 """settings that a project's file cannot make: they let code run, or keys go, unasked"""
-OF_TESTS = ("FIELDMARK_LMMS_EVAL",)
-"""variables that no command reads"""
+NO_SETTINGS = ("FIELDMARK_LMMS_EVAL", "FIELDMARK_TOKEN")
+"""variables that tests and `serve` read"""
 
 
 def default_cache() -> Path:
@@ -77,6 +77,8 @@ class Settings:
     """tasks may download the datasets they name"""
     send_key: tuple[str, ...] = ()
     """`VARIABLE=HOST`: keys that may go to addresses that only files of a folder name"""
+    trust_code: tuple[str, ...] = ()
+    """models of Hugging Face whose own Python code may run: `hf/ORG/NAME`, `hf/FOLDER`"""
     contact: str = ""
     """mail address or page of whoever asks a wiki, which its rules want to know"""
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -180,7 +182,7 @@ def _environment() -> dict[str, Any]:
     data: dict[str, Path] = {}
     names = {f"FIELDMARK_{name.upper()}": name for name in _names() if name != "data"}
     for variable, value in sorted(os.environ.items()):
-        if not variable.startswith("FIELDMARK_") or not value or variable in OF_TESTS:
+        if not variable.startswith("FIELDMARK_") or not value or variable in NO_SETTINGS:
             continue
         if variable in names:
             result[names[variable]] = _typed(names[variable], value, variable, Path())
@@ -221,6 +223,8 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         return int(value)
     if key in ("include_path", "protocol_path"):
         return _folder_list(value, base)
+    if key == "trust_code":
+        return _model_list(value)
     if key == "send_key":
         return _key_list(value)
     if key in ("offline", "fetch"):
@@ -259,6 +263,15 @@ def _key_list(value: Any) -> tuple[str, ...]:
         raise ValueError("expected VARIABLE=HOST, for example LAB_KEY=gpu7:8000")
     halves = (pair.strip().partition("=") for pair in pairs)
     return tuple(f"{variable}={host.lower()}" for variable, _, host in halves)
+
+
+def _model_list(value: Any) -> tuple[str, ...]:
+    """A list of a file, or names with commas between them."""
+    names = value.split(",") if isinstance(value, str) else value
+    is_list = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    if not is_list or not all(name.strip().startswith("hf/") for name in names if name):
+        raise ValueError("expected names of models, for example hf/ORG/NAME")
+    return tuple(name.strip() for name in names if name)
 
 
 def _merge(

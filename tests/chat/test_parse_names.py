@@ -172,3 +172,9 @@ def test_defect_fuzzing_an_abbreviated_genus_that_reads_as_an_article() -> None:
     """`A. wer` had one word left after folding: IndexError."""
     text = ",**A. wer**:e grey : wolf (Canis lupus)"
     assert parse_text(text, NAMES, "open").why == "several species are named"
+
+
+def test_defect_fuzzing_a_name_in_the_plural() -> None:
+    """KeyError: ('canis', 'lupuses')."""
+    assert match_name("wolfs dog (Canis lupuss grey (Canis lupus)", NAMES).label == "wolf"
+    assert match_name("Canis lupuss", NAMES).label == "wolf"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.chat.prices import load_tables
 from fieldmark.chat.send.keys import hidden_secrets, is_secret, read_key
 from fieldmark.cli import main
 from fieldmark.settings import user_config
@@ -59,7 +60,39 @@ def test_projects_address_gets_no_key(
 ) -> None:
     project(endpoint, provider, variable)
     assert main([command, *RUN[1:], f"chat/{provider}/gpt-4o"]) == 2
-    refused(capsys, "fieldmark.toml", variable, endpoint.host)
+    if provider == "lab":
+        refused(capsys, "fieldmark.toml", variable, endpoint.host)
+    else:
+        redirect_refused(capsys, endpoint.host)
+    assert endpoint.keys == []
+
+
+def redirect_refused(capsys: pytest.CaptureFixture[str], host: str) -> None:
+    told = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "fieldmark.toml  gives the known provider 'openai' another address" in told
+    assert host in told and str(user_config()) in told and SECRET not in told
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize("key_env", ["", "OPENAI_API_KEY"])
+def test_defect_third_look_n2_a_folder_never_redirects_a_known_provider(
+    endpoint: KeyLog, capsys: pytest.CaptureFixture[str], command: str, key_env: str
+) -> None:
+    """Photos and questions went to the folder's address, and the table said chat/openai/gpt-4o."""
+    project(endpoint, "openai", key_env)
+    more = ["--send-key", f"{key_env}={endpoint.host}"] if key_env else []
+    assert main([command, *RUN[1:], "chat/openai/gpt-4o", *more]) == 2
+    redirect_refused(capsys, endpoint.host)
+    assert endpoint.keys == []
+
+
+def test_a_folder_never_takes_a_known_alias(
+    endpoint: KeyLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alias = next(word for row in load_tables([]).providers.values() for word in row.aliases)
+    Path("fieldmark.toml").write_text(row(endpoint, "lab", "") + f'aliases = ["{alias}"]\n')
+    assert main([*RUN, "chat/lab/m"]) == 2
+    assert "gives the known provider 'lab' another address" in capsys.readouterr().err
     assert endpoint.keys == []
 
 
@@ -135,8 +168,8 @@ def test_name_is_the_users_word_when_typed_and_not_in_a_file(
 def test_typed_variable_does_not_vouch_for_a_files_address(
     endpoint: KeyLog, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project(endpoint)
-    assert main([*RUN, "chat/openai/gpt-4o?key_env=OPENAI_API_KEY"]) == 2
+    project(endpoint, "lab")
+    assert main([*RUN, "chat/lab/gpt-4o?key_env=OPENAI_API_KEY"]) == 2
     refused(capsys, "fieldmark.toml", "OPENAI_API_KEY", endpoint.host)
     assert endpoint.keys == []
 
@@ -178,9 +211,9 @@ def test_python_is_refused_too(endpoint: KeyLog) -> None:
     from fieldmark.models import load_chat_model
     from kit.chat import FAST, ask_about
 
-    project(endpoint)
+    project(endpoint, "lab")
     with pytest.raises(UsageError, match="would send the key in OPENAI_API_KEY"):
-        ask_now([ask_about(1)], load_chat_model("chat/openai/gpt-4o"), FAST)
+        ask_now([ask_about(1)], load_chat_model("chat/lab/gpt-4o"), FAST)
     assert endpoint.keys == []
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from queue import Queue
 
 import numpy as np
 import pytest
@@ -19,7 +23,7 @@ pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
-from fieldmark.report.serve import LiveResults, ServeAddress, make_app
+from fieldmark.report.serve import LiveResults, ServeAddress, make_app, server
 from fieldmark.settings import load_settings
 from fieldmark.store import RunFilter, RunSpec, Store
 
@@ -124,7 +128,7 @@ def test_names_of_this_machine_are_let_in(results, host):
 def test_beyond_this_machine_a_token_is_asked_for(results, monkeypatch):
     monkeypatch.delenv("FIELDMARK_TOKEN", raising=False)
     token = ServeAddress.for_host("0.0.0.0", 0).token
-    assert len(token) > 20 and ServeAddress.for_host("127.0.0.1", 0).token == ""
+    assert len(token) > 20
     app = make_app(results, "0.0.0.0", token)
     stranger = TestClient(app, base_url="http://lab.example")
     assert stranger.get("/data/summary.js").status_code == 403
@@ -135,6 +139,52 @@ def test_beyond_this_machine_a_token_is_asked_for(results, monkeypatch):
     assert stranger.get("/data/summary.js").status_code == 200, "the cookie is enough from then on"
 
 
+def test_defect_third_look_s3_on_this_machine_a_token_is_asked_for_too(results, monkeypatch):
+    monkeypatch.delenv("FIELDMARK_TOKEN", raising=False)
+    assert len(ServeAddress.for_host("127.0.0.1", 0).token) > 20
+    monkeypatch.setenv("FIELDMARK_TOKEN", "mine")
+    assert ServeAddress.for_host("127.0.0.1", 0).token == "mine"
+    assert load_settings().origin.get("token") is None, "no setting, and no mistake either"
+    client = TestClient(make_app(results, "127.0.0.1", "mine"), base_url="http://127.0.0.1")
+    assert client.get("/").status_code == 403
+    assert client.get("/?token=mine", headers={"host": "evil.example"}).status_code == 403
+    assert client.get("/?token=mine").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.com/", "/\\evil.com", "//evil.com", "///evil.com/a"])
+def test_defect_third_look_s3_the_token_opens_no_way_to_another_host(results, path):
+    client = TestClient(make_app(results, "127.0.0.1", "mine"), base_url="http://127.0.0.1")
+    answer = client.get(f"http://127.0.0.1{path}?token=mine", follow_redirects=False)
+    assert answer.status_code == 303
+    assert re.match(r"/[^/\\]", answer.headers["location"])
+
+
+def test_defect_third_look_s3_silent_connections_are_closed(results, monkeypatch):
+    """50 of 50 half-open ones were there after 45 s."""
+    monkeypatch.setattr(server, "HEADERS_S", 1.0)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 20)
+    ready = Queue()
+    place = ServeAddress("127.0.0.1", 0, "mine")
+    threading.Thread(target=server.serve, args=(results, place, ready.put), daemon=True).start()
+    address = ready.get(timeout=20)
+    port = int(re.search(r":(\d+)/", address)[1])
+
+    def open_one() -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+        return connection
+
+    first = [open_one() for _ in range(30)]
+    request = urllib.request.Request(address.partition("?")[0])
+    request.add_header("Authorization", "Bearer mine")
+    with urllib.request.urlopen(request, timeout=20) as page:
+        assert b"a/good" in page.read(), "others are answered meanwhile"
+    for connection in first:
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(1) == b"", "closed, without an answer"
+        connection.close()
+
+
 def test_the_command_serves_live_and_ends_on_interrupt(place, filled):
     command = [sys.executable, "-m", "fieldmark", "serve"]
     child = subprocess.Popen(
@@ -142,10 +192,11 @@ def test_the_command_serves_live_and_ends_on_interrupt(place, filled):
     )
     try:
         address = child.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=30) as page:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{20,}", address)
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(address, timeout=30) as page:
             assert b"a/good" in page.read()
-        with urllib.request.urlopen(f"{address}events", timeout=30) as news:
+        with opener.open(f"{address.partition('?')[0]}events", timeout=30) as news:
             assert next(iter(news)).strip() == b"event: progress"
             with Store.open(place / "results" / "fieldmark.db") as store:
                 filled(store, RunSpec("a/new", "foxes", "probe/x"), {"": right(100, 70)})
@@ -161,8 +212,6 @@ def test_the_command_serves_live_and_ends_on_interrupt(place, filled):
 
 
 def test_a_port_in_use_is_told(place):
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.data import read_table
 from kit.planted import Plan, make_photos
 
 TASK = """\
@@ -77,3 +78,33 @@ def test_nothing_is_read_for_it(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     shutil.copytree(place / "train", place / "test", dirs_exist_ok=True)
     plan = make_plan(read_grid(Path("grid.toml")).jobs, load_settings())
     assert len(plan.to_run) == 1 and data_warnings(plan) == []
+
+
+def test_defect_third_look_n8_a_photo_under_two_labels_is_told(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "test" / "heron").symlink_to((place / "test" / "species bbb").absolute())
+    told = warnings(capsys)
+    assert any("6 test photos are there twice, with different labels" in line for line in told)
+
+
+def test_defect_third_look_n8_two_unicode_forms_of_a_name_are_one_label(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """macOS writes "é" as two characters: the label counted as two, and as wrong."""
+    (place / "train" / "species aaa").rename(place / "train" / "caf\u00e9")
+    (place / "test" / "species aaa").rename(place / "test" / "cafe\u0301")
+    assert warnings(capsys) == []
+    rows = read_table("folder", place)
+    assert sorted(rows["label"].unique()) == ["caf\u00e9", "species bbb"]
+    assert rows["image"].str.contains("cafe\u0301", literal=True).sum() == 3, "as it is on the disk"
+
+
+def test_defect_third_look_n6_links_in_a_circle_are_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "test" / "a").symlink_to("b")
+    (place / "test" / "b").symlink_to("a")
+    assert main(["run", "--model", "classical/colour", "--task", "birds.yaml"]) == 3
+    told = capsys.readouterr().err
+    assert "is a link that cannot be followed: remove it." in told and "Traceback" not in told

@@ -367,6 +367,8 @@ class ModelTables:
         """variables and addresses whose word counts: see `send.keys`"""
         self.strangers: dict[str, str] = {}
         """providers of files that came with a folder → that file"""
+        self.redirects: dict[str, str] = {}
+        """those among them that give a known provider's name to another address"""
 
     def provider(self, word: str) -> Provider:
         """The provider of that name, else the one that is also called so."""

@@ -313,13 +313,18 @@ def make(args: MakeArgs) -> int:
     world = World(seed=args.seed, difficulty=args.difficulty)
     root = args.out or args.common.settings().root_of(args.name)
     making = root.with_name(f".{root.name}.making")
+    former = root.with_name(f".{root.name}.former")
     try:
         _refuse_foreign(root)
-        shutil.rmtree(making, ignore_errors=True)  # left behind by one that was killed
+        for left in (making, former):  # behind by one that was killed
+            shutil.rmtree(left, ignore_errors=True)
         making.mkdir(parents=True)
         dataset.make(making, world, args.size)
-        shutil.rmtree(root, ignore_errors=True)
+        # Renamed first: what a kill leaves half deleted would pass for files of the user's.
+        if root.exists():
+            root.rename(former)
         making.rename(root)
+        shutil.rmtree(former, ignore_errors=True)
     except OSError as error:
         raise DataError(
             f"{root}  cannot be written ({error.strerror or error}): choose another folder "

@@ -21,7 +21,7 @@ from fieldmark.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class ServeArgs(RunChoice):
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
-    """address to listen on; other machines must give a token (FIELDMARK_TOKEN)"""
+    """address to listen on; visitors need the token in the printed address (FIELDMARK_TOKEN)"""
     port: Annotated[int, arg(metavar="N")] = 0
     """port to listen on; 0 takes a free one"""
     no_images: bool = False

@@ -13,6 +13,7 @@ all splits, in one place (`label_ids`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +100,10 @@ class Dataset(Protocol):
     def make(self, root: Path, world: World, size: int) -> None: ...
 
 
+_IS_PLACE = re.compile(r"(^|_)(id|ids|image|path|file|filename|folder|video|url)$")
+"""columns that name a place on a disk, which must stay as it is written there"""
+
+
 def finish_table(frame: pl.DataFrame, origin: Path | str) -> pl.DataFrame:
     """The table with all contract columns, typed and first; no empty table, no twin ids."""
     for name, dtype in COLUMNS.items():
@@ -106,6 +111,10 @@ def finish_table(frame: pl.DataFrame, origin: Path | str) -> pl.DataFrame:
             continue  # a clip: several images an item
         column = pl.col(name) if name in frame.columns else pl.lit(None)
         frame = frame.with_columns(column.cast(dtype).alias(name))
+    # macOS and zip files write "é" as two characters; beside the one of others it is another label.
+    names = [column for column, kind in frame.schema.items() if kind == pl.String]
+    names = [name for name in names if not _IS_PLACE.search(name)]
+    frame = frame.with_columns(pl.col(names).str.normalize("NFC"))
     if frame.is_empty():
         raise DataError(f"{origin}  holds no items: an empty dataset cannot be used.")
     twins = frame.filter(pl.col("id").is_duplicated()).get_column("id").unique(maintain_order=True)

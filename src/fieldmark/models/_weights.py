@@ -57,10 +57,7 @@ def read_weights(path: Path) -> dict[str, Any]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the readers raise whatever a damaged file provokes
         if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
-            raise ModelError(
-                f"{path}  holds more than tensors and would have to run code to load: "
-                "save its state_dict() alone, best as safetensors."
-            ) from error
+            raise runs_code(path) from error
         raise ModelError(
             f"{path}  cannot be read as weights, expected a safetensors or torch file "
             f"({type(error).__name__})."
@@ -71,6 +68,14 @@ def read_weights(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not content:
         raise ModelError(f"{path}  holds {type(content).__name__}, expected a state_dict.")
     return {_plain(key): value for key, value in content.items() if torch.is_tensor(value)}
+
+
+def runs_code(path: Path | str) -> ModelError:
+    """For pickled files; torch's own text advises `weights_only=False`, which runs the code."""
+    return ModelError(
+        f"{path}  holds more than tensors and would have to run code to load: "
+        "save its state_dict() alone, best as safetensors."
+    )
 
 
 def _plain(key: str) -> str:
@@ -174,6 +179,22 @@ def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) ->
         chosen.append(names[0])
     paths = [hub.hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]
     return Path(paths[0]).parent
+
+
+def fetch_code(request: ModelRequest, repo: str) -> None:
+    """The Python files of a repository that the user trusts, beside its weights."""
+    from huggingface_hub import snapshot_download
+
+    repo_id, _, revision = repo.partition("@")
+    try:
+        snapshot_download(
+            repo_id,
+            revision=revision or None,
+            allow_patterns=["*.py"],
+            local_files_only=request.offline,
+        )
+    except Exception as error:  # noqa: BLE001 - as in `hub_folder`
+        _explain(request, repo, error)
 
 
 def url_file(request: ModelRequest, url: str) -> Path:

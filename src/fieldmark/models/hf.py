@@ -10,7 +10,8 @@ the mean of the patches (I-JEPA, V-JEPA 2, which sees the image as a still clip)
 otherwise. CLIP, SigLIP, ALIGN, AltCLIP, Chinese-CLIP and MetaCLIP 2 embed texts too, unless
 `?pool=` takes their images out of the common space or a local folder holds no tokeniser. Image size
 and colour scaling come from the model's processor file; a local folder without one gets its
-config's size and ImageNet's scaling. Code that a repository brings is never run.
+config's size and ImageNet's scaling. Code that a repository brings runs only where the user's own
+`trust_code` names the model.
 https://huggingface.co/docs/transformers
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import string
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from fieldmark.errors import ModelError, UsageError, first_line
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest, need_package
 from fieldmark.models._user import library_version
+from fieldmark.settings import load_settings, user_config
 
 VERSION = 1
 LIBRARY = "transformers"
@@ -241,7 +244,7 @@ def _tokens(model: Any, images: Any, hidden: Any) -> Any:
 
 
 def _folder(request: ModelRequest, is_loaded: bool) -> Path:
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._weights import fetch_code, hub_folder
 
     own = local_files(request.checkpoint)
     if own:
@@ -257,6 +260,8 @@ def _folder(request: ModelRequest, is_loaded: bool) -> Path:
         )
     need = [("config.json",), PROCESSORS, WEIGHTS][: 3 if is_loaded else 2]
     folder = hub_folder(request, request.checkpoint, need)
+    if _is_trusted(request):
+        fetch_code(request, request.checkpoint)
     if is_loaded and not (folder / WEIGHTS[0]).is_file() and (folder / INDEX).is_file():
         index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         shards = sorted(set(index["weight_map"].values()))
@@ -265,13 +270,32 @@ def _folder(request: ModelRequest, is_loaded: bool) -> Path:
 
 
 def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
-    """`from_pretrained` on a local folder, its many kinds of failure as one line."""
+    """`from_pretrained` on a local folder, its many kinds of failure as one line.
+
+    The folder's own Python runs only where the user has named the model: transformers would ask on
+    the terminal, and take a `yes` from a pipe.
+    """
+    from fieldmark.models._weights import runs_code
+
     try:
-        return kind.from_pretrained(str(folder), local_files_only=True, **rest)
+        return kind.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=_is_trusted(request), **rest
+        )
+    except pickle.UnpicklingError as error:
+        raise runs_code(f"model {request.name.text!r}: its file of weights") from error
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"model {request.name.text!r} brings Python code of its own, which was not run: "
+                f'if you trust it, add trust_code = ["{request.name.base}"] to {user_config()}.'
+            ) from error
         raise ModelError(
             f"model {request.name.text!r}: transformers says {first_line(error)}."
         ) from error
+
+
+def _is_trusted(request: ModelRequest) -> bool:
+    return request.name.base in load_settings().trust_code
 
 
 def _build(
@@ -287,7 +311,7 @@ def _build(
     weights, missing = request.path("weights"), set()
     with seeded("hf", request.checkpoint):
         if weights is not None or not request.flag("pretrained", True):
-            model = library.AutoModel.from_config(config)
+            model = library.AutoModel.from_config(config, trust_remote_code=_is_trusted(request))
         else:
             model, about = _read(request, library.AutoModel, folder, output_loading_info=True)
             missing = {str(key) for key in about["missing_keys"]}

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import pickle
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -388,6 +389,8 @@ def _tags(library: Any, architecture: str) -> list[str]:
 
 
 def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:
+    from fieldmark.models._weights import runs_code
+
     try:
         with _own_log():
             return library.create_model(
@@ -397,6 +400,8 @@ def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> A
                 pretrained_text=False,
                 require_pretrained=arguments["load_weights"],
             )
+    except pickle.UnpicklingError as error:
+        raise runs_code(f"model {request.name.text!r}: its file of weights") from error
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
         raise ModelError(
             f"model {request.name.text!r}: open_clip says {first_line(error)}."

@@ -6,7 +6,7 @@ it, so that frames which are only alike are left to `fieldmark check`.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +31,19 @@ class _Faults:
     """test items whose bytes are also in training"""
     untrained: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
+    twins: set[str] = field(default_factory=set)
+    """test items whose bytes are also another test item's, with another label"""
 
     def lines(self) -> Iterator[str]:
         if n := len(self.copies):
             yield (
                 f"{counted(n, 'test photo is', 'test photos are')} also among the training photos "
                 f"({first_few(sorted(self.copies), 2)}): scores are too good."
+            )
+        if n := len(self.twins):
+            yield (
+                f"{counted(n, 'test photo is', 'test photos are')} there twice, with different "
+                f"labels ({first_few(sorted(self.twins), 2)})."
             )
         merged = merge_spellings(sorted(self.labels))
         twins = [f"{name!r} and {best!r}" for name, best in merged.items() if name != best]
@@ -80,7 +87,13 @@ def _look(faults: _Faults, question: Question, part: PartItems, by_id: Mapping[s
         faults.untrained |= tested - trained
     train = _keys(draw_train(task, part, draw, 0), by_id)
     n_trained = Counter(train.values())
-    for item, key in _keys(draw_test(task, part, draw, 0), by_id).items():
+    tested_keys = _keys(draw_test(task, part, draw, 0), by_id)
+    targets = dict(part.test.select("id", "target").iter_rows())
+    labels_of: dict[tuple[bytes, str], set[str]] = defaultdict(set)
+    for item, key in tested_keys.items():
+        labels_of[key].add(str(targets[item]))
+    faults.twins |= {item for item, key in tested_keys.items() if len(labels_of[key]) > 1}
+    for item, key in tested_keys.items():
         if n_trained[key] > (item in train):  # a task may leave one out, and train on the others
             faults.copies.add(item)
 

@@ -173,7 +173,8 @@ def match_name(phrase: str, taxa: TaxonNames) -> Parsed:
         return Parsed(None, "", "ambiguous")
     if labels:
         name_words = passage.words[mentions[0].first : mentions[0].last + 1]
-        return Parsed(labels[0], taxa.kinds[fold(" ".join(word.text for word in name_words))])
+        name = fold(" ".join(word.text for word in name_words))
+        return Parsed(labels[0], taxa.kinds.get(name, "inflected name"))
     words = tuple(word.text for word in passage.words)
     return _abbreviated(words, taxa) or _not_a_species(words, taxa) or _misspelt(phrase, taxa)
 

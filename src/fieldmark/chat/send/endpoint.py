@@ -23,9 +23,11 @@ from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
 from fieldmark.chat.send.keys import (
     is_confirmed,
+    is_redirect,
     key_home,
     note_secret,
     read_key,
+    redirect_refusal,
     refusal,
     who_sends,
 )
@@ -184,6 +186,8 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
     provider = tables.provider(provider_name)
     name = name.replace(f"/{provider_name}/", f"/{provider.name}/", 1)
     is_mock = provider.base_url == "mock" and "base_url" not in options
+    if provider.name in tables.redirects and "base_url" not in options:
+        raise redirect_refusal(provider, tables.redirects[provider.name])
     own = {key: value for key, value in options.items() if key not in OPTIONS}
     if is_mock:
         read_script(name, own)
@@ -222,11 +226,14 @@ def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
     project = project_config(start)
     others = [*([project] if project else []), *files]
     tables = load_tables([*own, *others])
-    tables.own_keys = load_tables(own).own_keys
+    trusted = load_tables(own)
+    tables.own_keys = trusted.own_keys
     for path in others:
         for provider in load_tables([path]).providers.values():
             if key_home(provider) not in tables.own_keys:
                 tables.strangers[provider.name] = str(path)
+            if is_redirect(trusted, provider):
+                tables.redirects[provider.name] = str(path)
     return tables
 
 

@@ -58,7 +58,9 @@ def _walk(root: Path, inner: str, above: frozenset[tuple[int, int]]) -> Iterator
         return
     inside = above | {(state.st_dev, state.st_ino)}
     # With a slash behind the names of folders, files come in the order of their whole paths.
-    names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in _entries(root / inner)]
+    names = [
+        f"{entry.name}/" if _is_folder(entry) else entry.name for entry in _entries(root / inner)
+    ]
     for name in sorted(names):
         path = f"{inner}{name}"
         if name.endswith("/"):
@@ -84,6 +86,14 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     except OSError as error:
         raise DataError(f"{folder}  cannot be listed: {error.strerror}.") from error
     return sorted(shown, key=lambda entry: entry.name)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Asks the disk where it is a link, which may lead in a circle."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        raise DataError(f"{entry.path}  is a link that cannot be followed: remove it.") from error
 
 
 # --- ROOT/SPLIT/CLASS ---
@@ -129,7 +139,7 @@ def class_folders(root: Path, splits: Mapping[str, str], below: str = "") -> Cla
     listed = ClassFolders()
     for folder in _entries(root / below) if (root / below).is_dir() else ():
         split = splits.get(normalize("NFC", folder.name))
-        if split is not None and folder.is_dir():
+        if split is not None and _is_folder(folder):
             _list_split(listed, f"{below}/{folder.name}" if below else folder.name, split, root)
     for names in (listed.images, listed.strays, listed.outside, listed.empty):
         try:
@@ -143,7 +153,7 @@ def class_folders(root: Path, splits: Mapping[str, str], below: str = "") -> Cla
 def _list_split(listed: ClassFolders, path: str, split: str, root: Path) -> None:
     for entry in _entries(root / path):
         inner = f"{path}/{entry.name}"
-        if entry.is_dir():
+        if _is_folder(entry):
             n = _list_class(listed, inner, root)
             if n:
                 listed.parts.append((path.rpartition("/")[2], split, entry.name, n))

@@ -3,9 +3,10 @@
 The site's own files, made when they are asked for, and `/events`: a line when the results have
 changed or runs have moved on. Nothing can be changed from here, and no address names a file.
 
-On the loopback address whoever is on this machine may look, by a page that was opened under this
-machine's own name (another site that points its name here is refused). Beyond it: whoever has the
-token.
+Whoever has the token may look, on this machine too: other users share its loopback address. There a
+page must also have been opened under this machine's own name (another site that points its name
+here is refused). A connection that sends no whole request in time is closed, and so is the one
+that has waited longest where there are too many.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fieldmark.errors import UsageError
 from fieldmark.report.serve.live import LiveResults
@@ -41,7 +43,7 @@ TOKEN = "FIELDMARK_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class ServeAddress:
-    """An address, and the token that it asks for; "" on the loopback address."""
+    """An address, and the token that it asks for."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -50,9 +52,7 @@ class ServeAddress:
 
     @classmethod
     def for_host(cls, host: str, port: int) -> ServeAddress:
-        """Beyond this machine a token is needed: FIELDMARK_TOKEN, or a new one."""
-        if is_loopback(host):
-            return cls(host, port)
+        """The token is FIELDMARK_TOKEN, or a new one."""
         return cls(host, port, os.environ.get(TOKEN) or secrets.token_urlsafe(24))
 
 
@@ -64,7 +64,7 @@ def serve(results: LiveResults, place: ServeAddress, on_ready: Callable[[str], N
     port = listening.getsockname()[1]
     app = make_app(results, place.host, place.token)
     settings = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1
+        app, http=BoundedHttp, log_level="error", access_log=False, timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(settings)
     name = f"[{place.host}]" if ":" in place.host else place.host
@@ -90,6 +90,48 @@ def _bound_socket(place: ServeAddress) -> socket.socket:
             "--port, or leave it out for a free one."
         ) from error
     return listening
+
+
+HEADERS_S = 10.0
+"""for a whole request header, of the first request and of each that follows on a connection"""
+MOST_CONNECTIONS = 200
+
+
+class BoundedHttp(H11Protocol):
+    """A connection with a time-out for request headers, of which there are only so many."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        others = [one for one in self.connections if isinstance(one, BoundedHttp)]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            waiting = {one: one._deadline.when() for one in others if one._deadline is not None}
+            first = min(waiting, key=lambda one: waiting[one], default=self)
+            first.transport.abort()
+        self._wait_for_header()
+
+    def data_received(self, data: bytes) -> None:
+        self._wait_for_header()
+        super().data_received(data)
+        if self._is_answering():
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait_for_header(self) -> None:
+        if self._deadline is None and not self._is_answering():
+            self._deadline = self.loop.call_later(HEADERS_S, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 # --- addresses ---
@@ -202,6 +244,11 @@ HEADERS = {
 }
 
 
+def _cookie_name(scope: Scope) -> str:
+    """Cookies know no ports: two servers on one machine must not take each other's."""
+    return f"{COOKIE}-{(scope.get('server') or ('', 0))[1]}"
+
+
 def is_loopback(host: str) -> bool:
     """
     >>> [is_loopback(each) for each in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org")]
@@ -223,7 +270,7 @@ class Guard:
     host: str
     """the address that is listened on"""
     token: str = ""
-    """"" on the loopback address"""
+    """"" lets in everybody"""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -236,25 +283,26 @@ class Guard:
             return
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if self.token and asked and secrets.compare_digest(asked.encode(), self.token.encode()):
-            answer = RedirectResponse(scope["path"] or "/", 303)
-            answer.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
+            # Two slashes would be the name of another host.
+            answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)
+            answer.set_cookie(_cookie_name(scope), self.token, httponly=True, samesite="strict")
             await answer(scope, receive, send)
             return
-        if self.token and not self._has_token(headers):
+        if self.token and not self._has_token(headers, _cookie_name(scope)):
             text = "A token is needed: open the whole address that `fieldmark serve` printed."
             await PlainTextResponse(text, 403)(scope, receive, send)
             return
         await self.app(scope, receive, send)
 
     def _is_our_name(self, given: str) -> bool:
-        """By whatever name, where a token is asked for; else only names of this machine itself."""
-        if self.token:
+        """By whatever name, beyond this machine; else only names of this machine itself."""
+        if not is_loopback(self.host):
             return True
         name = given.rpartition(":")[0] if not given.endswith("]") and ":" in given else given
         return is_loopback(name.strip("[]"))
 
-    def _has_token(self, headers: Headers) -> bool:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    def _has_token(self, headers: Headers, cookie_name: str) -> bool:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(cookie_name)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         return any(
             secrets.compare_digest(given.encode(), self.token.encode())

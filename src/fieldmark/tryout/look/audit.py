@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -325,6 +326,7 @@ def _fold(label: str) -> str:
     """
     if re.fullmatch(r"[+-]?[\d.,]+", label):
         return label
+    label = unicodedata.normalize("NFC", label)
     return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
 
 
