@@ -25,6 +25,7 @@ from kit.kills import Moment, start, wait_for
 SLOW, COLOUR = "m.py:Slow", "classical/colour"
 ON = ["--task", "blobs.yaml", "--quiet"]
 RUN = ["run", "--model", SLOW, "--model", COLOUR, *ON, "--n-train", "3", "-1"]
+BATCH = 4  # of m.py:Slow
 SHORT = ["run", "--model", SLOW, *ON, "--n-train", "3", "-1"]
 """two steps: every local process takes a while to start"""
 
@@ -256,11 +257,11 @@ def test_a_launcher_killed_with_workers_at_work(
     launcher.wait()
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
-    assert n_lines(place / "log") == N_IMAGES
+    assert n_lines(place / "log") <= N_IMAGES + BATCH, "at most the batch in hand is done again"
 
 
 @pytest.mark.slow
-def test_ctrl_c_leaves_the_workers_at_work(
+def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(
     place: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBED_PAUSE", "0.1")
@@ -269,15 +270,12 @@ def test_ctrl_c_leaves_the_workers_at_work(
     wait_for_work(place, launcher)
     launcher.send_signal(signal.SIGINT)
     assert launcher.wait(60) == 130
-    again, ending = (place / "errors").read_text().splitlines()
-    assert again == (
-        "interrupted: steps that were begun go on. The same command waits for them and gets their "
-        "results; `fieldmark jobs --results results` shows them."
+    assert (place / "errors").read_text() == (
+        "fieldmark: interrupted. Finished work is kept; the same command continues it.\n"
     )
-    assert ending == "to end them: fieldmark jobs cancel --all --results results"
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
-    assert n_lines(place / "log") == N_IMAGES
+    assert n_lines(place / "log") <= N_IMAGES + BATCH, "at most the batch in hand is done again"
 
 
 @pytest.mark.slow

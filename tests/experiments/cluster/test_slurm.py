@@ -48,7 +48,7 @@ def test_a_step_comes_after_the_ones_it_waits_for(slurm: Slurm, tmp_path: Path) 
     here = place()
     here.submit(group_steps(steps))
     assert len(arrays(tmp_path)) == 4  # eight steps, four calls of sbatch
-    assert all(step.job is not None and step.job.place == "slurm" for step in steps)
+    assert all(step.job is not None and step.job.executor == "slurm" for step in steps)
     wait_until(lambda: here.states([last])[last.id].reason == "Dependency", "the reason")
     wait_until(lambda: all(step.is_finished for step in (*pairs[:2], second)), "three pairs")
     assert [state(here, step) for step in (pairs[2], last)] == ["pending"] * 2
