@@ -270,9 +270,8 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(
     wait_for_work(place, launcher)
     launcher.send_signal(signal.SIGINT)
     assert launcher.wait(60) == 130
-    assert (place / "errors").read_text() == (
-        "fieldmark: interrupted. Finished work is kept; the same command continues it.\n"
-    )
+    (line,) = (place / "errors").read_text().splitlines()
+    assert line.startswith("fieldmark: interrupted. Finished work is kept")
     assert main([*SHORT, "--on", "local", "--jobs", "1"]) == 0
     assert answers(place / "results") == of_slow(here)
     assert n_lines(place / "log") <= N_IMAGES + BATCH, "at most the batch in hand is done again"
