@@ -153,11 +153,11 @@ def finish_all(place: Path) -> None:
         plan = make_plan(read_grid(Path("grid.toml")).jobs, settings)
     with Store.open(settings.store) as store:
         for each in plan.jobs:
-            assert each.prepared is not None
+            assert each.question is not None and each.spec is not None
             version = plan.models.identity(each.job.model).version
-            seen = plan.images.digests(each.prepared.question)
-            spec = with_content(each.prepared.spec, version, seen.digest)
-            run = store.begin_run(spec, root=str(each.prepared.root))
+            seen = plan.images.digests(each.question)
+            spec = with_content(each.spec, version, seen.digest)
+            run = store.begin_run(spec, root=str(each.question.root))
             store.finish_run(run, [Score("accuracy", 0.5, is_primary=True)])
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from _quick import Flags, finish, skip
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms.code.sandbox import try_imports
+from fieldmark.lmms.check.code import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.index import IndexEntry, index_folders
 from fieldmark.lmms.read.load import load_document_task, load_group

@@ -100,7 +100,9 @@ class Journal:
             self._file = path.open("a+b", buffering=0)
             if try_lock(self._file) is False:
                 self._file.close()
-                raise StoreError(f"{path}  is being written by another process: wait for it.")
+                busy = StoreError(f"{path}  is being written by another process: wait for it.")
+                busy.may_pass = True
+                raise busy
             self._size = self._cut_tail()
         except OSError as error:
             raise unusable(path, error) from error

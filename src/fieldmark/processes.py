@@ -163,19 +163,20 @@ class Channel:
         if self._is_trusted:
             pickle.dump(message, self._writer, pickle.HIGHEST_PROTOCOL)
         else:
-            self._writer.write(json.dumps(message).encode() + b"\n")
+            self._writer.write(b"\n" + json.dumps(message).encode() + b"\n")
         self._writer.flush()
 
     def receive(self, most_bytes: int = -1) -> Any:
         """EOFError when there will be no more; ValueError for a line longer than `most_bytes`."""
         if self._is_trusted:
             return pickle.load(self._reader)
-        line = self._reader.readline(most_bytes)
-        if not line:
-            raise EOFError
-        if not line.endswith(b"\n"):
-            raise ValueError("a message was cut off or too long")
-        return json.loads(line)
+        while line := self._reader.readline(most_bytes):
+            if not line.endswith(b"\n"):
+                raise ValueError("a message was cut off or too long")
+            with suppress(ValueError):  # what other code has written to the stream
+                if line.strip():
+                    return json.loads(line)
+        raise EOFError
 
     def messages(self) -> Iterator[Any]:
         """Until there will be no more."""

@@ -63,7 +63,8 @@ class Registry:
         REGISTRIES.append(self)
 
     def names(self) -> list[str]:
-        return sorted({*self._files(), *self._built_in(), *self._entry_points(), *self.added})
+        others = (BUILT_IN.get(self.package, {}), entry_points_of(self.package), self.added)
+        return sorted({*self._files(), *(name for known in others for name in known)})
 
     def get(self, name: str, where: str = "") -> Any:
         """The entry: a module for files, whatever was registered otherwise."""
@@ -73,11 +74,12 @@ class Registry:
         files = self._files()
         if name in files:
             return importlib.import_module(f"{self.package}.{files[name]}")
-        if name in self._built_in():
-            module, _, attribute = self._built_in()[name].partition(":")
+        built_in = BUILT_IN.get(self.package, {})
+        if name in built_in:
+            module, _, attribute = built_in[name].partition(":")
             loaded = importlib.import_module(module)
             return getattr(loaded, attribute) if attribute else loaded
-        points = self._entry_points()
+        points = entry_points_of(self.package)
         if name in points:
             try:
                 return points[name].load()
@@ -118,12 +120,6 @@ class Registry:
 
     def _files(self) -> dict[str, str]:
         return {file.replace("_", self.joint): file for file in _files_of(self.package)}
-
-    def _built_in(self) -> dict[str, str]:
-        return BUILT_IN.get(self.package, {})
-
-    def _entry_points(self) -> dict[str, Any]:
-        return entry_points_of(self.package)
 
 
 @dataclass(frozen=True, slots=True)

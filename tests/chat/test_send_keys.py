@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.chat.prices import load_tables
-from fieldmark.chat.send.keys import hidden_secrets, is_secret, read_key
+from fieldmark.chat.send.keys import is_secret, open_environment, read_key
 from fieldmark.cli import main
 from fieldmark.settings import user_config
 from kit.key_log import KeyLog, logging_endpoint
@@ -225,16 +225,13 @@ def test_mistyped_pair_is_told(
     assert "expected VARIABLE=HOST, for example" in capsys.readouterr().err
 
 
-def test_secrets_are_hidden_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_environment_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", SECRET)
     monkeypatch.setenv("ODDLY_NAMED", SECRET)
-    with hidden_secrets(also=("ODDLY_NAMED",)):
-        assert SECRET not in os.environ.values()
-        assert read_key("HF_TOKEN") == read_key("ODDLY_NAMED") == SECRET
-        with hidden_secrets():
-            assert SECRET not in os.environ.values()
-        assert SECRET not in os.environ.values()
-    assert os.environ["HF_TOKEN"] == os.environ["ODDLY_NAMED"] == SECRET
+    assert SECRET in open_environment().values()
+    assert SECRET not in open_environment(also=("ODDLY_NAMED",)).values()
+    assert open_environment()["PATH"] == os.environ["PATH"]
+    assert read_key("HF_TOKEN") == read_key("ODDLY_NAMED") == SECRET
 
 
 def test_what_sounds_like_a_secret() -> None:

@@ -12,8 +12,8 @@ import pytest
 from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from fieldmark.experiments import read_grid
+from fieldmark.experiments._file import NewtFilters
 from fieldmark.experiments._grid import select
-from fieldmark.experiments._schema import NewtFilters
 from fieldmark.protocols import given
 from fieldmark.store import Store
 from fieldmark.tasks.split import PartItems, is_selected

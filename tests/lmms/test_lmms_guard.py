@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.lmms.code import guard
 from kit.key_log import KeyLog, logging_endpoint
 
 SECRET = "sk-live-0123456789abcdefSECRET"
@@ -120,7 +119,6 @@ def test_code_and_the_programs_it_starts_see_no_secret(
     model: KeyLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODDLY_NAMED", SECRET)
-    guard._named_keys.cache_clear()
     Path("fieldmark.toml").write_text(
         '[[chat_providers]]\nname = "lab"\nbase_url = "http://h/v1"\nkey_env = "ODDLY_NAMED"\n'
     )

@@ -16,6 +16,7 @@ from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.data.documents import Documents, open_documents
 from fieldmark.lmms.data.pictures import to_picture
 from fieldmark.lmms.read.load import load_document_task
+from fieldmark.tasks import Finder, task_files
 
 pytest.importorskip("datasets")
 
@@ -167,3 +168,47 @@ def test_base64_without_its_word_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(FieldmarkError, match="does not exist") as error:
         to_picture("A" * 100_000)
     assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "dataset_path: text\ndataset_kwargs: {data_files: %s}\n",
+        "dataset_path: text\ndataset_kwargs: {data_files: {test: [birds.yaml, %s]}}\n",
+        "dataset_path: text\ndataset_kwargs: {data_files: 'file://%s'}\n",
+        "dataset_path: text\ndataset_kwargs: {data_files: '%s*'}\n",
+        "dataset_path: text\ndataset_kwargs: {data_files: linked}\n",
+        "dataset_path: text\ndataset_kwargs: {data_files: 'local://%s'}\n",
+        "dataset_path: photos\ndataset_kwargs: {data_files: %s}\n",
+        "dataset_path: photos\n",
+        "dataset_path: owner/birds\ndataset_kwargs: {data_files: %s}\n",
+    ],
+)
+def test_data_lie_with_the_task_or_where_the_user_said(tmp_path: Path, data: str) -> None:
+    """Lines of /etc/passwd became prompts."""
+    secret, folder = tmp_path / "secret", tmp_path / "tasks"
+    secret.write_text("root:x:0:0")
+    (folder / "photos").mkdir(parents=True)
+    for link in (folder / "linked", folder / "photos/rows.txt"):
+        link.symlink_to(secret)
+    more = data.replace("%s", str(secret))
+    with pytest.raises(
+        FieldmarkError, match=r"birds\.yaml:\d  .*(lie outside|no address)"
+    ) as error:
+        opened(folder, more)
+    assert "\n" not in str(error.value)
+    if data.endswith(("{data_files: %s}\n", "linked}\n")) and "text" in data:
+        task = load_document_task(folder / "birds.yaml", Trust.of(folder, tmp_path))
+        assert list(open_documents(task, tmp_path / "cache").test.columns) == ["text"]
+
+
+def test_a_folder_cannot_take_the_place_of_a_task_that_is_known(tmp_path: Path) -> None:
+    """`--task 'world*'` planned only the stranger's `world-stage`."""
+    for name in ("world-stage", "world-mine"):
+        text = START.replace("birds", name) + "dataset_path: json\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+    tasks = Finder([tmp_path]).find("world*")
+    known = [name for name in task_files() if name.startswith("world")]
+    assert [task.task.task for task in tasks] == [*known, "world-mine"]
+    assert next(task for task in tasks if task.name == "world-stage").task.metric
+    assert [task.name for task in Finder().find("world-s*")] == ["world-species", "world-stage"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import DataError
-from fieldmark.lmms.data.documents import open_documents
+from fieldmark.lmms.data.documents import fetch_documents, open_documents, source_of
 from fieldmark.lmms.data.sources import cached_file, missing_shards, snapshot
 from kit.documents import write_jsonl, write_task
 
@@ -161,7 +161,8 @@ def test_addresses_are_read_when_asked_and_then_kept(
     task = write_task(tmp_path / "tasks", text)
     with pytest.raises(DataError, match=r"task.yaml:3  'http.*' is not on this machine: `--fetch`"):
         open_documents(task, cache)
-    assert len(open_documents(task, cache, fetch=True).test) == 6
+    fetch_documents(source_of(task), cache)
+    assert len(open_documents(task, cache).test) == 6
     shutil.rmtree(tmp_path / "www")
     again = open_documents(task, cache)
     assert [again.test.document(i)["q"] for i in range(6)] == list(range(6))
@@ -176,7 +177,7 @@ def test_what_was_fetched_and_then_deleted_is_asked_for_again(
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
     text = f"dataset_path: json\ndataset_kwargs: {{data_files: '{server}'}}\ntest_split: train"
     task = write_task(tmp_path / "tasks", text)
-    open_documents(task, cache, fetch=True)
+    fetch_documents(source_of(task), cache)
     for path in cache.rglob("*.arrow"):
         path.unlink()
     with pytest.raises(DataError, match="is not on this machine"):

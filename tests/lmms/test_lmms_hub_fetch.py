@@ -45,7 +45,7 @@ socket.getaddrinfo = only_here
 
 from kit.documents import write_task
 from fieldmark.errors import DataError
-from fieldmark.lmms.data.documents import open_documents
+from fieldmark.lmms.data.documents import fetch_documents, open_documents, source_of
 
 text = "dataset_path: acme/birds\\ndataset_name: {}\\ntest_split: test\\n"
 text += "dataset_kwargs: {{token: true}}"
@@ -54,7 +54,9 @@ cache = folder / "cache"
 
 def rows(task, fetch):
     try:
-        split = open_documents(task, cache, fetch).test
+        if fetch:
+            fetch_documents(source_of(task), cache)
+        split = open_documents(task, cache).test
     except DataError as error:
         return str(error)
     return [split.document(i) for i in range(len(split))]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.lmms.code.sandbox import try_imports
+from fieldmark.lmms.check.code import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.index import index_folders
 from fieldmark.lmms.read.load import load_document_task

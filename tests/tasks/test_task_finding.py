@@ -55,7 +55,7 @@ def names(folder: Path, asked: str) -> list[str]:
         ("wrens", ["wrens"]),
         ("birds", ["owls", "wrens"]),
         ("small_birds", ["owls", "wrens"]),
-        ("w*", ["wrens"]),
+        ("wr*", ["wrens"]),
         ("finches", ["finches"]),
     ],
 )

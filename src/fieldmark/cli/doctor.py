@@ -40,10 +40,12 @@ def run(args: DoctorArgs) -> int:
         "places": _places(settings),
         "settings": _settings(settings),
         "extras": _extras(),
+        "results": _damage(settings),
     }
+    code = 3 if any(row["state"] != SOUND for row in report["results"]) else 0
     if args.json:
         print_json(report)
-        return 0
+        return code
     for title, rows in report.items():
         show(f"{title}:")
         show_rows(rows, False)
@@ -53,7 +55,25 @@ def run(args: DoctorArgs) -> int:
             show(f"install `{extra['extra']}`:  {extra['install']}")
     for line in _shared(settings):
         show(line)
-    return 0
+    return code
+
+
+SOUND = "as it was written"
+
+
+def _damage(settings: Settings) -> list[dict[str, Any]]:
+    """Whether predictions and scores match their checksums; reads the whole store."""
+    from fieldmark.store import Store
+
+    if not settings.store.is_file():
+        return []
+    try:
+        with Store.open(settings.store, read_only=True) as store:
+            damage = store.damage()
+    except FieldmarkError as error:
+        return [{"what": str(settings.store), "state": str(error)}]
+    rows = [{"what": line, "state": "damaged: run it again"} for line in damage]
+    return rows or [{"what": "predictions and scores", "state": SOUND}]
 
 
 def _versions() -> list[dict[str, Any]]:

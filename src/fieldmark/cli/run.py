@@ -29,7 +29,7 @@ from fieldmark.cli._grid_flags import (
     step_options,
     with_protocol_flags,
 )
-from fieldmark.cli._show import counted, show_rows, talk
+from fieldmark.cli._show import counted, show, show_rows, talk
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError, join_problems
 
 if TYPE_CHECKING:
@@ -137,8 +137,36 @@ def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) 
         talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
         for line in (*outcome.closing_lines, *data_warnings(plan)):
             talk(line)
-        talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
+        show_scores(plan, outcome, settings)
     end(plan, outcome, args.common.debug)
+
+
+MOST_SCORES = 40
+"""cells that `run` ends with; more are for `fieldmark table`"""
+
+
+def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
+    """The scores of the plan's runs, which model is best at their tasks, and where the page is."""
+    from fieldmark.report import read_table, score_lines, verdict
+    from fieldmark.store import RunFilter, Store
+
+    results = str(settings.results)
+    where = "" if results == "results" else f" --results {shlex.quote(results)}"
+    keys = {planned.run.key for planned in plan.jobs if planned.run is not None}
+    keys |= {key for key, _ in outcome.names}
+    tasks = tuple({planned.spec.task for planned in plan.jobs if planned.spec is not None})
+    is_short = len(keys) <= MOST_SCORES
+    with Store.open(settings.store, read_only=True) as store:
+        table = read_table(store, RunFilter(tasks=tasks), compare=is_short) if tasks else None
+    rows = [row for row in table.rows if keys & {run.key for run in row.runs}] if table else []
+    for line in score_lines(rows[:MOST_SCORES]) if rows else ():
+        show(line)
+    if len(rows) > MOST_SCORES:
+        talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table{where}")
+    if table is not None and (sentence := verdict(table)):
+        show(sentence)
+    talk(f"next: fieldmark table{where}")
+    talk(f"page: fieldmark site report{where}")
 
 
 def refuse_if_none_can_run(plan: Plan) -> None:

@@ -1,6 +1,7 @@
 """Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
 
 from fieldmark.experiments._evaluate import Evaluation, evaluate
+from fieldmark.experiments._file import NewtFilters, read_grid
 from fieldmark.experiments._grid import (
     Axes,
     Grid,
@@ -8,11 +9,9 @@ from fieldmark.experiments._grid import (
     check_dataset_name,
     make_jobs,
     named_changes,
-    read_grid,
     single_axes,
 )
 from fieldmark.experiments._models import Models
-from fieldmark.experiments._schema import NewtFilters
 from fieldmark.experiments.execute import ExecuteOptions, Failure, Outcome, execute
 from fieldmark.experiments.plan import (
     Plan,

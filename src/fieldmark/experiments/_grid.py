@@ -1,7 +1,8 @@
 """Grid of runs (parameter sweep): which runs does an experiment hold?
 
-Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one
-protocol × its settings. Names are checked here, all of them at once, before anything starts.
+Turns the axes that an experiment file or the flags of `fieldmark run` give into jobs: one model ×
+one task × one protocol × its settings. Names are checked here, all of them at once, before anything
+starts.
 """
 
 from __future__ import annotations
@@ -13,19 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
-from fieldmark.experiments._schema import (
-    INSTEAD,
-    NO_EFFECT,
-    Experiment,
-    ModelTable,
-    NewtFilters,
-    experiment_schema,
-)
 from fieldmark.models import abilities, check_key, check_model_name, full_name
 from fieldmark.protocols import (
     Draw,
@@ -46,16 +39,24 @@ from fieldmark.protocols import (
 )
 from fieldmark.settings import dataset_key
 from fieldmark.slurm.options import SlurmOptions
-from fieldmark.source_lines import Located, read_toml, validate
+from fieldmark.source_lines import Located, validate
 from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
+if TYPE_CHECKING:
+    from fieldmark.experiments._file import NewtFilters
+
 AXES = ("n_train", "n_test", "sampling", "seed", "repeats")
-RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
+LARGEST_SEED = 2**62
+"""what a store can hold, with room to spare"""
+RANGES = {
+    "n_train": (-1, 10**9, ", -1 (all) to 1,000,000,000"),
+    "n_test": (-1, 10**9, ", -1 (all) to 1,000,000,000"),
+    "seed": (-LARGEST_SEED, LARGEST_SEED, " below 2^62"),
+    "repeats": (1, 10**4, ", 1 to 10,000"),
+}
 _DRAW = ("n_test", "sampling", "repeats")
 _LONGEST = 40
 """characters of a value"""
-LARGEST_SEED = 2**62
-"""what a store can hold, with room to spare"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,61 +115,14 @@ class Axes:
 
     def problems(self) -> Iterator[tuple[str, Any, str]]:
         """Axis, value and what was expected, for every value that cannot be."""
-        for name, (least, most) in RANGES.items():
+        for name, (least, most, words) in RANGES.items():
             for value in getattr(self, name):
-                if value is not None and not _is_whole(value, least, most):
-                    low = "-1 (all)" if least < 0 else str(least)
-                    yield name, value, f"expected a whole number, {low} to {most:,}"
-        for value in self.seed:
-            if not _is_whole(value, -LARGEST_SEED, LARGEST_SEED):
-                yield "seed", value, "expected a whole number below 2^62"
+                is_whole = isinstance(value, int) and not isinstance(value, bool)
+                if value is not None and not (is_whole and least <= value <= most):
+                    yield name, value, f"expected a whole number{words}"
         for value in self.sampling:
             if value not in (None, "balanced", "uniform"):
                 yield "sampling", value, "expected 'balanced' or 'uniform'"
-
-
-def _is_whole(value: Any, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def read_grid(
-    path: Path,
-    include_path: Sequence[Path] = (),
-    how: Mapping[str, Any] | None = None,
-    send_key: Sequence[str] = (),
-) -> Grid:
-    """The jobs of an experiment file; every problem in it is told at once. `how` are settings that
-    change no answer, in place of those of the file; `send_key` are keys that may go where it says.
-    """
-    located = read_toml(path)
-    if "models" not in located.data:
-        raise UsageError(f"{path}  lists no models: add `models = [...]` or `[[models]]` tables.")
-    experiment = validate(experiment_schema(), located)
-    _refuse_how(located)
-    names = experiment.tasks or _implied_tasks(experiment, path)
-    # small-data-metrics without `n_train`: all images, or all examples that fit into the prompt.
-    is_theirs = any(isinstance(entry, ModelTable) for entry in experiment.models)
-    axes = Axes(
-        n_train=experiment.n_train or ((-1,) if is_theirs else (None,)),
-        n_test=experiment.n_test or (None,),
-        sampling=experiment.sampling or (None,),
-        seed=experiment.seed or (0,),
-        repeats=experiment.repeats or (None,),
-        blocks=_block_axes(experiment, located),
-        settings=[{**point, **(how or {})} for point in _settings_axis(experiment)],
-        protocol=_known_protocol(experiment.protocol, located.where(("protocol",))),
-        origin=located,
-    )
-    models = [
-        (entry.model if isinstance(entry, ModelTable) else entry, located.where(("models", index)))
-        for index, entry in enumerate(experiment.models)
-    ]
-    tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
-    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path, send_key)
-    for name in experiment.data:
-        check_dataset_name(name, jobs, located.where(("data", name)))
-    slurm = experiment.slurm if isinstance(experiment.slurm, SlurmOptions) else None
-    return Grid(jobs, _data_folders(experiment, path), _notes(located), slurm)
 
 
 def make_jobs(
@@ -308,8 +262,9 @@ def _cells(
     for name in fitting_protocols(task, abilities(model), axes.protocol):
         protocol = load_protocol(name)
         # One task per change, for all seeds: jobs that share a task share its rows and parts.
-        changes = _block_axis(task, protocol, axes.blocks.get(name) or ({},))
-        tasks = [with_block(task, protocol, change, axes.origin) for change in changes]
+        tables = axes.blocks.get(name)
+        changes = _block_axis(task, protocol, tables) if tables else ()
+        tasks = [with_block(task, protocol, change, axes.origin) for change in changes] or [task]
         for n_train, n_test, sampling, seed, repeats, asked, settings in itertools.product(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, tasks,
             _own_settings(protocol, axes.settings),
@@ -382,7 +337,7 @@ def _block_problems(task: Task, axes: Axes) -> list[str]:
     problems = []
     for name, tables in axes.blocks.items():
         protocol = load_protocol(name)
-        place = axes.origin.where((name,)) if axes.origin else ""
+        where = axes.origin.where((name,)) if axes.origin else ""
         is_asked = task.block(name) is not None
         for changes in _block_axis(task, protocol, tables) if is_asked else ():
             try:
@@ -390,26 +345,14 @@ def _block_problems(task: Task, axes: Axes) -> list[str]:
             except FieldmarkError as error:
                 problems.append(str(error))
                 continue
-            problems += [_replaced(line, place) for line in protocol.problems(asked)]
+            problems += [_replaced(line, where) for line in protocol.problems(asked)]
     return problems
 
 
-def _replaced(line: str, place: str) -> str:
-    """A problem of a task's block, told of the place that changed the block."""
+def _replaced(line: str, where: str) -> str:
+    """A problem of a task's block, told of the line that changed the block."""
     text = line.partition("  ")[2] or line
-    return f"{place}  {text}" if place else text
-
-
-def _block_axes(experiment: Experiment, located: Located) -> dict[str, list[dict[str, Any]]]:
-    """Protocol → the tables of changes to its blocks."""
-    axes: dict[str, list[dict[str, Any]]] = {}
-    for name, protocol in protocols().items():
-        tables = getattr(experiment, name, None)
-        if tables is not None:
-            tables = tables if isinstance(tables, list) else [tables]
-            where = f"{located.where((name,))}  "
-            axes[name] = [named_changes(protocol, table, where) for table in tables]
-    return axes
+    return f"{where}  {text}" if where else text
 
 
 def named_changes(
@@ -472,19 +415,6 @@ def _axis_values(value: Any, is_list: bool) -> list[Any]:
     return [value] if is_list and not any(isinstance(item, list) for item in value) else value
 
 
-def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
-    """Every combination of the protocols' settings that the file gives."""
-    chosen: dict[str, list[Any]] = {}
-    for protocol in protocols().values():
-        for setting in settings_of(protocol.Settings):
-            value = getattr(experiment, setting.name)
-            if value is not None:
-                chosen[setting.name] = value if setting.changes_answers else [value]
-    return [
-        dict(zip(chosen, values, strict=True)) for values in itertools.product(*chosen.values())
-    ]
-
-
 def single_axes(values: Mapping[str, Any]) -> Axes:
     """One value of each axis, setting or block, by name."""
     every = {setting.name for p in protocols().values() for setting in settings_of(p.Settings)}
@@ -497,7 +427,7 @@ def single_axes(values: Mapping[str, Any]) -> Axes:
         elif name in protocols():
             blocks[name] = [named_changes(load_protocol(name), value)]
         elif name == "protocol":
-            axes[name] = _known_protocol(value, "")
+            axes[name] = load_protocol(value).name if value else ""
         elif name in AXES:
             axes[name] = (value,)
         else:
@@ -506,51 +436,6 @@ def single_axes(values: Mapping[str, Any]) -> Axes:
             hint = f" Did you mean {longer[0]!r}?" if longer else meant(name, known)
             raise UsageError(f"{name!r} is not known.{hint}")
     return Axes(**axes, blocks=blocks, settings=[settings])
-
-
-def _known_protocol(name: str, where: str) -> str:
-    return load_protocol(name, where).name if name else ""
-
-
-def _implied_tasks(experiment: Experiment, path: Path) -> list[str]:
-    if experiment.newt is not None or experiment.newt_data or experiment.newt_root:
-        return ["newt"]
-    raise UsageError(f"{path}  lists no tasks: add `tasks = [...]`; `fieldmark tasks` lists all.")
-
-
-def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
-    folders = dict(experiment.data)
-    newt = experiment.newt_root or experiment.newt_data
-    if newt:
-        folders.setdefault("newt", newt)
-    return {name: path.parent / Path(folder).expanduser() for name, folder in folders.items()}
-
-
-def _refuse_how(located: Located) -> None:
-    """Keys of small-data-metrics that would change what a run costs or risks: said, not dropped."""
-    problems = [
-        f"{located.where((key,))}  {key} = {value!r}: remove it and {advice.format(value)}."
-        for key, advice in INSTEAD.items()
-        for value in [located.data.get(key)]
-        if _is_refused(key, value)
-    ]
-    if problems:
-        raise UsageError(join_problems(problems))
-
-
-def _is_refused(key: str, value: Any) -> bool:
-    if key == "ssl":
-        return value is False
-    return not (value in (None, "", False) or isinstance(value, dict))
-
-
-def _notes(located: Located) -> tuple[str, ...]:
-    keys = [key for key in located.data if key in NO_EFFECT]
-    return tuple(
-        f"{located.where((key,))}  {key} has no effect here (it says how to run, not what: use "
-        "flags)."
-        for key in keys
-    )
 
 
 def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -569,10 +454,10 @@ def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
             values[job.model, job.task_name, _method(job), name].add(value)
     labelled = []
     for job, known in zip(jobs, facts, strict=True):
-        place = (job.model, job.task_name)
-        own = [n for n in known if len(values[*place, _method(job), n]) > 1]
+        cell = (job.model, job.task_name)
+        own = [n for n in known if len(values[*cell, _method(job), n]) > 1]
         settings = [f"{name}={known[name]}" for name in own]
-        is_told = settings or len(methods[place]) > 1
+        is_told = settings or len(methods[cell]) > 1
         label = ", ".join([_method(job), *settings]) if is_told else ""
         labelled.append(replace(job, label=label))
     return tuple(labelled)

@@ -118,6 +118,13 @@ class Models:
         self._loaded: tuple[str, Any] | None = None
         self.cached: frozenset[str] = frozenset()
         """of which all features that are asked for are in the cache"""
+        own = settings
+        self._how: dict[str, Any] = {
+            "device": own.device,
+            "precision": own.precision,
+            "decode": own.decode,
+        }
+        self._behaviours = settings.results / "models"
 
     def identity(self, name: str) -> Identity:
         """What the model is now; its version is "" where only loading it would tell, or where it
@@ -200,23 +207,14 @@ class Models:
             model = self._loaded[1]
             write_behaviour(self._behaviours / model.fingerprint, behaviour_of(model))
 
-    @property
-    def _how(self) -> dict[str, Any]:
-        own = self.settings
-        return {"device": own.device, "precision": own.precision, "decode": own.decode}
-
-    @property
-    def _behaviours(self) -> Path:
-        return self.settings.results / "models"
-
     def _apart(self, model: Any) -> Any:
         """The model, told apart from one with its fingerprint that did otherwise."""
         behaviour = behaviour_of(model)
         if behaviour is not None:
-            places = (
+            folders = (
                 self.settings.cache / "features", self._behaviours, *self._other_behaviours
             )  # fmt: skip
-            kept = trusted_fingerprint(places, model.fingerprint, behaviour)
+            kept = trusted_fingerprint(folders, model.fingerprint, behaviour)
             if kept != model.fingerprint:
                 model.stand_apart(kept)
         return model

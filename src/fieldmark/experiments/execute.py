@@ -16,17 +16,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from fieldmark import draws
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
-from fieldmark.experiments.gaps import Gaps
+from fieldmark.experiments.gaps import Gaps, failed_parts
 from fieldmark.experiments.identity import (
     ContentDigests,
     identify,
     joined_name,
-    place_of,
     prepare,
+    recorded_path,
     with_content,
 )
 from fieldmark.experiments.plan import Plan, Planned
@@ -192,7 +194,8 @@ class _Executor:
         spec, job, models = planned.spec, planned.job, self.plan.models
         assert spec is not None
         try:
-            self._raise_refused(joined_name(spec))
+            if failure := self.options.refused.get(joined_name(spec)):
+                raise _as_here(failure)
             model = models.load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
@@ -213,15 +216,6 @@ class _Executor:
             return None
         except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
             return self._keep_failure(job, spec, error)
-
-    def _raise_refused(self, name: str) -> None:
-        """What went wrong elsewhere, as it would have here."""
-        if failure := self.options.refused.get(name):
-            error = FieldmarkError(failure.error)
-            error.exit_code = failure.exit_code
-            if failure.trace:
-                error.add_note(failure.trace)
-            raise error
 
     def _look(self, planned: Planned, key: str, model: Any) -> ContentDigests:
         """What the images hold. Those that are not known are embedded meanwhile, so that each is
@@ -259,6 +253,7 @@ class _Executor:
         )
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
+        have -= failed_parts(store, run) if may_fail(load_protocol(job.protocol)) else set()
         missing = [
             name
             for name in question.part_names
@@ -308,7 +303,7 @@ class _Executor:
 def _root(planned: Planned) -> str:
     """The folder as it is recorded; "" where items name their own."""
     root = planned.question.root if planned.question else Path()
-    return "" if root == Path() else place_of(root)
+    return "" if root == Path() else recorded_path(root)
 
 
 def _note_groups(planned: Planned, store: Store) -> None:
@@ -329,11 +324,12 @@ def _write(
     have: set[tuple[str, int]],
     content: ContentDigests,
 ) -> None:
-    repeats = list(answers.by_repeat())
+    repeats = answers.frame.get_column("repeat").unique().sort().to_list()
     seconds = answers.seconds / max(len(repeats), 1)  # all repeats were answered in that time
-    for repeat, frame in repeats:
+    for repeat in repeats:
         if (answers.part, repeat) in have:
             continue
+        frame = answers.frame.filter(pl.col("repeat") == repeat)
         store.write_part(
             run,
             PartResult(
@@ -383,7 +379,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
 
 def _by_model(jobs: Sequence[Planned]) -> list[Planned]:
     """Model by model, so that each is loaded once; in the order the grid names them."""
-    order = {name: place for place, name in enumerate(dict.fromkeys(j.job.model for j in jobs))}
+    order = {name: rank for rank, name in enumerate(dict.fromkeys(j.job.model for j in jobs))}
     return sorted(jobs, key=lambda planned: order[planned.job.model])
 
 
@@ -415,6 +411,15 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         stop.set()
         thread.join()
         store.release(key)
+
+
+def _as_here(failure: Failure) -> FieldmarkError:
+    """What went wrong elsewhere, as it would have here."""
+    error = FieldmarkError(failure.error)
+    error.exit_code = failure.exit_code
+    if failure.trace:
+        error.add_note(failure.trace)
+    return error
 
 
 def failure_of(job: Job, error: Exception) -> Failure:

@@ -18,7 +18,7 @@ taken up again by a command that gives it the same name, and so would have given
 there. A process claims a key before it reads images, and holds it until the run is done.
 
 Here is what a run is; whether it is done already is decided from that in `plan.py`
-(`_former`), and once more when its turn comes in `execute.py` (`_Executor.run`).
+(`_existing_run`), and once more when its turn comes in `execute.py` (`_Executor.run`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def joined_name(spec: RunSpec) -> str:
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
     """Why a run is done although a finished one has its key already; "" = none of that folder."""
     rows = wanted.data.partition("-")[0]
-    mine = [run for run in former if run.root == place_of(root)]
+    mine = [run for run in former if run.root == recorded_path(root)]
     if not mine:
         return ""
     if any(run.spec.data.partition("-")[0] == rows for run in mine):
@@ -107,7 +107,7 @@ def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
     return "its items or labels have changed since it was done"
 
 
-def place_of(root: Path) -> str:
+def recorded_path(root: Path) -> str:
     """The folder as it is recorded with a run; links in it are not followed."""
     return os.path.abspath(root)  # noqa: PTH100 - resolve() would follow links
 
@@ -186,7 +186,10 @@ class RequiredImages:
             by_id |= {item: _of_item(own, contents) for item, own in named.items()}
             worse = broken | {image for image, content in contents.items() if content.problem}
             if worse == broken:
-                return ContentDigests(_digest(by_id), by_id, broken)
+                hasher = hashlib.blake2b(digest_size=8)
+                for item in sorted(by_id):
+                    hasher.update(item.encode("utf-8", "surrogatepass") + b"\0" + by_id[item])
+                return ContentDigests(hasher.hexdigest(), by_id, broken)
             broken = worse
 
 
@@ -215,10 +218,3 @@ def _of_item(images: str | Sequence[str], contents: Mapping[str, Content]) -> by
         return contents[images[0]].key
     keys = b"".join(contents[image].key for image in images)
     return hashlib.blake2b(keys, digest_size=16).digest()
-
-
-def _digest(by_id: Mapping[str, bytes]) -> str:
-    hasher = hashlib.blake2b(digest_size=8)
-    for item in sorted(by_id):
-        hasher.update(item.encode("utf-8", "surrogatepass") + b"\0" + by_id[item])
-    return hasher.hexdigest()

@@ -25,8 +25,8 @@ from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
     RequiredImages,
     identify,
-    place_of,
     prepare,
+    recorded_path,
     why_again,
     with_content,
 )
@@ -217,14 +217,14 @@ class _Planner:
         if planned.question is None or planned.spec is None:
             return planned
         spec = with_content(planned.spec, self.models.identity(job.model).version)
-        asked = (spec.name, place_of(planned.question.root))
+        asked = (spec.name, recorded_path(planned.question.root))
         if asked in self._asked:
             return None
         self._asked.add(asked)
-        former = self._former(planned, planned.question, spec)
+        former = self._existing_run(planned, planned.question, spec)
         return self._measure(planned, former) if isinstance(former, str) else former
 
-    def _former(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
+    def _existing_run(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         if not spec.model_version:
             unknown = "whether its model has changed is not known until it is loaded"

@@ -81,16 +81,13 @@ class DocumentProtocol(Protocol):
         from fieldmark import draws
         from fieldmark.data import is_synthetic
         from fieldmark.lmms.code.digest import code_digest
-        from fieldmark.lmms.data.documents import draw_part, open_documents
+        from fieldmark.lmms.run import open_part, opened_task
         from fieldmark.lmms.score.scores import mean_of, metric_names
         from fieldmark.protocols import Question
         from fieldmark.store import canonical_json
 
-        own = workspace.settings
-        plain = {name: value for name, value in task.plain().items() if name != "repeats"}
-        key = ("documents", task.place_of("task"), canonical_json(plain))
-        documents = workspace.once(key, lambda: open_documents(task, own.cache, own.may_fetch))
-        part = draw_part(task, documents, draw)
+        opened = opened_task(task, workspace)
+        part, places = workspace.once((opened, draw), lambda: open_part(opened, draw))
         mean, pipeline = mean_of(task)
         facts = {
             "output_type": task.output_type,
@@ -115,7 +112,7 @@ class DocumentProtocol(Protocol):
             needed=lambda _: None,  # pictures are part of the documents, whose digest holds them
             tested=lambda: items.with_columns(part=pl.lit(""), target=pl.lit("")),
             # Files on this machine tell by the folders they lie in; what is on the hub is real.
-            is_synthetic=bool(documents.places) and all(map(is_synthetic, documents.places)),
+            is_synthetic=bool(places) and all(map(is_synthetic, places)),
             note="requests of the first round: how many follow depends on the answers" * is_rounds,
             asks_again=settings.asks_again(),
         )
@@ -135,15 +132,13 @@ class DocumentProtocol(Protocol):
         workspace: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
-        from fieldmark.lmms.code.guard import without_secrets
-        from fieldmark.lmms.code.judge import judging
         from fieldmark.lmms.run import ask_documents, judge_of
         from fieldmark.protocols import ask_options
 
         options = ask_options(question.settings, workspace)
-        with judging(judge_of(question.settings, workspace)), without_secrets():
+        with judge_of(question.settings, workspace) as judge:
             part = question.parts[0]
-            predictions = ask_documents(part, model, question.draw, options, progress)
+            predictions = ask_documents(part, model, question.draw, options, progress, judge)
         yield predictions
 
     def score(
@@ -156,9 +151,7 @@ class DocumentProtocol(Protocol):
         """Documents keep the values their tasks gave them; where a task's own code makes one number
         of these, it is not run again.
         """
-        from fieldmark.lmms.code.guard import without_secrets
-        from fieldmark.lmms.code.judge import judging
-        from fieldmark.lmms.run import judge_of
+        from fieldmark.lmms.run import judge_of, score_in_sandbox
         from fieldmark.lmms.score.scores import score_document_run
         from fieldmark.protocols.ask.answers import answer_rates
 
@@ -168,8 +161,8 @@ class DocumentProtocol(Protocol):
         if question is None:
             scores = score_document_run(task, predictions, scoring.seed, None)
         else:
-            with judging(judge_of(question.settings, scoring.workspace)), without_secrets():
-                scores = score_document_run(task, predictions, scoring.seed, scoring.folder)
+            with judge_of(question.settings, scoring.workspace) as judge:
+                scores = score_in_sandbox(task, predictions, scoring.seed, scoring.folder, judge)
         return scores + answer_rates(predictions, parts)
 
 

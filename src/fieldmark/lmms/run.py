@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
+
 from fieldmark.chat import (
+    Answer,
+    AskSession,
     ChatModel,
     Estimate,
     Estimator,
     LocalModel,
+    Message,
+    MessagePart,
+    Picture,
     PictureCache,
     Request,
     estimate,
 )
 from fieldmark.errors import DataError, UsageError
 from fieldmark.lmms.ask.choices import weigh
-from fieldmark.lmms.ask.fields import Fields
-from fieldmark.lmms.ask.generate import Reply, converse, generate, seen_by_mock
+from fieldmark.lmms.ask.fields import Fields, is_plain
+from fieldmark.lmms.ask.generate import Reply, Sender, converse, generate, seen_by_mock
 from fieldmark.lmms.ask.prompts import Setup, build_prompt
 from fieldmark.lmms.ask.settings import prompt_key, prompt_kwargs, read_generation, target_kwargs
 from fieldmark.lmms.ask.shots import make_examples
+from fieldmark.lmms.code.call import describe_error
 from fieldmark.lmms.code.judge import Judge
-from fieldmark.lmms.data.documents import DocumentPart
+from fieldmark.lmms.code.sandbox import SANDBOX, SandboxLost, ask_outside, offer
+from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.data.documents import (
+    DocumentPart,
+    OpenTask,
+    draw_part,
+    fetch_documents,
+    source_of,
+)
+from fieldmark.lmms.metrics.registry import Added, added, adopt, call_added
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
-from fieldmark.lmms.score.results import judge, rows_of, summed_up
+from fieldmark.lmms.score.results import row_of, score_replies, summed_up
+from fieldmark.lmms.score.scores import score_document_run
 from fieldmark.models import load_chat_model
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
@@ -35,16 +56,85 @@ from fieldmark.protocols import (
     AskSettings,
     Draw,
     PartPredictions,
-    Sending,
     Workspace,
     ask_options,
-    open_sending,
+    ask_session,
 )
+from fieldmark.protocols.ask.answers import FRAME
+from fieldmark.store import Score, canonical_json
 
 HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
 """what lmms-eval calls a model behind an address"""
 N_LOOKED = 8
 """documents whose prompts are built to estimate the cost"""
+
+
+def in_sandbox(task: DocumentTask, function: Callable[..., Any], *args: Any, **more: Any) -> Any:
+    """What the function gives where the code and the templates of the task may run."""
+    if is_plain(task):
+        return function(*args)
+    try:
+        return SANDBOX.run(function, *args, **more)
+    except SandboxLost as error:
+        raise UsageError(f"{task.place_of('task')}  its code or a template {error}.") from error
+
+
+def opened_task(task: DocumentTask, workspace: Workspace) -> OpenTask:
+    """The documents of a task, fetched where the user allowed it: one name in a command."""
+    plain = {name: value for name, value in task.plain().items() if name != "repeats"}
+    key = canonical_json([task.place_of("task"), plain])
+    own = workspace.settings
+
+    def make() -> OpenTask:
+        fetch(task, own.cache, own.may_fetch)
+        return OpenTask(secrets.token_hex(8), task, own.cache)
+
+    opened: OpenTask = workspace.once(("documents", key), make)
+    return opened
+
+
+def fetch(task: DocumentTask, cache: Path, may_fetch: bool) -> None:
+    if may_fetch:
+        fetch_documents(in_sandbox(task, source_of, task), cache)
+
+
+def open_part(opened: OpenTask, draw: Draw) -> tuple[DocumentPart, tuple[Path, ...]]:
+    """The documents of a run, and the files and folders that hold them."""
+    rows, digest, places = in_sandbox(opened.task, _draw, opened, draw)
+    return DocumentPart(opened, rows, draw.n_train, digest), places
+
+
+def _draw(opened: OpenTask, draw: Draw) -> tuple[tuple[int, ...], str, tuple[Path, ...]]:
+    part = draw_part(opened, draw)
+    return part.rows, part.digest, part.documents.places
+
+
+def score_in_sandbox(
+    task: DocumentTask, predictions: pl.DataFrame, seed: int, folder: Path | None, judge: Judge
+) -> list[Score]:
+    """The scores of a run; only aggregations that are code of the task need the sandbox."""
+    arguments = task, predictions, seed, folder
+    if not any(isinstance(item.aggregation, Function) for item in task.metrics):
+        return score_document_run(*arguments)
+    handlers = {"judge": judge.ask, "added": _call_added}
+    scores: list[Score] = in_sandbox(task, _score, added(), *arguments, handlers=handlers)
+    return scores
+
+
+def _score(users: Added, *arguments: Any) -> list[Score]:
+    adopt(users, _call_outside)
+    return score_document_run(*arguments)
+
+
+def _call_outside(name: str, *args: Any, **options: Any) -> Any:
+    return ask_outside("added", name, args, options)
+
+
+def _call_added(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    try:
+        return call_added(name, *args, **options)
+    except Exception as error:  # the user's own: told as if it were the task's
+        raise UsageError(f"{name} failed: {describe_error(error)}.") from error
 
 
 def ask_documents(
@@ -53,17 +143,145 @@ def ask_documents(
     draw: Draw,
     options: AskOptions,
     progress: Progress,
+    judge: Judge | None = None,
 ) -> PartPredictions:
     """The answers to all documents, with their values."""
     began = time.monotonic()
-    setup = make_setup(part, model, draw, options.settings)
     progress.start(f"{part.task.task} with {model.name}", len(part.rows))
-    with open_sending(model, options, progress, seen_by_mock(setup, model)) as sending:
-        replies = _ask(setup, sending)
-    part.refuse_changed()
-    judged = judge(setup, replies, draw.seed)
-    predictions = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
-    return predictions.timed(time.monotonic() - began)
+    if is_plain(part.task):
+        setup = make_setup(part, model, draw, options.settings)
+        with ask_session(model, options, progress, seen_by_mock(setup, model)) as sending:
+            replies = _ask(setup, sending)
+        rows, about = _scored(setup, replies, draw.seed)
+    else:
+        outside = _Outside(model, options, progress)
+        handlers = {name: getattr(outside, name) for name in ("open", "send", "close")}
+        handlers |= {"advance": progress.advance, "judge": (judge or Judge()).ask}
+        handlers["added"] = _call_added
+        arguments = added(), part, _portable(model), draw, options.settings
+        try:
+            rows, about = in_sandbox(part.task, _ask_inside, *arguments, handlers=handlers)
+        finally:
+            outside.close()
+    frame = pl.DataFrame(rows, schema=FRAME, orient="row")
+    return PartPredictions("", frame, part.k, about).timed(time.monotonic() - began)
+
+
+Scored = tuple[list[tuple[Any, ...]], dict[str, Any]]
+"""the rows of documents, and what holds for all of them"""
+
+
+def _scored(setup: Setup, replies: list[Reply], seed: int) -> Scored:
+    setup.part.refuse_changed()
+    judged = score_replies(setup, replies, seed)
+    return [row_of(setup, document) for document in judged], summed_up(setup, judged)
+
+
+class _Outside:
+    """Sends what the sandbox makes."""
+
+    def __init__(
+        self, model: ChatModel | LocalModel, options: AskOptions, progress: Progress
+    ) -> None:
+        self.model, self.options, self.progress = model, options, progress
+        self._stack = ExitStack()
+        self._session: AskSession | None = None
+
+    def open(self, seen: Mapping[str, str]) -> None:
+        opening = ask_session(self.model, self.options, self.progress, seen)
+        self._session = self._stack.enter_context(opening)
+
+    def send(self, title: str) -> None:
+        assert self._session is not None
+        self._session.ask(
+            iter(lambda: SANDBOX.ask("next"), None),
+            lambda request, answer: SANDBOX.ask("answer", request.info, answer),
+            title,
+        )
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _ask_inside(
+    users: Added,
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    settings: AskSettings,
+) -> Scored:
+    adopt(users, _call_outside)
+    setup = make_setup(part, model, draw, settings)
+    ask_outside("open", seen_by_mock(setup, model))
+    replies = _ask(setup, _Relay(model))
+    ask_outside("close")
+    return _scored(setup, replies, draw.seed)
+
+
+class _Relay:
+    """Stands for `AskSession` in the sandbox."""
+
+    def __init__(self, model: ChatModel | LocalModel) -> None:
+        self.model = model
+
+    @property
+    def progress(self) -> _Relay:
+        return self
+
+    def advance(self, n: int = 1) -> None:
+        ask_outside("advance", n)
+
+    def ask(
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], None], title: str
+    ) -> None:
+        source, sent = iter(requests), dict[int, Request]()
+
+        def give() -> Request | None:
+            request = next(source, None)
+            if request is None:
+                return None
+            sent[number := len(sent)] = replace(request, messages=())
+            return replace(
+                request, messages=tuple(map(_portable_message, request.messages)), info=number
+            )
+
+        offer({"next": give, "answer": lambda number, answer: on_answer(sent[number], answer)})
+        ask_outside("send", title)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """The bytes of a picture that cannot be read: told when it is sent."""
+
+    text: str
+
+    def __call__(self) -> bytes:
+        raise DataError(self.text)
+
+
+def _portable_message(message: Message) -> Message:
+    return replace(message, parts=tuple(map(_portable_part, message.parts)))
+
+
+def _portable_part(part: MessagePart) -> MessagePart:
+    if not isinstance(part, Picture):
+        return part
+    try:
+        return replace(part, source=part.read())
+    except DataError as error:
+        return replace(part, source=_Unreadable(str(error)))
+
+
+def _portable(model: ChatModel | LocalModel) -> ChatModel | LocalModel:
+    """The model without its weights: what prompts are made for."""
+    if not isinstance(model, LocalModel):
+        return model
+    kept = ("config", "image_rule", "precision")
+    config = SimpleNamespace(model_type=str(model.engine.config.model_type))
+    facts = SimpleNamespace(
+        **{name: getattr(model.engine, name) for name in kept} | {"config": config}
+    )
+    return replace(model, engine=facts)  # type: ignore[arg-type]
 
 
 def judge_of(settings: AskSettings, workspace: Workspace | None) -> Judge:
@@ -83,7 +301,7 @@ def judge_of(settings: AskSettings, workspace: Workspace | None) -> Judge:
     return judge
 
 
-def _ask(setup: Setup, sending: Sending) -> list[Reply]:
+def _ask(setup: Setup, sending: Sender) -> list[Reply]:
     output = setup.task.output_type
     if output == "generate_until":
         return generate(setup, sending)
@@ -159,6 +377,13 @@ def estimate_documents(
 
     Reads their pictures, sends nothing.
     """
+    estimated: Estimate = in_sandbox(part.task, _estimate, part, _portable(model), draw, settings)
+    return estimated
+
+
+def _estimate(
+    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+) -> Estimate:
     setup = make_setup(part, model, draw, settings)
     cache, how = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
     asked = []

@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from fieldmark.protocols._check import as_problems, check_data, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
     from fieldmark.protocols._predictions import FitNotes, PartPredictions, Reread, left_out
-    from fieldmark.protocols._question import Question, table_question
+    from fieldmark.protocols._question import (
+        MissingData,
+        Question,
+        Workspace,
+        no_data,
+        root_of,
+        table_question,
+    )
     from fieldmark.protocols._score import (
         Scoring,
         arrange,
@@ -49,8 +56,7 @@ if TYPE_CHECKING:
         value_names,
         values_by_item,
     )
-    from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
-    from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
+    from fieldmark.protocols.ask.sending import AskOptions, ask_options, ask_session
     from fieldmark.protocols.ask.settings import AskSettings
     from fieldmark.tasks.split import (
         Draw,
@@ -83,12 +89,12 @@ __all__ = [
     "RowFeatures",
     "Scoring",
     "Selection",
-    "Sending",
     "Setting",
     "Workspace",
     "arrange",
     "as_problems",
     "ask_options",
+    "ask_session",
     "can_ask",
     "check_data",
     "check_part",
@@ -108,7 +114,6 @@ __all__ = [
     "make_settings",
     "may_fail",
     "no_data",
-    "open_sending",
     "prefetch_rows",
     "protocol_of",
     "protocols",
@@ -137,13 +142,14 @@ __getattr__ = exports(
         ),
         "protocols._features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
         "protocols._predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
-        "protocols._question": ("Question", "table_question"),
+        "protocols._question": (
+            "MissingData", "Question", "Workspace", "no_data", "root_of", "table_question",
+        ),
         "protocols._score": (
             "Scoring", "arrange", "recorded_kinds", "score_answers", "value_names",
             "values_by_item",
         ),
-        "protocols._workspace": ("MissingData", "Workspace", "no_data", "root_of"),
-        "protocols.ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),
+        "protocols.ask.sending": ("AskOptions", "ask_options", "ask_session"),
         "protocols.ask.settings": ("AskSettings",),
     },
 )  # fmt: skip

@@ -16,8 +16,7 @@ from fieldmark.data import load_dataset, rows_seen
 from fieldmark.errors import CodeNotRun, DataError, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
 from fieldmark.protocols._contract import Protocol, has_block, load_protocol, protocols
-from fieldmark.protocols._question import ASKING_ONLY
-from fieldmark.protocols._workspace import MissingData, Workspace
+from fieldmark.protocols._question import ASKING_ONLY, MissingData, Workspace
 from fieldmark.registry import short_name
 from fieldmark.tasks import Problem, Task, problems_of
 from fieldmark.tasks.split import (

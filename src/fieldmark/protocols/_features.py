@@ -21,7 +21,7 @@ from fieldmark.tasks.split import refs_of
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
-    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.protocols._question import Workspace
 
 
 def embed_options(workspace: Workspace) -> EmbedOptions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,10 +33,6 @@ class PartPredictions:
     notes: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     groups: tuple[tuple[str, str], ...] = ()
-
-    def by_repeat(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        for repeat in self.frame.get_column("repeat").unique().sort():
-            yield int(repeat), self.frame.filter(pl.col("repeat") == repeat)
 
     def timed(self, seconds: float) -> PartPredictions:
         return replace(self, seconds=seconds)

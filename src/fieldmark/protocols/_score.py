@@ -23,7 +23,7 @@ from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import AMONG_ANSWERED, OK, PartRecord, Score
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.protocols._question import Workspace
 
 YES = ("true", "yes", "1")
 NO = ("false", "no", "0")

@@ -21,7 +21,7 @@ from typing import Any
 from fieldmark.errors import DataError, StoreError, at
 from fieldmark.files import filesystem_of
 
-VERSION = 8
+VERSION = 9
 APPLICATION_ID = 0x464D524B  # "FMRK", as in sql/schema.sql
 RWC, ALONE = "mode=rwc", "nolock=1"
 _CACHE_KIB = 65_536

@@ -21,7 +21,7 @@ import numpy as np
 
 from fieldmark.errors import StoreError
 from fieldmark.store import claims, writing
-from fieldmark.store.predictions import NUMBER, keep_items, unpack
+from fieldmark.store.predictions import NUMBER, insert_answer, keep_items, unpack
 from fieldmark.store.records import RunName, canonical_json
 from fieldmark.store.shards import Shard, ShardNames, ShardPart, ShardRun, read_shard
 from fieldmark.store.store import Store
@@ -300,17 +300,8 @@ class _Entering:
             [*where, *facts],
         )
         prediction, outcome, score, info = part.answers
-        self.connection.execute(
-            "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                *where,
-                self._items(part.items),
-                self._named(prediction),
-                None if outcome is None else self._named(outcome),
-                *(score, info),
-            ],
-        )
+        named = [self._named(prediction), None if outcome is None else self._named(outcome)]
+        insert_answer(self.connection, where, self._items(part.items), [*named, score, info])
 
     def _items(self, number: int) -> int:
         if number not in self.kept_items:

@@ -13,11 +13,11 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fieldmark.store.checksums import answer_sum, items_key
 from fieldmark.store.database import Database
 from fieldmark.store.records import OK
 from fieldmark.store.texts import TextTable
@@ -349,17 +349,26 @@ def insert_columns(
     asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
     content = _pack_contents(rows["content"])
     is_plain = all(outcome == OK for outcome in rows["outcome"])
+    packed = [
+        _pack(rows["prediction"], numbers),
+        None if is_plain else _pack(rows["outcome"], numbers),
+        _pack_reals(rows["score"]),
+        _pack_texts(rows["info"]),
+    ]
+    insert_answer(connection, where, keep_items(connection, len(order), asked, content), packed)
+
+
+def insert_answer(
+    connection: sqlite3.Connection,
+    where: tuple[int, int, int],
+    items: int,
+    packed: Sequence[bytes | None],
+) -> None:
+    """`packed`: prediction, outcome, score, info."""
     connection.execute(
-        "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            *where,
-            keep_items(connection, len(order), asked, content),
-            _pack(rows["prediction"], numbers),
-            None if is_plain else _pack(rows["outcome"], numbers),
-            _pack_reals(rows["score"]),
-            _pack_texts(rows["info"]),
-        ],
+        "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info, sum) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [*where, items, *packed, answer_sum(packed)],
     )
 
 
@@ -367,7 +376,7 @@ def keep_items(
     connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
 ) -> int:
     """The number of a list of items (packed: item, target, unit), which is kept once."""
-    key = blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
+    key = items_key(asked, content)
     item_list = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
     if item_list is None:
         item_list = connection.execute(

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import StoreError, at
+from fieldmark.store.checksums import answer_sum, items_key, score_sum
 from fieldmark.store.database import VERSION, Database, explained, open_database, open_unchanging
 from fieldmark.store.predictions import unpack
 from fieldmark.store.records import RunName
@@ -29,7 +30,7 @@ _SEPARATORS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\uf8ff"
 _TRIES = 20
 _PAUSE_S = 0.1
 _PART = "part.part, repeat, finished, n_train, n_items, n_ok, seconds, part.info"
-_ANSWER = "items, prediction, outcome, score, answer.info"
+_ANSWER = "items, prediction, outcome, score, answer.info, sum"
 _ITEMS = "n, item, target, unit, content"
 
 
@@ -116,10 +117,12 @@ def _read(path: Path, database: Database, passed_over: Collection[RunName]) -> S
     if not parts:
         return Shard(path, tuple(runs))
     wanted = {part.items for part in parts}
-    listed = database.rows(f"SELECT id, {_ITEMS} FROM item_list")
-    items = {number: tuple(rest) for number, *rest in listed if number in wanted}
+    listed = database.rows(f"SELECT id, key, {_ITEMS} FROM item_list")
+    items = {number: tuple(rest) for number, _, *rest in listed if number in wanted}
     names = _names(database)
     _check(path, parts, items, names.numbered())
+    if any(key != items_key(rest[1:4], rest[4]) for _, key, *rest in listed):
+        raise ValueError("its lists of items are not as they were written")
     blobs = (blob for held in (*items.values(), *(part.answers for part in parts)) for blob in held)
     n_bytes = sum(len(blob) for blob in blobs if isinstance(blob, bytes))
     return Shard(path, tuple(runs), names, items, n_bytes)
@@ -146,11 +149,15 @@ def _run(database: Database, row: dict[str, Any], is_passed_over: bool) -> Shard
         f"SELECT {_PART}, {_ANSWER} FROM part LEFT JOIN answer USING (run, part, repeat) "
         "WHERE part.run = ? ORDER BY part.part, repeat"
     )
-    parts = [
-        ShardPart(tuple(columns[:8]), columns[8], tuple(columns[9:]))
-        for columns in database.rows(sql, [number])
-    ]
+    parts = []
+    for columns in database.rows(sql, [number]):
+        facts, items, answers, written = columns[:8], columns[8], columns[9:13], columns[13]
+        if items is not None and answer_sum(answers) != written:
+            raise ValueError("its predictions are not as they were written")
+        parts.append(ShardPart(tuple(facts), items, tuple(answers)))
     scores = database.rows("SELECT * FROM score WHERE run = ? ORDER BY part, metric", [number])
+    if any(score_sum(score[1:-1]) != score[-1] for score in scores):
+        raise ValueError("its scores are not as they were written")
     return ShardRun(row, tuple(parts), tuple(score[1:] for score in scores))
 
 

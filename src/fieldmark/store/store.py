@@ -315,6 +315,12 @@ class Store:
         """The names behind the numbers of `answers`, and more."""
         return self._names.texts(map(int, numbers))  # numpy's own numbers are foreign to SQLite
 
+    def damage(self) -> list[str]:
+        """What is not as it was written, one line each. Reads the whole file."""
+        from fieldmark.store.checksums import find_damage
+
+        return list(find_damage(self._database))
+
     def outcomes(self, run: int) -> dict[str, int]:
         """How many predictions of a run had which outcome."""
         from fieldmark.store.predictions import count_outcomes

@@ -13,6 +13,7 @@ from typing import Any
 
 from fieldmark.errors import DataError
 from fieldmark.registry import app_version
+from fieldmark.store.checksums import score_sum
 from fieldmark.store.records import (
     OK,
     Marks,
@@ -120,8 +121,8 @@ def replace_scores(connection: sqlite3.Connection, run: int, scores: Sequence[Sc
     connection.execute("DELETE FROM score WHERE run = ?", [run])
     connection.executemany(
         "INSERT INTO score (run, part, metric, value, low, high, level, n, n_units, method, "
-        "is_primary, higher_is_better, is_fraction, warning) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "is_primary, higher_is_better, is_fraction, warning, sum) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [_score_row(run, score) for score in scores],
     )
 
@@ -130,8 +131,11 @@ def _score_row(run: int, score: Score) -> tuple[Any, ...]:
     numbers = (known(score.value), known(score.low), known(score.high))
     flags = (int(score.is_primary), int(score.higher_is_better), int(score.is_fraction))
     counts = (int(score.n), None if score.n_units is None else int(score.n_units))
-    where = (run, score.part, score.metric)
-    return (*where, *numbers, float(score.level), *counts, score.method, *flags, score.warning)
+    columns = (
+        *(score.part, score.metric, *numbers, float(score.level), *counts),
+        *(score.method, *flags, score.warning),
+    )
+    return (run, *columns, score_sum(columns))
 
 
 def insert_run(

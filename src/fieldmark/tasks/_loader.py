@@ -14,8 +14,9 @@ Listing tasks reads only the first lines of each file and no YAML library.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -241,11 +242,25 @@ class Finder:
             return [NamedTask(task.task, task)]
         if is_folder(with_home(name)):
             return self._libraries()[0].in_folder(with_home(name), where)
+        own = {known: path for known, path in files.items() if fnmatchcase(known, name)}
+        if own:
+            return [*self._known(own, where), *self._fitting(name, own, where)]
         if self.folders:
             return self._libraries()[0].find(name, where)  # says what is known
         if is_pattern(name):
             raise UsageError(f"{where}  task {name!r}: patterns need --include-path.".lstrip())
         raise UnknownName("task", name, files, "fieldmark tasks", where)
+
+    def _known(self, files: Mapping[str, Path], where: str) -> list[NamedTask]:
+        return [task for name, path in files.items() for task in self._in_file(name, path, where)]
+
+    def _fitting(self, pattern: str, known: Container[str], where: str) -> list[NamedTask]:
+        """Tasks of the folders that a pattern fits: none that is called as a known one."""
+        try:
+            theirs = self._libraries()[0].find(pattern, where) if self.folders else []
+        except UnknownName:  # none
+            return []
+        return [task for task in theirs if task.task.task not in known]
 
     def rows(self) -> list[dict[str, str]]:
         """Name, title, dataset and metric of all tasks, groups and tags of the folders."""

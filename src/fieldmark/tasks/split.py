@@ -144,6 +144,8 @@ def is_match(value: object, patterns: Names) -> bool:
 
 
 def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
+    if wanted == Selection():
+        return parts
     _check_left_out(task, parts, wanted)
     kept = [part for part in parts if is_selected(part, wanted)]
     if not kept:

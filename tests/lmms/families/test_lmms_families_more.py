@@ -15,7 +15,7 @@ from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.prompts import build_prompt
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.data.documents import draw_part, open_documents
+from fieldmark.lmms.data.documents import OpenTask, draw_part, open_documents
 from fieldmark.lmms.read.load import load_document_task
 from fieldmark.lmms.run import make_setup
 from fieldmark.lmms.score.encoding import encode
@@ -61,7 +61,7 @@ def test_prompts_of_another_model(family: Family, key: str, tmp_path: Path) -> N
 def test_target_of_another_model(tmp_path: Path) -> None:
     """The letter of the choice for most, its words for one."""
     task = load(AI2D, tmp_path)
-    test = open_documents(task, tmp_path / "cache", fetch=False).test
+    test = open_documents(task, tmp_path / "cache").test
     for key, kind in (("openai", "mcq"), ("qwen_vl", "qa")):
         fields = Fields(task, prompt_kwargs(task, [key]), target_kwargs(task, [key]), test.columns)
         for number in range(len(test)):
@@ -113,7 +113,7 @@ def test_repeats_tell_how_often_each_is_right(tmp_path: Path) -> None:
 
 def _prompts(task: Any, folder: Path, n_train: int) -> list[str]:
     draw = Draw(n_train=n_train, n_test=-1, seed=0)
-    part = draw_part(task, open_documents(task, folder / "cache"), draw)
+    part = draw_part(OpenTask(f"{folder} {n_train}", task, folder / "cache"), draw)
     setup = make_setup(part, load_chat_model("chat/mock/wren"), draw, AskSettings())
     return [build_prompt(setup, row).text for row in part.rows]
 

@@ -16,6 +16,8 @@ from PIL import Image
 from fieldmark.chat import MockScript, MockServer
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments import Evaluation, evaluate
+from fieldmark.lmms.metrics import registry
+from fieldmark.metrics import register_metric
 from fieldmark.settings import Settings
 from kit.chat import running
 from kit.documents import write_jsonl
@@ -82,7 +84,7 @@ def ask(
     server = MockServer(script, answers=answers)
     server.keeps_bodies = True
     with running(server) as url:
-        model = f"chat/mock/parrot?base_url={url}"
+        model = f"chat/mock/{more.pop('name', 'parrot')}?base_url={url}"
         return Run(evaluate(model, str(path), settings=settings, **more), server.bodies)
 
 
@@ -577,3 +579,82 @@ metric_list: [{metric: pair, aggregation: !function utils.by_kind}]
     assert run.found.score.metric == "pair/Overall" and run.found.score.value == 0.5
     names = [each.metric for each in run.found.scores if each.metric.startswith("pair/")]
     assert names == ["pair/Overall", "pair/robin", "pair/tit", "pair/wren"]
+
+
+COUNTS = """
+TOTAL = {"right": 0, "asked": 0}
+
+class Kept:
+    n_right = 0
+
+def is_it(doc, results):
+    return {"score": float(results[0] == doc["name"])}
+
+def counted(values, seen=[]):
+    for value in values:
+        TOTAL["right"] += value
+        seen.append(value)
+        Kept.n_right += value
+    assert sum(seen) == Kept.n_right == TOTAL["right"]
+    return TOTAL["right"] / 6
+
+def pooled(values):
+    TOTAL["right"] += sum(values)
+    TOTAL["asked"] += len(values)
+    return TOTAL["right"] / TOTAL["asked"]
+"""
+
+
+@pytest.mark.parametrize("aggregation", ["counted", "pooled"])
+def test_code_that_counts_in_a_module_gives_equal_models_equal_scores(
+    tmp_path: Path, aggregation: str
+) -> None:
+    """As ocrbench does: the second model got the sum of both, and resamples added to it."""
+    text = (
+        'doc_to_text: "Which bird? {{hint}}"\ndoc_to_target: name\n'
+        "process_results: !function utils.is_it\n"
+        f"metric_list: [{{metric: score, aggregation: !function utils.{aggregation}}}]"
+    )
+    runs = [ask(tmp_path, text, knows, code=COUNTS, name=name) for name in ("parrot", "myna")]
+    scores = [next(score for score in run.found.scores if score.is_primary) for run in runs]
+    assert [score.value for score in scores] == [0.5, 0.5]
+    assert scores[0].low == pytest.approx(
+        scores[1].low, abs=0.05
+    )  # fewer resamples where it is slow
+    for score in scores:
+        assert score.low is not None and score.high is not None
+        assert 0 <= score.low < 0.5 < score.high <= 1
+
+
+def test_what_a_user_registered_scores_templates_that_compute(tmp_path: Path) -> None:
+    """Such templates are rendered, and scored, in another process than the metric is known in."""
+    register_metric(
+        "is_it",
+        lambda references, predictions: float(references == predictions),
+        aggregation=sum,
+    )
+    text = 'doc_to_text: "Which bird? {{hint.lower()}}"\ndoc_to_target: name\n'
+    try:
+        run = ask(tmp_path, text + "metric_list: [{metric: is_it}]", knows)
+    finally:
+        del registry._ADDED_METRICS["is_it"]
+    assert run.score("is_it") == 3.0
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{{'a' * 10**11}}", "needs more than 256 MB of memory"),
+        ("{{'%099999999999d' % 1}}", "needs more than 256 MB of memory"),
+        ("{{hint.ljust(10**11)}}", "needs more than 256 MB of memory"),
+        ("{{'a' * 10**8}}", "gives 100,000,000 characters: expected at most 10,000,000"),
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+         "takes longer than 5 s"),
+        ("{{('a' * 40)|regex_replace('(a+)+$b', '')}}", "takes longer than 5 s"),
+    ],
+)  # fmt: skip
+def test_a_template_without_end_is_one_line(tmp_path: Path, template: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask(tmp_path, f"doc_to_text: {json.dumps(template)}\ndoc_to_target: name\n", knows)
+    assert f"{why}." in str(caught.value) and "\n" not in str(caught.value)
+    assert "birds.yaml:6  document" in str(caught.value)

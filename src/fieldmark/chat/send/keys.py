@@ -2,16 +2,14 @@
 
 A key goes where this package, the user's own configuration or the command line says. A file that
 comes with a working folder (`fieldmark.toml`, an experiment) may name an address and a variable;
-together they are refused until the user confirms them. While other people's code runs, secrets are
-taken out of the environment (`hidden_secrets`); `read_key` knows them still.
+together they are refused until the user confirms them. Other people's code runs in processes that
+see the `open_environment` only.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -105,11 +103,8 @@ def is_secret(variable: str) -> bool:
     return is_cloud or not _WORDS.isdisjoint(variable.lower().split("_"))
 
 
-_lock = threading.Lock()
-_hidden: dict[str, str] = {}
 _named: set[str] = set()
 """variables that models of this process have their keys in, whatever they are called"""
-_n_hiding = 0
 
 
 def note_secret(variable: str) -> None:
@@ -119,28 +114,14 @@ def note_secret(variable: str) -> None:
 
 
 def read_key(variable: str) -> str:
-    """The secret in a variable, also while it is hidden; "" where there is none."""
-    return (os.environ.get(variable) or _hidden.get(variable, "")).strip()
+    """The secret in a variable; "" where there is none."""
+    return os.environ.get(variable, "").strip()
 
 
-@contextlib.contextmanager
-def hidden_secrets(also: Iterable[str] = ()) -> Iterator[None]:
-    """The environment without secrets: those whose names sound so, and the variables of `also`.
-
-    For the whole process and what it starts, until the last that asked for it is done.
+def open_environment(also: Iterable[str] = ()) -> dict[str, str]:
+    """The environment without secrets: those whose names sound so, those that models have their
+    keys in, and the variables of `also`.
     """
-    global _n_hiding  # the environment is the process's
-    with _lock:
-        _n_hiding += 1
-        if _n_hiding == 1:
-            named = {*also, *_named}
-            for name in [name for name in os.environ if is_secret(name) or name in named]:
-                _hidden[name] = os.environ.pop(name)
-    try:
-        yield
-    finally:
-        with _lock:
-            _n_hiding -= 1
-            if not _n_hiding:
-                os.environ.update(_hidden)  # whatever the code has put in their place
-                _hidden.clear()
+    named = {*also, *_named}
+    items = os.environ.items()
+    return {name: value for name, value in items if not is_secret(name) and name not in named}

@@ -23,9 +23,8 @@ from fieldmark.chat import (
     letter_settings,
 )
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.generate import Reply, settings_of
+from fieldmark.lmms.ask.generate import Reply, Sender, settings_of
 from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
-from fieldmark.protocols import Sending
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
 BY_TEXT = "chosen by letter: read from the text"
@@ -33,7 +32,7 @@ _ALONE = "#alone"
 """a request for choices without any context"""
 
 
-def weigh(setup: Setup, sending: Sending) -> list[Reply]:
+def weigh(setup: Setup, sending: Sender) -> list[Reply]:
     """Likelihoods of the choices, of the target, or of a text by itself."""
     if isinstance(sending.model, LocalModel):
         return _likelihoods(setup, sending)
@@ -60,7 +59,7 @@ class _SentWords(NamedTuple):
     continuations: tuple[str, ...]
 
 
-def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
+def _likelihoods(setup: Setup, sending: Sender) -> list[Reply]:
     came: dict[tuple[int, int], Answer] = {}
     asked: dict[int, list[_SentWords]] = {}
 
@@ -82,7 +81,7 @@ def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
                 info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
-    sending.send(setup.task.task, requests(), keep)
+    sending.ask(requests(), keep, setup.task.task)
     return [_reply(row, asked[row], came) for row in setup.part.rows]
 
 
@@ -119,7 +118,7 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
     return isinstance(setup.fields.text(setup.part.document(row), row), int)
 
 
-def _letters(setup: Setup, sending: Sending) -> list[Reply]:
+def _letters(setup: Setup, sending: Sender) -> list[Reply]:
     came: dict[int, Answer] = {}
     asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
 
@@ -136,7 +135,7 @@ def _letters(setup: Setup, sending: Sending) -> list[Reply]:
             asked[row] = (question[-1].text, options)
             yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
 
-    sending.send(setup.task.task, requests(), keep)
+    sending.ask(requests(), keep, setup.task.task)
     return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
 
 

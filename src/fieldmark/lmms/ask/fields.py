@@ -19,6 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
+from fieldmark.lmms.code.sandbox import (
+    TEMPLATE_MEMORY,
+    TEMPLATE_OUTPUT,
+    TEMPLATE_S,
+    TemplateLimit,
+    template_limits,
+)
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.pictures import find_picture, holds_picture, without_pictures
 from fieldmark.lmms.data.sources import folders_of
@@ -293,6 +300,33 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
+_PLAIN = ("doc_to_text", "doc_to_target", "doc_to_choice", "description")
+
+
+def is_plain(task: DocumentTask) -> bool:
+    """Is it safe to render in this process, since it names no code and no template computes?
+
+    Such a template holds words and columns, each as it is: it takes as long as its text is.
+    """
+    shots = task.fewshot_config or {}
+    values = [block.get(key) for block in (vars(task), shots) for key in _PLAIN]
+    templates = [value for value in values if isinstance(value, str)]
+    is_pickle = task.dataset_path == "pandas"
+    return not (is_pickle or task.functions) and all(map(_only_shows, templates))
+
+
+@lru_cache(maxsize=4096)
+def _only_shows(template: str) -> bool:
+    from jinja2 import TemplateSyntaxError, nodes
+
+    shown = (nodes.Output, nodes.TemplateData, nodes.Name)
+    try:
+        tree = _environment().parse(template)
+    except (TemplateSyntaxError, RecursionError, MemoryError):
+        return False
+    return all(isinstance(node, shown) for node in tree.find_all(nodes.Node))
+
+
 _MISSING = re.compile(r"^'([^']+)' is undefined$")
 _MOST_NAMES = 8
 """so many columns are named when none is close to the one asked for"""
@@ -311,7 +345,18 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
 
     compiled = compile_template(template)
     try:
-        return compiled.render(doc)
+        with template_limits():
+            text = compiled.render(doc)
+    except MemoryError:
+        most = f"{TEMPLATE_MEMORY >> 20} MB of memory"
+        raise UsageError(
+            f"the template {_short_template(template)} needs more than {most}."
+        ) from None
+    except TemplateLimit:
+        most = f"{TEMPLATE_S:g} s"
+        raise UsageError(
+            f"the template {_short_template(template)} takes longer than {most}."
+        ) from None
     except UndefinedError as error:
         raise UsageError(_missing(error.message or "", doc)) from None
     except (
@@ -320,6 +365,10 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
     ) as error:  # fmt: skip
         words = str(error).strip().partition("\n")[0] or type(error).__name__
         raise UsageError(f"the template {_short_template(template)} failed: {words}.") from error
+    if len(text) > TEMPLATE_OUTPUT:
+        most = f"{len(text):,} characters: expected at most {TEMPLATE_OUTPUT:,}"
+        raise UsageError(f"the template {_short_template(template)} gives {most}.")
+    return text
 
 
 @lru_cache(maxsize=4096)

@@ -7,15 +7,14 @@ documents take their next round together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from fieldmark.chat import Answer, AnswerSettings, ChatModel, LocalModel, Message, Request, prepare
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, user_message
 from fieldmark.lmms.ask.shots import answer_of
-from fieldmark.protocols import Sending
 from fieldmark.store import OK
 
 MOST_ROUNDS = 32
@@ -47,7 +46,21 @@ class Reply:
         return worst[0] if worst else OK if self.is_read else "unparsed"
 
 
-def generate(setup: Setup, sending: Sending) -> list[Reply]:
+class Sender(Protocol):
+    """`AskSession`, or what stands for it in the sandbox."""
+
+    @property
+    def model(self) -> ChatModel | LocalModel: ...
+
+    @property
+    def progress(self) -> Any: ...
+
+    def ask(
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], None], title: str
+    ) -> Any: ...
+
+
+def generate(setup: Setup, sending: Sender) -> list[Reply]:
     """One request per document and repeat."""
     came: dict[tuple[int, int], Answer] = {}
     asked: dict[int, str] = {}
@@ -58,11 +71,11 @@ def generate(setup: Setup, sending: Sending) -> list[Reply]:
             sending.progress.advance()
 
     title = setup.part.task.task
-    sending.send(title, _requests(setup, sending, asked), keep)
+    sending.ask(_requests(setup, sending, asked), keep, title)
     return [_reply(setup, row, asked[row], came) for row in setup.part.rows]
 
 
-def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator[Request]:
+def _requests(setup: Setup, sending: Sender, asked: dict[int, str]) -> Iterator[Request]:
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
         asked[row] = prompt.text
@@ -71,7 +84,7 @@ def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
 
-def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> AnswerSettings:
+def settings_of(setup: Setup, sending: Sender, repeat: int = 0) -> AnswerSettings:
     """Repeats differ in their seed: with one seed an endpoint would say the same every time."""
     settings = sending.model.settings(setup.generation.settings)
     own = settings.seed
@@ -106,16 +119,16 @@ class _Conversation:
     is_over: bool = False
 
 
-def converse(setup: Setup, sending: Sending) -> list[Reply]:
+def converse(setup: Setup, sending: Sender) -> list[Reply]:
     talks = {row: _Conversation(row) for row in setup.part.rows}
     for number in range(MOST_ROUNDS + 1):
         going = [talk for talk in talks.values() if not talk.is_over]
         if not going:
             break
-        sending.send(
-            f"{setup.part.task.task}, round {number + 1}",
+        sending.ask(
             _round_requests(setup, sending, going, number),
             lambda request, answer: _hear(talks[request.info], answer),
+            f"{setup.part.task.task}, round {number + 1}",
         )
     sending.progress.advance(len(talks))
     return [
@@ -132,7 +145,7 @@ def _hear(talk: _Conversation, answer: Answer) -> None:
 
 
 def _round_requests(
-    setup: Setup, sending: Sending, going: Iterable[_Conversation], number: int
+    setup: Setup, sending: Sender, going: Iterable[_Conversation], number: int
 ) -> Iterator[Request]:
     for talk in going:
         turn = _go_on(setup, talk, number) if number else _begin(setup, talk)

@@ -12,17 +12,21 @@ classes) is left alone.
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fieldmark.code import parsed
 from fieldmark.errors import CodeNotRun, UsageError
-from fieldmark.lmms.code.call import refuse_function
+from fieldmark.lmms.code.call import load_function, refuse_function
 from fieldmark.lmms.code.imports import find_file
-from fieldmark.lmms.code.sandbox import try_imports
+from fieldmark.lmms.code.sandbox import CONNECTS, LOOKUPS, PROGRAMS, SANDBOX, SandboxLost, closed_to
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import NOT_RUN
 from fieldmark.lmms.read.schema import DocumentTask
@@ -56,6 +60,50 @@ def _problems(
         wrong = {function: errors[function] for function in named if errors.get(function)}
         for problem in (*_lacking(wrong), *(_failing(*item, places) for item in wrong.items())):
             yield problem.found_in(path)
+
+
+def try_imports(
+    functions: Iterable[Function], trust: Trust, timeout_s: float = 60.0
+) -> dict[Function, str]:
+    """Each function and what is wrong with it, "" for nothing; a file may take `timeout_s`.
+
+    In the sandbox, in an empty folder, with programs closed besides the network.
+    """
+    errors: dict[Function, str] = {}
+    files: dict[Path, list[Function]] = {}
+    for function in dict.fromkeys(functions):
+        try:
+            files.setdefault(find_file(function, trust).resolve(), []).append(function)
+        except UsageError as error:
+            errors[function] = str(error)
+    for path, of_file in files.items():
+        whole = [replace(function, file=function.file.absolute()) for function in of_file]
+        try:
+            told = SANDBOX.run(_import, whole, trust, limit_s=timeout_s)
+        except SandboxLost as lost:
+            told = [f"{one.place}  {one}: importing {path.name} {lost}." for one in whole]
+        for function, there, text in zip(of_file, whole, told, strict=True):
+            errors[function] = text.replace(there.place, function.place, 1)
+    return errors
+
+
+def _import(functions: Sequence[Function], trust: Trust) -> list[str]:
+    os.chdir(os.environ["TMPDIR"])
+    nowhere = io.StringIO()
+    with (
+        closed_to((*PROGRAMS, *CONNECTS, *LOOKUPS)),
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        return [_problem_of(function, trust) for function in functions]
+
+
+def _problem_of(function: Function, trust: Trust) -> str:
+    try:
+        load_function(function, trust)
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def name_problems(functions: Mapping[Path, Sequence[Function]], trust: Trust) -> Iterator[Problem]:

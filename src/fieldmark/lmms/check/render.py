@@ -19,6 +19,7 @@ from fieldmark.lmms.data.documents import Documents, Split, open_documents
 from fieldmark.lmms.data.pictures import to_picture
 from fieldmark.lmms.metrics.values import gold_places
 from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.lmms.run import fetch, in_sandbox
 from fieldmark.tasks import Problem, problems_of
 
 _NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
@@ -69,16 +70,29 @@ class RenderedDocuments:
         return {"task": self.task, "split": self.split, "n": self.n, "documents": rows}
 
 
-def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> RenderedDocuments:
+def render_documents(task: DocumentTask, n: int, cache: Path, may_fetch: bool) -> RenderedDocuments:
     """Opens the data; everything that goes wrong is a problem, never an exception."""
-    place = task.place_of("dataset_path")
     try:
-        documents = open_documents(task, cache, fetch)
-        split = documents.test
-    except CodeNotRun as error:
-        return RenderedDocuments(task.task, problems=(_not_run(task, error),))
+        fetch(task, cache, may_fetch)
+        made: RenderedDocuments = in_sandbox(task, _render_documents, task, n, cache)
     except FieldmarkError as error:
-        return RenderedDocuments(task.task, problems=tuple(problems_of(error, "data", place)))
+        return _unopened(task, error)
+    return made
+
+
+def _unopened(task: DocumentTask, error: FieldmarkError) -> RenderedDocuments:
+    if isinstance(error, CodeNotRun):
+        return RenderedDocuments(task.task, problems=(_not_run(task, error),))
+    problems = problems_of(error, "data", task.place_of("dataset_path"))
+    return RenderedDocuments(task.task, problems=tuple(problems))
+
+
+def _render_documents(task: DocumentTask, n: int, cache: Path) -> RenderedDocuments:
+    try:
+        documents = open_documents(task, cache)
+        split = documents.test
+    except FieldmarkError as error:
+        return _unopened(task, error)
     fields = Fields(task, prompt_kwargs(task, ()), target_kwargs(task, ()), split.columns)
     shown: list[RenderedDocument] = []
     wrong: list[Problem] = []

@@ -13,6 +13,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.code import names_in
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
-from fieldmark.lmms.code.guard import NetworkRefused, guarded
-from fieldmark.lmms.code.imports import MARK, find_file, loader
+from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
+from fieldmark.lmms.code.sandbox import MARK, NetworkRefused, NoJudgement, code_runs
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.registry import may_run
 
@@ -32,16 +33,23 @@ _SPARE: list[np.random.MT19937] = []
 """generators that stand in numpy's place while task code runs, kept since making one is slow"""
 
 
-class NoJudgement(BaseException):
-    """No judge could be asked.
-
-    Not an `Exception`: task code commonly answers those with a score of 0, and a judge that was
-    not there must never look like a wrong answer.
-    """
-
-
 FAILURES = (Exception, NoJudgement, NetworkRefused, SystemExit)
 """what may come out of task code"""
+
+
+@dataclass(frozen=True, slots=True)
+class FreshFunction:
+    """A function of task code whose modules are run anew, so that they remember nothing."""
+
+    function: Function
+    trust: Trust
+    path: Path
+    """absolute: aggregations stand in a folder of their own"""
+
+    def __call__(self) -> tuple[Any, CodeLoader]:
+        """The function, and the loader that holds its modules."""
+        fresh = CodeLoader(ModulePaths(self.trust))
+        return _load(self.function, self.path, fresh), fresh
 
 
 def load_function(function: Function, trust: Trust) -> Any:
@@ -49,9 +57,13 @@ def load_function(function: Function, trust: Trust) -> Any:
     path = find_file(function, trust)
     if not may_run():
         refuse_function(function, path)
+    return _load(function, path, loader(trust))
+
+
+def _load(function: Function, path: Path, modules: CodeLoader) -> Any:
     try:
-        with _talking(), guarded(is_import=True):
-            module = loader(trust).run_file(path)
+        with _talking(), code_runs(is_import=True):
+            module = modules.run_file(path)
     except FAILURES as error:
         raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
@@ -89,7 +101,7 @@ def call(
 ) -> Any:
     """What the function returns; its exceptions become one line about `where` and the document."""
     try:
-        with _talking(), guarded():
+        with _talking(), code_runs():
             return function(*args, **options)
     except FAILURES as error:
         if isinstance(error, FieldmarkError) and str(error).startswith(where):

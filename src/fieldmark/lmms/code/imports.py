@@ -10,10 +10,12 @@ change: `import lmms_eval` anywhere outside this code fails, or finds what is in
 from __future__ import annotations
 
 import builtins
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import os
+import pickle
 import sys
 import threading
 import warnings
@@ -21,18 +23,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import fieldmark
 from fieldmark import draws
 from fieldmark.errors import UsageError, meant
+from fieldmark.lmms.code.sandbox import MARK
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import MODULES, NOT_RUN
 from fieldmark.source_lines import is_file, is_folder
 
-MARK = "fieldmark_task_"
-"""how the names of such modules begin in `sys.modules`, where dataclasses and pickle look"""
 _lock = threading.RLock()
 
 
@@ -40,6 +41,32 @@ _lock = threading.RLock()
 def loader(trust: Trust) -> CodeLoader:
     """The loader of these folders; what it loaded stays loaded."""
     return CodeLoader(ModulePaths(trust))
+
+
+def _kept(module: ModuleType) -> dict[str, object]:
+    own = [
+        thing
+        for thing in vars(module).values()
+        if getattr(thing, "__module__", "") == module.__name__
+    ]
+    spaces: dict[str, Mapping[str, object]] = {"": vars(module)}
+    spaces |= {thing.__name__: vars(thing) for thing in own if isinstance(thing, type)}
+    for function in (thing for thing in own if isinstance(thing, FunctionType)):
+        spaces[function.__name__] = {"": function.__defaults__, **vars(function)}
+    kept: dict[str, object] = {}
+    for space, names in spaces.items():
+        for name, value in names.items():
+            if not (name.startswith("__") or callable(value) or isinstance(value, ModuleType)):
+                with contextlib.suppress(Exception):  # whatever its own kind of value does
+                    kept[f"{space}.{name}"] = pickle.dumps(value)
+    return kept
+
+
+def forget_code() -> None:
+    """Files run again when they are asked for the next time."""
+    loader.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(MARK)]:
+        del sys.modules[name]
 
 
 class Namespace(ModuleType):
@@ -78,6 +105,12 @@ class CodeLoader:
             if key not in self.by_content:
                 self._run(content, key, list(search))
             return self.by_content[key]
+
+    def state(self) -> list[object]:
+        """What the modules remember, to compare with later: data in their globals, in classes and
+        in defaults of functions.
+        """
+        return [_kept(module) for module in self.by_content.values()]
 
     def absolute(self, name: str, wanted: Sequence[str]) -> ModuleType:
         """`import lmms_eval.a.b` gives the first part, `from lmms_eval.a.b import c` the last."""
@@ -243,6 +276,7 @@ class Importer:
         return module
 
 
+@lru_cache(maxsize=256)
 def _compiled(content: bytes, path: Path) -> CodeType:
     with warnings.catch_warnings():  # about other people's escape sequences
         warnings.simplefilter("ignore")

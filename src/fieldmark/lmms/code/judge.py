@@ -24,12 +24,11 @@ from fieldmark import draws
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
+    AskSession,
     Budget,
     ChatModel,
-    Journal,
     Message,
     MessagePart,
-    ModelConnection,
     Options,
     Picture,
     Request,
@@ -37,8 +36,7 @@ from fieldmark.chat import (
     chat_model,
 )
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms.code.call import NoJudgement
-from fieldmark.lmms.code.guard import asked_so_far, open_network
+from fieldmark.lmms.code.sandbox import NoJudgement, ask_outside, is_inside, n_calls
 from fieldmark.store import canonical_json
 
 URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
@@ -62,71 +60,73 @@ class Judge:
     _answers: dict[tuple[str, int], Answer] = field(default_factory=dict)
     """by request and by how often the same call of code had asked it before"""
     _n_answers: Counter[str] = field(default_factory=Counter)
-    _is_resampling: bool = False
-    _lines: dict[str, ModelConnection] = field(default_factory=dict)
+    _asked: Counter[str] = field(default_factory=Counter)
+    _call: int = 0
+    """of task code, and how often it asked the same"""
+    _sessions: dict[str, AskSession] = field(default_factory=dict)
     _closing: contextlib.ExitStack | None = None
     _lock: Any = field(default_factory=threading.Lock)
 
-    def ask(self, messages: Sequence[Any], settings: AnswerSettings, named: str) -> Answer:
-        """The judge's answer; `named` is the model that the task would ask."""
+    def ask(
+        self,
+        messages: Sequence[Any],
+        settings: AnswerSettings,
+        named: str,
+        call: int = 0,
+        is_resampling: bool = False,
+    ) -> Answer:
+        """The judge's answer; `named` is the model that the task would ask. While documents are
+        resampled nobody is asked.
+        """
         model = self.model or model_of_environment(named)
         words = canonical_json([model.address, list(messages), repr(settings)])
         key = draws.digest(words).hex()
         with self._lock:
-            asked = asked_so_far()
-            number, asked[key] = asked[key], asked[key] + 1
-            if self._is_resampling and self._n_answers[key]:
+            if call != self._call:
+                self._call, self._asked = call, Counter()
+            number, self._asked[key] = self._asked[key], self._asked[key] + 1
+            if is_resampling and self._n_answers[key]:
                 number %= self._n_answers[key]
             if (key, number) not in self._answers:
-                if self._is_resampling:
+                if is_resampling:
                     raise NoJudgement("a resample would ask the judge what it was not asked before")
                 request = Request(f"judge {key[:12]}", _messages(messages), settings, number)
                 self._answers[key, number] = self._send(model, request)
                 self._n_answers[key] += 1
             return self._answers[key, number]
 
-    @contextlib.contextmanager
-    def resampling(self) -> Iterator[None]:
-        """Nobody is asked meanwhile."""
-        before, self._is_resampling = self._is_resampling, True
-        try:
-            yield
-        finally:
-            self._is_resampling = before
-
     def _send(self, model: ChatModel, request: Request) -> Answer:
         answers: list[Answer] = []
         try:
-            with open_network():
-                line = self._line(model)
-                totals = line.ask_all([request], lambda _, answer: answers.append(answer))
+            self._session(model).ask([request], lambda _, answer: answers.append(answer))
         except FieldmarkError as error:
             raise NoJudgement(f"the judge {model.name!r} cannot be asked: {error}") from error
-        if totals.stopped:
-            raise NoJudgement(f"the judge {model.name!r} was not asked: {totals.stopped}")
         (answer,) = answers
         if not answer.is_answer:
             raise NoJudgement(f"the judge {model.name!r} gave no answer: {answer.error}")
         return answer
 
-    def _line(self, model: ChatModel) -> ModelConnection:
-        if model.name not in self._lines:
+    def _session(self, model: ChatModel) -> AskSession:
+        if model.name not in self._sessions:
             self._closing = self._closing or contextlib.ExitStack()
-            kept = self._closing.enter_context(Journal(self.journal)) if self.journal else None
-            line = ModelConnection(model, self.sending, kept, self.budget)
-            self._lines[model.name] = self._closing.enter_context(line)
-        return self._lines[model.name]
+            session = AskSession(model, self.sending, self.journal, self.budget)
+            self._sessions[model.name] = self._closing.enter_context(session)
+        return self._sessions[model.name]
 
-    def close(self) -> None:
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Ends the connections; what was said is still known."""
         if self._closing is not None:
             self._closing.close()
         self._closing = None
-        self._lines.clear()
+        self._sessions.clear()
 
 
 _judges: list[Judge] = []
-"""the one that task code asks is the last; threads of task code see it too"""
+"""those of this process; who is asked is the last"""
+_resampling: list[None] = []
 
 
 @contextlib.contextmanager
@@ -137,20 +137,27 @@ def judging(judge: Judge) -> Iterator[Judge]:
         yield judge
     finally:
         _judges.remove(judge)
-        judge.close()
+        judge.__exit__()
 
 
 def ask_judge(messages: Sequence[Any], settings: AnswerSettings, named: str) -> Answer:
     """The judge's answer; `named` is the model that the task would ask."""
+    asked = (messages, settings, named, n_calls(), bool(_resampling))
+    if is_inside():
+        answer: Answer = ask_outside("judge", *asked)
+        return answer
     with contextlib.nullcontext(_judges[-1]) if _judges else judging(Judge()) as judge:
-        return judge.ask(messages, settings, named)
+        return judge.ask(*asked)
 
 
 @contextlib.contextmanager
 def resampling() -> Iterator[None]:
     """While documents are resampled no judge is asked."""
-    with _judges[-1].resampling() if _judges else contextlib.nullcontext():
+    _resampling.append(None)
+    try:
         yield
+    finally:
+        _resampling.pop()
 
 
 def model_of_environment(named: str) -> ChatModel:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,44 @@ from fieldmark.errors import DataError, UsageError, meant
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.data.open import fresh_transforms, load, quiet_datasets
 from fieldmark.lmms.data.pictures import DAMAGE, LISTS, decoded, find_picture, words_of
-from fieldmark.lmms.data.sources import find_source, folders_of
+from fieldmark.lmms.data.sources import DocumentSource, find_source, folders_of
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.protocols import Draw
 from fieldmark.source_lines import is_file
 
 
-def open_documents(task: DocumentTask, cache: Path, fetch: bool = False) -> Documents:
+def source_of(task: DocumentTask) -> DocumentSource:
+    """Where the task's documents are."""
+    return find_source(task, lambda function: load_function(function, task.trust))
+
+
+def fetch_documents(source: DocumentSource, cache: Path) -> None:
+    """Downloads them, where they are not on this machine."""
+    if source.kind == "hub" or source.remote:
+        with quiet_datasets(is_online=True) as datasets:
+            load(datasets, source, cache / "datasets", fetch=True)
+
+
+def open_documents(task: DocumentTask, cache: Path) -> Documents:
     """The task's documents. Prepared tables are kept below `cache`."""
-    source = find_source(task, lambda function: load_function(function, task.trust))
-    with quiet_datasets(is_online=fetch) as datasets:
-        every = load(datasets, source, cache / "datasets", fetch)
+    source = source_of(task)
+    with quiet_datasets(is_online=False) as datasets:
+        every = load(datasets, source, cache / "datasets", fetch=False)
     return Documents(task, every, source.notes, source.places)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTask:
+    """Names the documents that one command opened, in whichever process they are open."""
+
+    key: str
+    task: DocumentTask = field(compare=False)
+    cache: Path = field(compare=False)
+
+
+@lru_cache(maxsize=4)
+def documents_of(opened: OpenTask) -> Documents:
+    return open_documents(opened.task, opened.cache)
 
 
 class Documents:
@@ -121,42 +147,47 @@ def _listed(every: Mapping[str, Any]) -> str:
 class DocumentPart:
     """The documents of a run; there is one part."""
 
-    task: DocumentTask
-    documents: Documents
+    opened: OpenTask
     rows: tuple[int, ...]
     """of the split that is asked about"""
     k: int = 0
     """examples shown with each"""
+    digest: str = ""
+    """changes when a document that is asked about, or one that may be shown, changes"""
 
     name = ""
+
+    @property
+    def task(self) -> DocumentTask:
+        return self.opened.task
+
+    @property
+    def documents(self) -> Documents:
+        return documents_of(self.opened)
 
     def document(self, row: int, media: bool = False) -> dict[str, Any]:
         return self.documents.test.document(row, media=media)
 
-    @property
-    def digest(self) -> str:
-        """Changes when a document that is asked about, or one that may be shown, changes."""
-        return self._digest()
-
     def refuse_changed(self) -> None:
         """Raises where a document, or a picture it names, is not what it was when this began."""
-        if self._digest(anew=True) != self.digest:
+        if self.digest_now(anew=True) != self.digest:
             raise DataError(
                 f"{self.task.place_of('task')}  documents were changed while they were asked "
                 "about: run the same command again (answers are kept)."
             )
 
-    def _digest(self, anew: bool = False) -> str:
+    def digest_now(self, anew: bool = False) -> str:
         own = self.documents.test.digest(self.rows, anew)
         shown = self.documents.fewshot if self.k else None
         return own if shown is None else f"{own}+{shown.digest(range(len(shown)), anew)}"
 
 
-def draw_part(task: DocumentTask, documents: Documents, draw: Draw) -> DocumentPart:
+def draw_part(opened: OpenTask, draw: Draw) -> DocumentPart:
     """A sample of documents depends on seed and row, not on their order."""
-    every = [str(row) for row in range(len(documents.test))]
-    kept = draws.sample(every, draw.n_test, draw.seed, task.task, "documents")
-    return DocumentPart(task, documents, tuple(map(int, kept)), draw.n_train)
+    every = [str(row) for row in range(len(documents_of(opened).test))]
+    kept = draws.sample(every, draw.n_test, draw.seed, opened.task.task, "documents")
+    part = DocumentPart(opened, tuple(map(int, kept)), draw.n_train)
+    return replace(part, digest=part.digest_now())
 
 
 _MEDIA = ("Image", "Audio")

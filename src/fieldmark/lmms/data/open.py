@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import inspect
 import json
-import os
 import pickle
 import re
 import warnings
@@ -21,7 +20,8 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.data import content_key, stamp
 from fieldmark.errors import CodeNotRun, DataError, MissingExtra, UsageError
-from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, files_in, missing_shards, snapshot
+from fieldmark.files import write_file
+from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, missing_shards, snapshot
 from fieldmark.registry import may_run
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
@@ -51,24 +51,11 @@ def _version(source: DocumentSource) -> str:
     (README.md), and by modification times elsewhere: two folders, or two states of one, could
     share a table.
     """
-    named = [source.path] if source.kind == "folder" else []
-    named += [file for key in ("data_files", "data_dir") for file in files_in(source.options, key)]
     marks: dict[str, str] = {}
-    for name in sorted(set(named)):
-        for path in _files_at(name):
-            mark, is_settled = stamp(path)
-            marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
+    for path in sorted(set(source.files())):
+        mark, is_settled = stamp(path)
+        marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
     return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
-
-
-def _files_at(name: str) -> Iterator[Path]:
-    """The file, all files below the folder, or those that the pattern fits."""
-    path = Path(name).absolute()
-    if path.is_file():
-        yield path
-        return
-    base, pattern = (path, "**/*") if path.is_dir() else (Path(path.anchor), name.lstrip("/"))
-    yield from (path for path in sorted(base.glob(pattern)) if path.is_file())
 
 
 def _refuse_readers(datasets: Any, source: DocumentSource) -> None:
@@ -221,12 +208,9 @@ def remember(source: DocumentSource, every: Mapping[str, Any], cache: Path) -> N
     paths = [Path(file) for listed in files.values() for file in listed]
     if paths and all(path.is_relative_to(cache) for path in paths):
         note = _note(source, cache)
-        note.parent.mkdir(parents=True, exist_ok=True)
         kept = {k: [str(Path(f).relative_to(cache)) for f in v] for k, v in files.items()}
         about = json.dumps({"path": source.path, "name": source.name, "files": kept})
-        part = note.with_suffix(f".{os.getpid()}.part")  # a killed process leaves no half a note
-        part.write_text(about, encoding="utf-8")
-        part.replace(note)
+        write_file(note, about.encode())
 
 
 def recall(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, Any] | None:

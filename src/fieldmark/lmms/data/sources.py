@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ BUILDERS = {
 _ALIASES = {"jsonl": "json", "tsv": "csv"}
 _PICKLES = ("pandas",)
 _GLOB = set("*?[")
+LOCAL_PROTOCOLS = ("dir", "file", "local", "memory")
+"""of fsspec: a path by another name"""
 UPSTREAM_ONLY = {
     "From_YouTube": "videos are not fetched",
     "builder_script": "scripts of datasets are not run",
@@ -59,6 +62,29 @@ class DocumentSource:
     notes: tuple[str, ...] = ()
     remote: tuple[str, ...] = ()
     """addresses of files that are not on this machine"""
+
+    def files(self) -> Iterator[Path]:
+        """Every file on this machine that it names, or that lies in a folder it names."""
+        for name in self._names():
+            yield from files_at(name)
+
+    def tops(self) -> Iterator[Path]:
+        """The files and folders it names; of a pattern, the folder before it."""
+        for name in self._names():
+            parts = Path(name).absolute().parts
+            n_plain = next((i for i, part in enumerate(parts) if _GLOB & set(part)), len(parts))
+            yield Path(*parts) if is_there(Path(name)) else Path(*parts[:n_plain])
+
+    def _names(self) -> list[str]:
+        home = Path(self.path) if self.kind in ("folder", "saved") else None
+        names = [str(home)] if home else []
+        for key in ("data_files", "data_dir"):
+            for name in files_in(self.options, key):
+                plain = name.removeprefix("file://")
+                if "://" in plain or not (home or self.kind == "files" or _is_local(plain)):
+                    continue  # of the hub
+                names.append(str((home or Path()) / with_home(plain)))
+        return list(dict.fromkeys(names))
 
     @property
     def places(self) -> tuple[Path, ...]:
@@ -95,7 +121,25 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Document
     remote = tuple(file for file in _each_file(options.get("data_files")) if "://" in file)
     if remote:
         where = task.place_of("dataset_kwargs", "data_files")
-    return DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
+    source = DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
+    _refuse_outside(task, source)
+    return source
+
+
+def _refuse_outside(task: DocumentTask, source: DocumentSource) -> None:
+    """What a task reads may be sent to a model: it lies with the task, or where the user said."""
+    for file in chain(source.tops(), source.files()):
+        if not (task.trust.allows(file) or _is_of_hub(file)):
+            raise UsageError(
+                f"{source.where}  the data {str(file)!r} lie outside the folder of the task and "
+                f"those you named ({task.trust.words()}): `--include-path {file.parent}` allows it."
+            )
+    for address in source.remote:
+        links = [link.partition("://") for link in address.split("::")]
+        if any(not rest or protocol in LOCAL_PROTOCOLS for protocol, _, rest in links):
+            raise UsageError(
+                f"{source.where}  {address!r} is no address of a file: expected https://… or hf://…."
+            )
 
 
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
@@ -194,6 +238,23 @@ def _is_there(folder: Path, value: str, key: str) -> bool:
 def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
     """The files, folders or patterns that an option names."""
     return _each_file(options.get(key))
+
+
+def _is_of_hub(file: Path) -> bool:
+    """Is it what the hub's own client has put on this machine?"""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return file.resolve().is_relative_to(Path(HF_HUB_CACHE).resolve())
+
+
+def files_at(name: str) -> Iterator[Path]:
+    """The file, all files below the folder, or those that the pattern fits."""
+    path = Path(name).absolute()
+    if path.is_file():
+        yield path
+        return
+    base, pattern = (path, "**/*") if path.is_dir() else (Path(path.anchor), name.lstrip("/"))
+    yield from (path for path in sorted(base.glob(pattern)) if path.is_file())
 
 
 def _each_file(value: Any) -> Iterator[str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError
@@ -133,6 +133,42 @@ def register_document_metric(
     _ADDED_METRICS[name] = DocumentMetric(
         name, aggregation, higher_is_better, outputs=(TEXT,), function=function
     )
+
+
+Added = tuple[list[DocumentMetric], list[Aggregation]]
+_OF_METRIC = "aggregation of "
+
+
+def added() -> Added:
+    """What users added in this process, without its functions: another process cannot have them."""
+    metrics = [
+        replace(metric, function=None, aggregation=way if isinstance(way, str) else "")
+        for metric in _ADDED_METRICS.values()
+        for way in (metric.aggregation,)
+    ]
+    return metrics, [replace(way, function=None) for way in _ADDED_AGGREGATIONS.values()]
+
+
+def adopt(users: Added, call: Callable[..., Any]) -> None:
+    """Makes known here what another process added: `call(name, ...)` runs it there."""
+    metrics, aggregations = users
+    _ADDED_METRICS.clear()
+    _ADDED_AGGREGATIONS.clear()
+    for metric in metrics:
+        own = metric.aggregation or partial(call, f"{_OF_METRIC}{metric.name}")
+        function = partial(call, metric.name)
+        _ADDED_METRICS[metric.name] = replace(metric, function=function, aggregation=own)
+    for way in aggregations:
+        _ADDED_AGGREGATIONS[way.name] = replace(way, function=partial(call, way.name))
+
+
+def call_added(name: str, *args: Any, **options: Any) -> Any:
+    """What the function that was added under the name gives."""
+    if name.startswith(_OF_METRIC):
+        function: Any = _ADDED_METRICS[name.removeprefix(_OF_METRIC)].aggregation
+    else:
+        function = (_ADDED_METRICS.get(name) or _ADDED_AGGREGATIONS[name]).function
+    return function(*args, **options)
 
 
 @lru_cache(maxsize=1)

@@ -9,8 +9,9 @@ id that several share, blocks hold all that share it.
 
 A task's own function may print, log, draw from global random states, write files where it stands or
 where `args.output_path` says, change the values it is given, and fail. Its first call is the real
-one; further calls (resamples) leave no trace. The working folder and the global random states
-belong to the process, so no two aggregations run at once.
+one; further calls (resamples) leave no trace. Where the first leaves something in a module, such as
+a sum that it adds to, each further call gets the module anew. The working folder and the global
+random states belong to the process, so no two aggregations run at once.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms.code.call import call, seeded
-from fieldmark.lmms.code.guard import without_secrets
+from fieldmark.lmms.code.call import FreshFunction, call, seeded
 from fieldmark.lmms.code.judge import resampling
 from fieldmark.lmms.score.encoding import as_number
 from fieldmark.stats import (
@@ -75,7 +75,7 @@ USUAL_FLAGS: Mapping[str, Any] = {
 """lmms-eval's flags, as task code may read them from `args`"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """A function of a list of values."""
 
@@ -84,6 +84,9 @@ class Caller:
     """`file:line`, for messages"""
     seed: int = 0
     flags: Mapping[str, Any] = field(default_factory=dict)
+    fresh: FreshFunction | None = None
+    remembers: bool = False
+    """did the first call leave something in a module?"""
 
     def once(self, items: Sequence[Any], folder: Path | None) -> Any:
         """The real call; files go to the folder, or nowhere."""
@@ -93,7 +96,14 @@ class Caller:
             place = place.resolve()  # code is told it while it stands there
             stack.enter_context(_standing_in(place))
             stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
-            return self._call(copies(items)(range(len(items))), self._options(place))
+            own = copies(items)(range(len(items)))
+            if self.fresh is None:
+                return self._call(self.function, own, self._options(place))
+            function, modules = self.fresh()
+            before = modules.state()
+            made = self._call(function, own, self._options(place))
+            self.remembers = modules.state() != before
+            return made
 
     @contextlib.contextmanager
     def again(self) -> Iterator[Callable[[list[Any]], Any]]:
@@ -103,18 +113,22 @@ class Caller:
             stack.enter_context(_standing_in(place))
             stack.enter_context(_silence())
             stack.enter_context(resampling())
-            stack.enter_context(without_secrets())
             stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
             options = self._options(place)
-            yield lambda items: self._call(items, options)
+            yield lambda items: self._call(self._function(), items, options)
+
+    def _function(self) -> Callable[..., Any]:
+        return self.fresh()[0] if self.fresh is not None and self.remembers else self.function
 
     def _options(self, place: Path) -> dict[str, Any]:
         if not _asks_for_args(self.function):
             return {}
         return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(place)})}
 
-    def _call(self, items: list[Any], options: Mapping[str, Any]) -> Any:
-        return call(self.function, items, where=self.where, **options)
+    def _call(
+        self, function: Callable[..., Any], items: list[Any], options: Mapping[str, Any]
+    ) -> Any:
+        return call(function, items, where=self.where, **options)
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -411,11 +425,20 @@ def _percentiles(
     width = bounds[1] - bounds[0]
     if not math.isfinite(width) and np.ptp(replicate_r) <= 1e-12 * max(1.0, abs(value)):
         return ScoreLimits(n_units=n_units, warning=_NO_SPREAD)
+    if not math.isfinite(width):
+        bounds = _bounds_seen(value, replicate_r)
+        width = bounds[1] - bounds[0]
     scale = width if math.isfinite(width) else 1.0
     scaled = (bounds[0] / scale, bounds[1] / scale)
     low, high = percentile_limits(value / scale, replicate_r / scale, items, resampling, scaled)
     method = "bootstrap" if n_asked >= LADDER[0] else f"bootstrap, {n_asked} resamples"
     return ScoreLimits(low * scale, high * scale, method, n_units)
+
+
+def _bounds_seen(value: float, replicate_r: np.ndarray) -> tuple[float, float]:
+    """A number that is a share on all documents and in all resamples is a share."""
+    seen = np.append(replicate_r, value)
+    return (0.0, 1.0) if seen.min() >= 0 and seen.max() <= 1 else _ANY
 
 
 def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> ScoreLimits:
@@ -425,7 +448,7 @@ def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) ->
         return ScoreLimits(n_units=n_units, warning=text)
     if np.ptp(value_b) <= 1e-12 * max(1.0, abs(value)):
         return ScoreLimits(n_units=n_units, warning=_NO_SPREAD)
-    low, high = jackknife_limits(value, value_b, level, _ANY)
+    low, high = jackknife_limits(value, value_b, level, _bounds_seen(value, value_b))
     return ScoreLimits(low, high, f"jackknife, {len(value_b)} blocks", n_units)
 
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-import polars as pl
-
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.choices import has_many_inputs
 from fieldmark.lmms.ask.generate import Reply
@@ -37,7 +35,7 @@ from fieldmark.lmms.read.schema import DocumentTask, Pipeline
 from fieldmark.lmms.score.encoding import as_number, encode, plain_json
 from fieldmark.lmms.score.filters import make_filter, reasoning_tags, run_pipeline, strip_response
 from fieldmark.lmms.score.scores import higher_is_better
-from fieldmark.protocols.ask.answers import FRAME, spent
+from fieldmark.protocols.ask.answers import spent
 from fieldmark.store import OK
 
 WRITTEN = ("generate_until", "generate_until_multi_round")
@@ -64,7 +62,7 @@ class ScoredDocument:
     """what makes the document look like a mistake in its task"""
 
 
-def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[ScoredDocument]:
+def score_replies(setup: Setup, replies: Sequence[Reply], seed: int) -> list[ScoredDocument]:
     """Values of all documents that were answered, under every pipeline."""
     judged = [ScoredDocument(reply, _target(setup, reply.row)) for reply in replies]
     answered = [document for document in judged if document.reply.outcome == OK]
@@ -230,12 +228,8 @@ def _stripped(responses: Sequence[Any]) -> list[Any]:
     return [text.strip() if isinstance(text, str) else text for text in texts]
 
 
-def rows_of(setup: Setup, judged: Sequence[ScoredDocument]) -> pl.DataFrame:
-    rows = [_row(setup, document) for document in judged]
-    return pl.DataFrame(rows, schema=FRAME, orient="row")
-
-
-def _row(setup: Setup, judged: ScoredDocument) -> tuple[Any, ...]:
+def row_of(setup: Setup, judged: ScoredDocument) -> tuple[Any, ...]:
+    """A row of predictions (`FRAME`)."""
     doc = setup.part.document(judged.reply.row)
     target = target_text(setup, judged, doc)
     info = json.dumps(_facts(setup, judged, doc, target), ensure_ascii=False, sort_keys=True)

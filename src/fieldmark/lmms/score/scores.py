@@ -22,7 +22,8 @@ import numpy as np
 import polars as pl
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.lmms.code.call import load_function
+from fieldmark.lmms.code.call import FreshFunction, load_function
+from fieldmark.lmms.code.imports import find_file
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.metrics.registry import (
     Aggregation,
@@ -65,6 +66,8 @@ class ScoredMetric:
     """None: what belongs to the metric or its aggregation"""
     where: str = ""
     """`file:line`, for messages"""
+    fresh: FreshFunction | None = None
+    """the aggregation with its modules as they are when nothing has run"""
 
     @property
     def result(self) -> str:
@@ -262,7 +265,11 @@ def _of_function(
 ) -> list[Score]:
     assert way.function is not None
     caller = Caller(
-        way.function, metric.where or f"metric {metric.name!r}", settings.seed, settings.flags
+        way.function,
+        metric.where or f"metric {metric.name!r}",
+        settings.seed,
+        settings.flags,
+        metric.fresh,
     )
     result = caller.once(items, settings.folder)
     values = numbers_in(result)
@@ -422,6 +429,11 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
             else item.aggregation,
             higher_is_better(item),
             task.place_of("metric_list", number, "aggregation"),
+            FreshFunction(
+                item.aggregation, task.trust, find_file(item.aggregation, task.trust).resolve()
+            )
+            if isinstance(item.aggregation, Function)
+            else None,
         )
         for pipeline in task.pipelines
         for number, item in enumerate(task.metrics)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
-    from fieldmark.protocols._question import Question
-    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.protocols._question import Question, Workspace
 
 
 class Probe(Protocol):

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from fieldmark.chat import Estimate
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
-    from fieldmark.protocols._question import Question
+    from fieldmark.protocols._question import Question, Workspace
     from fieldmark.protocols._score import Scoring
-    from fieldmark.protocols._workspace import Workspace
     from fieldmark.store import PartRecord, Score
     from fieldmark.tasks.split import Draw
 

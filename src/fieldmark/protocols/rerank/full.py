@@ -21,8 +21,7 @@ from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._dual import projected, unit_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions
-from fieldmark.protocols._question import Question
-from fieldmark.protocols._workspace import Workspace
+from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.protocols.rerank.queries import (
     RankedQuery,
