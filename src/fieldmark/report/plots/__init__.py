@@ -46,7 +46,8 @@ def draw(kind: str, results: Results) -> dict[str, Any]:
 
     DataError where the results hold nothing of what the plot shows.
     """
-    return _without_controls(themed(PLOTS.get(kind).plot(results)))
+    spec: dict[str, Any] = _without_controls(themed(PLOTS.get(kind).plot(results)))
+    return spec
 
 
 def _without_controls(value: Any) -> Any:
