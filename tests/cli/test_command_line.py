@@ -218,7 +218,8 @@ def test_lists_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert isinstance(json.loads(capsys.readouterr().out), list)
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"versions", "devices", "decode", "places", "settings", "extras"}
+    parts = {"versions", "devices", "decode", "places", "settings", "extras", "results"}
+    assert set(report) == parts
     assert [row["decode"] for row in report["decode"]] == ["reference", "cpu", "gpu"]
     assert [row["used"] for row in report["decode"]].count("yes") == 1
     (vision,) = (row for row in report["extras"] if row["extra"] == "vision")

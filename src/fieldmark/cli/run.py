@@ -151,7 +151,7 @@ def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
     from fieldmark.store import RunFilter, Store
 
     results = str(settings.results)
-    where = "" if results == "results" else f" --results {shlex.quote(results)}"
+    where = "" if results == "results" else f"--results {shlex.quote(results)}"
     keys = {planned.run.key for planned in plan.jobs if planned.run is not None}
     keys |= {key for key, _ in outcome.names}
     tasks = tuple({planned.spec.task for planned in plan.jobs if planned.spec is not None})
@@ -162,11 +162,11 @@ def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
     for line in score_lines(rows[:MOST_SCORES]) if rows else ():
         show(line)
     if len(rows) > MOST_SCORES:
-        talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table{where}")
+        talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table {where}".rstrip())
     if table is not None and (sentence := verdict(table)):
         show(sentence)
-    talk(f"next: fieldmark table{where}")
-    talk(f"page: fieldmark site report{where}")
+    talk(f"next: fieldmark table {where}".rstrip())
+    talk(f"page: fieldmark site report {where}".rstrip())
 
 
 def refuse_if_none_can_run(plan: Plan) -> None:
