@@ -37,8 +37,8 @@ from PIL import Image
 
 from _quick import Flags, finish
 from fieldmark.chat import (
+    AnswerJournal,
     AnswerSettings,
-    Journal,
     MockServer,
     Options,
     Picture,
@@ -112,7 +112,7 @@ def ask(n: int, photo: bytes | None) -> tuple[float, float, float]:
             model = chat_model(f"chat/vllm/bench?base_url={url}")
             options = Options(concurrency=CONCURRENCY)
             ask_now(requests(50, photo), model, options)
-            with Journal(folder) as journal:
+            with AnswerJournal(folder) as journal:
                 began, cpu = time.perf_counter(), time.process_time()
                 tally = ask_now(requests(n, photo), model, options, journal)
                 lasted, used = time.perf_counter() - began, time.process_time() - cpu
@@ -168,7 +168,7 @@ def long_run(n: int) -> str:
         if done % (n // 4) == 0:
             marks.append((resident_mb(), time.process_time()))
 
-    with serving() as (url, _), Journal(folder) as journal:
+    with serving() as (url, _), AnswerJournal(folder) as journal:
         model = chat_model(f"chat/vllm/bench?base_url={url}")
         began = time.process_time()
         ask_now(requests(n, None), model, Options(concurrency=CONCURRENCY), journal, on_answer=note)

@@ -20,7 +20,7 @@ import pytest
 
 from fieldmark.build.wiki.api import BATCH
 from fieldmark.build.wiki.store import PageStore
-from fieldmark.chat import Journal, MockScript, MockServer
+from fieldmark.chat import AnswerJournal, MockScript, MockServer
 from fieldmark.data import Contents, Source, _content
 from fieldmark.store import RunFilter, Store
 from kit import kills, train_inputs, work
@@ -57,7 +57,7 @@ def activity(name: str, *given: object) -> Callable[[Callable[..., Iterator[Acti
 
 def n_journalled(out: Path) -> int:
     """Answers that are safe."""
-    with Journal(next(iter(out.rglob("journal")), out / "journal")) as journal:
+    with AnswerJournal(next(iter(out.rglob("journal")), out / "journal")) as journal:
         return len(journal)
 
 

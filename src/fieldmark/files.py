@@ -43,8 +43,8 @@ def whole_file(path: Path, is_durable: bool = False) -> Iterator[IO[bytes]]:
 
 
 def part_of(path: Path) -> Path:
-    """The hidden file beside a place, of this process alone."""
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+    """A hidden file beside a place that nobody else writes: machines may share the folder."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
 
 
 def write_file(path: Path, data: bytes, is_durable: bool = False) -> None:

@@ -20,9 +20,10 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fieldmark.errors import ClaimLost, StoreError
 from fieldmark.processes import birth, host, still_runs, this_place
@@ -30,10 +31,49 @@ from fieldmark.processes import birth, host, still_runs, this_place
 BEAT_S = 5.0
 SILENCE_S = 60.0
 """a holder that was not heard for so long has lost its lease; it stops at half of it by itself"""
+LOOK_S = 0.25
 _TRIES = 3
 """claims of a lease that another takes or finishes at the same moment"""
 _SIZE = 512
 """bytes of a lease: written in place, so that a full disk stops no heart"""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that has a lease or a claim."""
+
+    host: str
+    place: str
+    pid: int
+    born: str
+
+    @classmethod
+    def here(cls) -> Self:
+        return cls(host(), this_place(), os.getpid(), birth(os.getpid()))
+
+    @property
+    def is_running(self) -> bool | None:
+        """None where that cannot be seen from here: on another machine, in another container."""
+        return still_runs(self.host, self.place, self.pid, self.born)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+def wait_until_heard(
+    silent: Callable[[], Mapping[str, object]], tell: Callable[[str], None]
+) -> None:
+    """Waits for leases whose holders cannot be seen, until each was heard or has run out.
+
+    `silent` gives, by name, what those that hold now have said last; `tell` is told the names.
+    """
+    first = silent()
+    unheard = dict(first)
+    while unheard:
+        tell(next(iter(unheard)))
+        time.sleep(LOOK_S)
+        now = silent()
+        unheard = {name: said for name, said in unheard.items() if now.get(name) == said}
 
 
 class Lease:
@@ -43,8 +83,7 @@ class Lease:
         self.path, self._file, self._now = path, descriptor, now
         self._lock = threading.Lock()
         self._facts: dict[str, Any] = {
-            "host": host(), "place": this_place(), "pid": os.getpid(), "born": birth(os.getpid()),
-            "token": os.urandom(8).hex(), "count": 0, "is_free": False,
+            **asdict(Holder.here()), "token": os.urandom(8).hex(), "count": 0, "is_free": False,
         }  # fmt: skip
         self._heard = now()
         self._write()
@@ -179,8 +218,7 @@ class LeaseFolder:
         facts = None if newest is None else _read(newest)
         if newest is None or facts is None:
             return "a worker that is just beginning", 0.0
-        words = f"process {facts.get('pid')} on {facts.get('host')}"
-        return words, self._silence_s(newest, facts)
+        return str(_holder(facts)), self._silence_s(newest, facts)
 
     def give_up(self, lease: Lease, is_done: bool) -> None:
         self._held.discard(lease)
@@ -220,10 +258,8 @@ class LeaseFolder:
         facts = _read(path)
         if facts is None and not path.exists():
             return False  # finished meanwhile
-        if facts is not None:
-            process = (facts.get(name, "") for name in ("host", "place", "pid", "born"))
-            if facts.get("is_free") or still_runs(*process) is False:
-                return False
+        if facts is not None and (facts.get("is_free") or _holder(facts).is_running is False):
+            return False
         return self._silence_s(path, facts) < SILENCE_S
 
     def _silence_s(self, path: Path, facts: dict[str, Any] | None) -> float:
@@ -243,6 +279,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) else None
+
+
+def _holder(facts: Mapping[str, Any]) -> Holder:
+    pid = facts.get("pid")
+    machine, place, born = (str(facts.get(name, "")) for name in ("host", "place", "born"))
+    return Holder(machine, place, pid if isinstance(pid, int) else 0, born)
 
 
 def _lease_path(folder: Path, name: str, number: int) -> Path:

@@ -16,10 +16,10 @@ from aiohttp import web
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
+    AskSession,
     AskTotals,
     Budget,
-    Journal,
-    ModelConnection,
     Options,
     Request,
     chat_model,
@@ -77,11 +77,11 @@ def opened(server: NativeServer, name: str = "") -> Iterator[Callable[..., Any]]
             answers: dict[str, Answer] = {}
             model = chat_model(model_name(server, url, name))
             asked = requests or [ask_about(i, photo) for i, photo in enumerate(make_jpegs(n))]
-            with Journal(journal) as kept:
+            with AnswerJournal(journal) as kept:
                 try:
-                    with ModelConnection(model, options, kept, budget) as connection:
+                    with AskSession(model, options, kept, budget) as connection:
                         keep = lambda request, answer: answers.update({request.id: answer})  # noqa: E731
-                        return answers, connection.ask_all(asked, keep)
+                        return answers, connection.ask(asked, keep)
                 except (BatchPending, ModelError, UsageError, StoreError) as error:
                     return answers, error
 
@@ -142,7 +142,7 @@ def test_submit_wait_fetch_and_table(
         assert server.n_asked() == n and server.n_calls["create"] == 1
     assert str(n) in json.dumps(row)
     card = chat_model(model_name(server, url)).card
-    with Journal(tmp_path / "results" / "journal") as journal:
+    with AnswerJournal(tmp_path / "results" / "journal") as journal:
         assert len(journal) == n and not journal.waiting
         for key in batch.keys:
             answer = journal.get(key)
@@ -498,8 +498,8 @@ def test_junk_loses_nothing(make: Make, call: str, junk: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["openrouter/openai/gpt-4o", "vllm/m", "mock/wren"])
 def test_a_provider_without_batches_is_refused(name: str, tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal, pytest.raises(UsageError, match="batch"):
-        ModelConnection(chat_model(f"chat/{name}"), BATCH, journal).__enter__()
+    with AnswerJournal(tmp_path) as journal, pytest.raises(UsageError, match="batch"):
+        AskSession(chat_model(f"chat/{name}"), BATCH, journal).__enter__()
 
 
 def test_a_record_is_replaced_as_a_whole_and_a_broken_one_is_named(tmp_path: Path) -> None:
@@ -510,8 +510,8 @@ def test_a_record_is_replaced_as_a_whole_and_a_broken_one_is_named(tmp_path: Pat
     assert list(load_records(tmp_path)) == [record]
     dataclasses.replace(record, id="batch_1").save(tmp_path)
     assert [r.id for r in load_records(tmp_path)] == ["batch_1"]
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         assert journal.waiting == {"0" * 32: "batch_1"}
     path.write_text('{"name": "fieldmark-1"')
     with pytest.raises(StoreError, match="delete the file"):
-        Journal(tmp_path)
+        AnswerJournal(tmp_path)

@@ -11,10 +11,18 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fieldmark.chat import Answer, AnswerSettings, Journal, LocalModel, Picture, Request, user
+from fieldmark.chat import Answer, AnswerJournal, AnswerSettings, LocalModel, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
 from kit.chat import collect, make_jpeg
-from kit.tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
+from kit.tiny_asks import (
+    ask_local,
+    ask_tiny,
+    photo,
+    plain_answer,
+    plain_inputs,
+    plain_logprobs,
+    shots,
+)
 from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
 pytest.importorskip("transformers")
@@ -27,7 +35,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def answers_of(model: LocalModel, requests: list[Request], **rest: Any) -> dict[str, Answer]:
     got: dict[str, Answer] = {}
-    model.ask_all(requests, collect(got), **rest)
+    ask_local(model, requests, collect(got), **rest)
     assert sorted(got) == sorted(request.id for request in requests)
     return got
 
@@ -157,12 +165,12 @@ def test_probabilities_of_the_answers_tokens(model: LocalModel) -> None:
 
 
 def test_a_rerun_reads_the_journal_and_no_weights(model: LocalModel, tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         first = answers_of(model, ask_tiny(5), journal=journal)
     again = load_tiny(model.engine.folder)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got: dict[str, Answer] = {}
-        tally = again.ask_all(ask_tiny(5)[::-1], collect(got), journal)
+        tally = ask_local(again, ask_tiny(5)[::-1], collect(got), journal)
     assert tally.n_replayed == 5
     assert tally.n_attempts == 0
     assert "network" not in vars(again.engine), "no weights were loaded"
@@ -174,7 +182,7 @@ def test_the_same_question_twice_is_asked_once(model: LocalModel, tmp_path: Path
     (question,) = ask_tiny(1)
     twins = [dataclasses.replace(question, id=name) for name in ("a", "b")]
     got: dict[str, Answer] = {}
-    tally = model.ask_all(twins, collect(got))
+    tally = ask_local(model, twins, collect(got))
     assert tally.n_attempts == 1
     assert tally.n == 2
     assert got["a"].text == got["b"].text
@@ -188,9 +196,9 @@ def test_what_cannot_be_asked_fails_alone(model: LocalModel, tmp_path: Path) -> 
         Request("long", (user("word " * room, photo(1)),), settings),
     ]
     good = ask_tiny(3, settings)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got: dict[str, Answer] = {}
-        tally = model.ask_all([bad[0], *good, bad[1]], collect(got), journal, batch_size=5)
+        tally = ask_local(model, [bad[0], *good, bad[1]], collect(got), journal, batch_size=5)
         assert len(journal) == 3
     assert tally.outcomes["failed"] == 2
     assert got["broken"].error.startswith("broken.jpg")
@@ -203,7 +211,7 @@ def test_many_failures_stop_the_run(model: LocalModel) -> None:
     bad = [Request(f"b{n}", (user(Picture(b"no image")),)) for n in range(40)]
     got: dict[str, Answer] = {}
     with pytest.raises(ModelError, match="15 requests in a row failed, the last: picture"):
-        model.ask_all(bad, collect(got))
+        ask_local(model, bad, collect(got))
     assert len(got) == 15
 
 
@@ -275,10 +283,10 @@ def test_pictures_are_upright_and_cut(model: LocalModel) -> None:
 
 
 def test_a_batch_of_none_is_refused(model: LocalModel) -> None:
-    with pytest.raises(UsageError, match="batch_size = 0, expected at least 1"):
-        model.ask_all(ask_tiny(1), batch_size=0)
+    with pytest.raises(UsageError, match="concurrency = 0, expected more than 0"):
+        ask_local(model, ask_tiny(1), batch_size=0)
 
 
 def test_no_requests_no_answers(model: LocalModel) -> None:
-    assert model.ask_all([]).n == 0
+    assert ask_local(model, []).n == 0
     assert model.likelihoods([]) == []

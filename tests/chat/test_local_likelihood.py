@@ -10,20 +10,29 @@ import pytest
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
     Budget,
-    Journal,
     Likelihood,
     LocalModel,
+    Options,
     Picture,
     Request,
     ask_now,
     chat_model,
     user,
 )
-from fieldmark.errors import UsageError
+from fieldmark.errors import ModelError, UsageError
 from kit.chat import collect
-from kit.tiny_asks import plain_answer, plain_inputs, plain_logprobs, rolling, score_all, shots
+from kit.tiny_asks import (
+    ask_local,
+    plain_answer,
+    plain_inputs,
+    plain_logprobs,
+    rolling,
+    score_all,
+    shots,
+)
 from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
 pytest.importorskip("transformers")
@@ -131,7 +140,7 @@ def scored(
     model: LocalModel, requests: list[Request], **rest: Any
 ) -> tuple[dict[str, Answer], Any]:
     got: dict[str, Answer] = {}
-    tally = model.ask_all(requests, on_answer=collect(got), **rest)
+    tally = ask_local(model, requests, on_answer=collect(got), **rest)
     return got, tally
 
 
@@ -151,10 +160,10 @@ def test_requests_are_scored_as_items_are(model: LocalModel) -> None:
 
 def test_a_rerun_scores_nothing_and_loads_no_weights(model: LocalModel, tmp_path: Path) -> None:
     requests = requests_of(4)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         first, _ = scored(model, requests, journal=journal)
     again = load_tiny(model.engine.folder)
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got, tally = scored(again, requests[::-1], journal=journal)
     assert (tally.n_replayed, tally.n_attempts) == (5, 0)
     assert "network" not in vars(again.engine), "no weights were loaded"
@@ -176,7 +185,7 @@ def test_a_killed_run_scores_the_rest_only(
             raise Killed
 
     with pytest.raises(Killed):
-        model.ask_all(requests, die, Journal(tmp_path), batch_size=2)
+        ask_local(model, requests, die, AnswerJournal(tmp_path), batch_size=2)
     read: list[int] = []
     forward = model.engine.forward
 
@@ -184,7 +193,7 @@ def test_a_killed_run_scores_the_rest_only(
         read.append(len(inputs["input_ids"]))
         return forward(inputs, **rest)
 
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         assert len(journal) == 5
         monkeypatch.setattr(model.engine, "forward", counted)
         got, tally = scored(model, requests, journal=journal, batch_size=2)
@@ -202,7 +211,7 @@ def test_a_killed_run_scores_the_rest_only(
 def test_what_decides_a_score_is_its_key(model: LocalModel, tmp_path: Path) -> None:
     first = Request("a", shots(0), continuations=("wren", "robin"))
     bare = Request("b", (), continuations=(TEXT,))
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         scored(model, [first, bare], journal=journal)
         hot = dataclasses.replace(first, settings=AnswerSettings(temperature=1.0), repeat=3)
         assert scored(model, [hot], journal=journal)[1].n_replayed == 1, "nothing is drawn"
@@ -210,7 +219,7 @@ def test_what_decides_a_score_is_its_key(model: LocalModel, tmp_path: Path) -> N
         asked = dataclasses.replace(first, continuations=())
         got: dict[str, Answer] = {}
         assert scored(model, [other], journal=journal)[1].n_replayed == 0
-        assert model.ask_all([asked], collect(got), journal).n_replayed == 0
+        assert ask_local(model, [asked], collect(got), journal).n_replayed == 0
         small = dataclasses.replace(model, context=9)
         assert scored(small, [bare], journal=journal)[1].n_replayed == 0, "other windows"
         assert scored(small, [first], journal=journal)[1].outcomes == {"ok": 1}, "kept already"
@@ -224,7 +233,7 @@ def test_what_cannot_be_scored_fails_alone(model: LocalModel, tmp_path: Path) ->
         Request("long", (user("word " * room),), continuations=("wren",)),
         Request("empty", (user("Which?"),), continuations=("wren", "")),
     ]
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         got, tally = scored(model, [bad[0], *requests_of(2), *bad[1:]], journal=journal)
         assert len(journal) == 3
     assert tally.outcomes == {"failed": 3, "ok": 3}
@@ -238,15 +247,16 @@ def test_equal_requests_are_scored_once_and_words_beside_them(model: LocalModel)
     twin = dataclasses.replace(first, id="b")
     asked = Request("c", shots(0), AnswerSettings(max_output_tokens=2))
     got: dict[str, Answer] = {}
-    tally = model.ask_all([first, asked, twin], collect(got))
+    tally = ask_local(model, [first, asked, twin], collect(got))
     assert (tally.n, tally.n_attempts) == (3, 2)
     assert got["a"].likelihoods == got["b"].likelihoods != ()
     assert got["c"].likelihoods == ()
 
 
 def test_a_budget_of_tokens_ends_the_scoring(model: LocalModel) -> None:
-    got, tally = scored(model, requests_of(9), batch_size=1, budget=Budget(max_tokens=150))
-    assert tally.stopped.startswith("the budget is used up")
+    got: dict[str, Answer] = {}
+    with pytest.raises(ModelError, match=r"^the budget is used up .* kept; the same command"):
+        ask_now(requests_of(9), model, Options(1), None, Budget(max_tokens=150), collect(got))
     assert 0 < len(got) < 10
 
 

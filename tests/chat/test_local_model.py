@@ -15,8 +15,8 @@ from PIL import Image
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
-    Journal,
     LocalModel,
     Picture,
     local_model,
@@ -25,7 +25,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from kit.chat import collect
-from kit.tiny_asks import ask_tiny, photo, shots
+from kit.tiny_asks import ask_local, ask_tiny, photo, shots
 from kit.tiny_chat import LLAVA_TEMPLATE, load_tiny, save_tiny
 
 
@@ -174,11 +174,11 @@ def test_precision_and_shrinking_make_another_model(folder: Path) -> None:
 
 def test_another_model_does_not_replay_this_ones_answers(folder: Path, tmp_path: Path) -> None:
     settings = AnswerSettings(max_output_tokens=3)
-    with Journal(tmp_path) as journal:
-        load_tiny(folder).ask_all(ask_tiny(2, settings), journal=journal)
+    with AnswerJournal(tmp_path) as journal:
+        ask_local(load_tiny(folder), ask_tiny(2, settings), journal=journal)
         got: dict[str, Answer] = {}
         other = load_tiny(folder, precision="bf16")
-        tally = other.ask_all(ask_tiny(2, settings), collect(got), journal)
+        tally = ask_local(other, ask_tiny(2, settings), collect(got), journal)
         assert tally.n_replayed == 0
         assert len(journal) == 4
 
@@ -237,14 +237,16 @@ def test_the_rule_of_a_picture_is_found() -> None:
 
 
 def test_a_budget_of_tokens_ends_the_run(folder: Path) -> None:
-    from fieldmark.chat import Budget, Options, open_connection
+    from fieldmark.chat import AskSession, Budget, Options
 
     budget = Budget(max_tokens=250)
     got: dict[str, Answer] = {}
     settings = AnswerSettings(max_output_tokens=4)
-    with open_connection(load_tiny(folder), Options(concurrency=2), budget=budget) as line:
-        tally = line.ask_all(ask_tiny(7, settings), collect(got))
-    assert "the budget is used up" in tally.stopped
+    with (
+        AskSession(load_tiny(folder), Options(concurrency=2), budget=budget) as session,
+        pytest.raises(ModelError, match="the budget is used up"),
+    ):
+        session.ask(ask_tiny(7, settings), collect(got))
     used = [answer.usage.total for answer in got.values() if answer.usage is not None]
     assert budget.spent_tokens == sum(used) >= 250
     assert sum(used) - sum(used[-2:]) < 250, "overshot by one batch at most"
@@ -321,18 +323,18 @@ def test_a_template_that_refuses_all_is_told(tmp_path: Path) -> None:
 def test_half_precision_answers_are_the_same_for_the_same_batch(folder: Path) -> None:
     def ask(model: LocalModel) -> dict[str, str]:
         got: dict[str, Answer] = {}
-        model.ask_all(ask_tiny(5), collect(got), batch_size=5)
+        ask_local(model, ask_tiny(5), collect(got), batch_size=5)
         return {name: answer.text for name, answer in got.items()}
 
     assert ask(load_tiny(folder, precision="bf16")) == ask(load_tiny(folder, precision="bf16"))
 
 
 def test_both_kinds_of_model_are_asked_alike(folder: Path) -> None:
-    from fieldmark.chat import chat_model, open_connection
+    from fieldmark.chat import AskSession, chat_model
 
     for model in (chat_model("chat/mock/wren"), load_tiny(folder)):
         got: dict[str, Answer] = {}
-        with open_connection(model) as line:
-            tally = line.ask_all(ask_tiny(2, AnswerSettings(max_output_tokens=4)), collect(got))
+        with AskSession(model) as line:
+            tally = line.ask(ask_tiny(2, AnswerSettings(max_output_tokens=4)), collect(got))
         assert (tally.n, len(got)) == (2, 2)
         assert all(answer.is_answer for answer in got.values())

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fieldmark.chat import (
+    AnswerJournal,
     AnswerSettings,
     Budget,
     ChatModel,
-    Journal,
     MockScript,
     MockServer,
     ask_now,
@@ -109,7 +109,7 @@ def test_a_key_is_sent_but_stands_in_no_error_log_journal_or_repr(
         server = Repeating()
         model = chat_model(f"chat/custom/m?base_url={await server.start()}")
         try:
-            with Journal(tmp_path) as journal, pytest.raises(ModelError) as error:
+            with AnswerJournal(tmp_path) as journal, pytest.raises(ModelError) as error:
                 await ask_all([ask_about(1)], model, FAST, journal)
         finally:
             await server.stop()

@@ -13,8 +13,8 @@ import pytest
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
-    Journal,
     MockServer,
     Options,
     Picture,
@@ -182,7 +182,7 @@ def test_half_a_character_is_replaced_in_new_answers_and_in_kept_ones(tmp_path: 
     key = "0" * 32
     line = {"key": key, "answer": {"outcome": "ok", "text": "ant \ud83d"}}
     (tmp_path / "old.jsonl").write_text(json.dumps(line, separators=(",", ":")) + "\n")
-    with Journal(tmp_path) as journal:
+    with AnswerJournal(tmp_path) as journal:
         kept = journal.get(key)
     assert kept is not None and kept.text == "ant \ufffd"
 

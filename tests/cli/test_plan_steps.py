@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.experiments.cluster import Board
-from fieldmark.experiments.cluster.places import count_arrays, group_steps
+from fieldmark.experiments.cluster import JobFolder
+from fieldmark.experiments.cluster.executors import count_arrays, group_steps
 from fieldmark.experiments.cluster.requests import StepRequest
 from fieldmark.experiments.cluster.steps import PlannedStep
 from fieldmark.experiments.cluster.work import StepWork
@@ -78,7 +78,7 @@ def test_requests_come_from_past_runs_and_nothing_is_left_when_all_is_done(
     unknown = planned(capsys, "--on", "slurm")["steps"]
     assert main(["run", "e.toml", "--quiet", "--on", "debug"]) == 0
     # What was submitted is what was planned.
-    records = [step.record for step in Board(place / "results").steps()]
+    records = [step.record for step in JobFolder(place / "results").steps()]
     assert [(r.kind, r.title) for r in records] == [(s["kind"], s["title"]) for s in unknown]
     assert planned(capsys, "--on", "slurm")["steps"] == []
     again = planned(capsys, "--on", "slurm", "--force")["steps"]
@@ -94,18 +94,18 @@ def test_arrays_are_counted_as_they_are_made(tmp_path: Path) -> None:
     steps = [*first, *pairs, last]
     assert count_arrays(steps, 1000) == 3
     assert count_arrays(steps, 2) == 3 + 3 + 1
-    folders = Board(tmp_path).new_steps(steps, "slurm", "ab12")
+    folders = JobFolder(tmp_path).new_steps(steps, "slurm", "ab12")
     assert len(group_steps(folders)) == 3
 
 
 def test_steps_of_one_second_sort_as_they_were_made(tmp_path: Path) -> None:
     """A lost step is dropped when a later one has done its runs."""
     request, work = StepRequest(60, 1 << 30, 1, 0), StepWork("runs", (), Settings(), {})
-    board = Board(tmp_path)
+    job_folder = JobFolder(tmp_path)
     tags = [f"{number:04x}" for number in range(20, 0, -1)]
     for tag in tags:
-        board.new_steps([PlannedStep("runs", work, (), request, "")], "debug", tag)
-    assert [step.tag for step in board.steps()] == tags
+        job_folder.new_steps([PlannedStep("runs", work, (), request, "")], "debug", tag)
+    assert [step.tag for step in job_folder.steps()] == tags
 
 
 @pytest.mark.slow
@@ -113,8 +113,8 @@ def test_runs_whose_results_wait_on_the_board_are_left_out(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "e.toml", "--quiet", "--on", "debug"]) == 0
-    for step in Board(place / "results").steps():
-        (step.path / "merged").unlink()
+    for step in JobFolder(place / "results").steps():
+        step.note("merged", 0.0)
     for path in (place / "results").glob("fieldmark.db*"):
         path.unlink()
     capsys.readouterr()

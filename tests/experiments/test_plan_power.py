@@ -87,16 +87,16 @@ class Other(Mine):
     words = ["plan", *models, "--protocol", "probe", "--task", "zoo.yaml", "--run-code"]
     assert main(words) == 0
     said = capsys.readouterr()
-    assert "visible from" in said.out and "assumed" in said.out
+    assert "detectable difference" in said.out and "assumed" in said.out
     assert "right and the other wrong on 20 % of items" in said.err
     for model in ("m.py:Mine", "m.py:Other"):
         run_it(place, model, "zoo.yaml")
     assert main([*words, "--n-train", "-1", "6", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["power"]
     assert (row["task"], row["protocol"], row["items"], row["units"]) == ("zoo", "probe", 9, 6)
-    assert row["judged_by"] == "m.py:Mine and m.py:Other"
+    assert row["basis"] == "m.py:Mine and m.py:Other"
     edit(place / "photos" / "items.csv", "burst-2", "burst-1")
     assert main([*words, "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["power"]
-    assert row["judged_by"] == "assumed"  # other units: what was measured holds no more
-    assert row["visible_from"] is None  # of five units
+    assert row["basis"] == "assumed"  # other units: what was measured holds no more
+    assert row["detectable_difference"] is None  # of five units

@@ -122,7 +122,7 @@ def photos_changed(here: Path) -> None:
 
 
 def cleaned(here: Path) -> None:
-    assert main(["cache", "clean", "--all", "--quiet"]) == 0
+    assert main(["cache", "clean", "--all"]) == 0
     spoil(here / "photos")
 
 

@@ -14,11 +14,11 @@ from PIL import Image
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AskTotals,
     Budget,
     ChatModel,
     Clock,
-    Journal,
     MockScript,
     MockServer,
     Options,
@@ -63,7 +63,7 @@ async def ask_all(
     requests: Iterable[Request] | AsyncIterator[Request],
     model: ChatModel,
     options: Options,
-    journal: Journal | None = None,
+    journal: AnswerJournal | None = None,
     budget: Budget | None = None,
     on_answer: Any = lambda *_: None,
 ) -> AskTotals:

@@ -1,7 +1,7 @@
 """A real Slurm of one node: `.ci/slurm` starts it, in a folder of its own for every xdist worker.
 
     def test_something(slurm: Slurm) -> None:
-        SlurmPlace(SlurmOptions()).submit(...)
+        SlurmExecutor(SlurmOptions()).submit(...)
 
 Where Slurm is not installed, or without root, tests skip and say so. It ends with whoever started
 it, even by kill -9. A test that stops a daemon starts it again with `slurm.start()`.
@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from fieldmark.experiments.cluster.board import StepFolder, StepRecord
+from fieldmark.experiments.cluster.job_folder import StepFolder, StepRecord
 from fieldmark.experiments.cluster.steps import StepRequest
 
 SCRIPT = Path(__file__).parents[2] / ".ci" / "slurm"
@@ -116,16 +116,17 @@ def make_step(
     request: StepRequest = SMALL,
     **script: Any,
 ) -> StepFolder:
-    """A step on the board whose worker, a `ScriptTask`, does what is written down here."""
+    """A step on the job_folder whose worker, a `ScriptTask`, does what is written down here."""
     folder = results / "cluster" / "steps" / f"20261116T200000-test-{number:04d}"
     folder.mkdir(parents=True)
     kind = "runs" if after else "embed"
     record = StepRecord(
         kind, f"step {number}", after=tuple(step.id for step in after), request=asdict(request)
     )
-    (folder / "step.json").write_text(json.dumps(asdict(record)))
+    step = StepFolder(folder)
+    step.write_record(record)
     (folder / "script.json").write_text(json.dumps(script))
-    return StepFolder(folder)
+    return step
 
 
 def trace(step: StepFolder) -> list[list[str]]:

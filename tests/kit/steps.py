@@ -33,10 +33,10 @@ def plan_of(
 
 def write_steps(steps: list[PlannedStep], settings: Settings) -> list[Path]:
     """The folders of the steps, as a launcher makes them."""
-    board = settings.results / "cluster" / "steps"
+    job_folder = settings.results / "cluster" / "steps"
     folders: list[Path] = []
     for number, step in enumerate(steps):
-        folder = board / f"step-{number:03}"
+        folder = job_folder / f"step-{number:03}"
         folder.mkdir(parents=True)
         after = tuple(folders[place].name for place in step.after)
         write_work(folder, replace(step.work, after=after))

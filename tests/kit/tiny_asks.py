@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import Any
 
 from PIL import Image
 
 from fieldmark.chat import (
+    AnswerJournal,
     AnswerSettings,
+    AskTotals,
     LocalModel,
     Message,
+    Options,
     Picture,
     Request,
     Text,
+    ask_now,
     assistant,
     system,
     user,
@@ -91,3 +96,14 @@ def score_all(model: LocalModel, items: Any, batch_size: int | None = None) -> l
 def rolling(model: LocalModel, texts: Any, batch_size: int | None = None) -> list[float]:
     """Log-probabilities of texts by themselves."""
     return [row[0] for row in score_all(model, [((), (text,)) for text in texts], batch_size)]
+
+
+def ask_local(
+    model: LocalModel,
+    requests: Iterable[Request],
+    on_answer: Any = lambda *_: None,
+    journal: AnswerJournal | None = None,
+    batch_size: int | None = None,
+) -> AskTotals:
+    """Asks in batches of this size."""
+    return ask_now(requests, model, Options(batch_size), journal, on_answer=on_answer)

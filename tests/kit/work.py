@@ -9,7 +9,7 @@ import json
 import time
 from pathlib import Path
 
-from fieldmark.chat import Answer, Journal, Options, Request, ask_now, chat_model
+from fieldmark.chat import Answer, AnswerJournal, Options, Request, ask_now, chat_model
 from kit.chat import ask_about, make_jpegs
 
 
@@ -21,7 +21,7 @@ def ask_questions(url: str, n: str, folder: str) -> None:
 
     model = chat_model(f"chat/mock/wren?base_url={url}")
     requests = (ask_about(i, photo) for i, photo in enumerate(make_jpegs(int(n))))
-    with Journal(Path(folder, "journal")) as journal:
+    with AnswerJournal(Path(folder, "journal")) as journal:
         ask_now(requests, model, Options(concurrency=16), journal, on_answer=keep)
     Path(folder, "answers.json").write_text(json.dumps(found, sort_keys=True))
 

@@ -14,6 +14,7 @@ from fieldmark.settings import Settings
 from fieldmark.store import Store
 from kit.ask import Parrot, command, journalled
 from kit.chat import running
+from kit.made import make_dataset
 
 A = '{"answer": "A"}'
 
@@ -69,6 +70,55 @@ def test_what_failed_is_told_and_asked_again(
         assert server.n_asked - before == 3 and outcomes(settings) == {"ok": 9}
         assert run(world, url) == 0 and server.n_asked - before == 3
     assert set(journalled(settings).values()) == {1}
+
+
+class Broken(Moody):
+    """Refuses every request, once it has answered so many."""
+
+    def __init__(self, n_good: int = 0) -> None:
+        super().__init__(A)
+        self.n_good = n_good
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        self.n_asked += 1
+        if self.is_moody and self.n_asked > self.n_good:
+            return web.json_response({"error": {"message": "bad item"}}, status=400)
+        return await Parrot._answer(self, request, data)
+
+
+def test_every_command_asks_what_an_endpoint_could_not_do(
+    settings: Settings, world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second command used to take the failures of the first for answers."""
+    server = Broken()
+    with running(server) as url:
+        for _ in range(3):
+            before = server.n_asked
+            assert run(world, url) == 4
+            assert "Nothing is recorded." in capsys.readouterr().err.splitlines()[-1]
+            assert server.n_asked > before
+        with Store.open(settings.store) as store:
+            assert not any(store.finished_parts(found.id) for found in store.runs())
+        server.is_moody = False
+        assert run(world, url) == 0
+    assert outcomes(settings) == {"ok": 9}
+
+
+def test_a_run_that_was_given_up_asks_again_what_failed(settings: Settings, tmp_path: Path) -> None:
+    """Parts that were complete by then are kept, failures and all."""
+    server, n_kept = Broken(n_good=5), 5
+    make_dataset("newt", tmp_path / "newt", 60)
+    with running(server) as url:
+        model = f"chat/mock/wren?base_url={url}"
+        given = ["--data", f"newt={tmp_path / 'newt'}", "--n-test", "2", "--concurrency", "2"]
+        words = ["run", "--task", "newt", "--model", model, *given]
+        assert main(words) == 4
+        assert len(journalled(settings)) == n_kept
+        server.is_moody, before = False, server.n_asked
+        assert main(words) == 5, "this server's one answer cannot be read"
+        found = outcomes(settings)
+        assert found.keys() == {"unparsed"}
+        assert server.n_asked - before == found["unparsed"] - n_kept
 
 
 def _flags(world: Path, url: str) -> list[str]:

@@ -96,7 +96,7 @@ def test_one_model_beside_stand_ins_has_no_rival(tmp_path: Path) -> None:
 
 
 def test_programs_are_told_who_stands_in(store: Store, tmp_path: Path, capsys: Any) -> None:
-    place = ["--results", str(tmp_path / "results"), "--cache", str(tmp_path / "cache")]
+    place = ["--results", str(tmp_path / "results")]
     assert main(["table", "--json", *place]) == 0
     rows = json.loads(capsys.readouterr().out)
     said = {row["model"]: row["stand_in"] for row in rows}

@@ -34,8 +34,8 @@ CHANCE = (
     "beluga: guessing scores 50.0 (2 classes). world-species: guessing scores 50.0 (2 classes)."
 )
 LEGEND = (
-    "A: may be the best of its column, B: of the rest, ... (joint max-t test, which misses the "
-    "best in 5 %)"
+    "A: could be the best model for this task, B: clearly behind A, could be the best of the "
+    "others (95 % confidence)"
 )
 
 
@@ -51,37 +51,44 @@ def test_wide_table(store):
         "worse. It leaves out 1 row that\n"
         "lacks some of these tasks.\n"
         "\n"
-        "                                                   rank                beluga         "
+        "                                                     rank\n"
+        "                                                   (these                beluga         "
         "world-species\n"
-        "model                                      mean ↑  here            accuracy ↑            "
+        "model                                      mean ↑  tasks)   "
+        "         accuracy ↑            "
         "accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2  77.0 ± 3.5     1  80.0 ± 5.5 (n=200) A  74.0 ± 4.2 "
+        "open-clip/hf-hub:imageomics/bioclip-2  77.0 ± 3.5       1  "
+        "80.0 ± 5.5 (n=200) A  74.0 ± 4.2 "
         "(n=412) A\n"
-        "timm/vit_base_patch16_224              71.9 ± 3.8     2  71.0 ± 6.2 (n=200) B  72.8 ± 4.3 "
+        "timm/vit_base_patch16_224              71.9 ± 3.8       2  "
+        "71.0 ± 6.2 (n=200) B  72.8 ± 4.3 "
         "(n=412) A\n"
-        "classical/chance                       29.8 ± 3.9     3  45.0 ± 6.8 (n=200) C  14.6 ± 3.4 "
+        "classical/chance                       29.8 ± 3.9       3  "
+        "45.0 ± 6.8 (n=200) C  14.6 ± 3.4 "
         "(n=412) C\n"
-        "classical/colour                                –     –     –                  65.5 ± 4.6 "
+        "classical/colour                                –       –   "
+        "  –                  65.5 ± 4.6 "
         "(n=412) B\n"
         "\n"
         "↑ higher is better"
     )
     assert (
-        "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n items "
-        f"tested · – not run (rows with gaps come last) · {LEGEND} · rank here: 95 % interval of "
-        f"the rank by the mean over these tasks {CHANCE} {BELUGA} {SPECIES}"
+        "↑ higher is better · ± margin of error (95 %) for these test photos · n test photos "
+        f"· – not run · {LEGEND} · rank (these tasks): 95 % interval of "
+        f"the rank by the mean {CHANCE}"
     ) in plain(text)
 
 
 def test_wide_table_at_80_columns_goes_on_below(store):
     text = wide_table(read_table(store))
     assert (
-        "                                                   rank                beluga\n"
-        "model                                      mean ↑  here            accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2  77.0 ± 3.5     1  80.0 ± 5.5 (n=200) A\n"
-        "timm/vit_base_patch16_224              71.9 ± 3.8     2  71.0 ± 6.2 (n=200) B\n"
-        "classical/chance                       29.8 ± 3.9     3  45.0 ± 6.8 (n=200) C\n"
-        "classical/colour                                –     –     –\n"
+        "                                                     rank\n"
+        "                                                   (these                beluga\n"
+        "model                                      mean ↑  tasks)            accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2  77.0 ± 3.5       1  80.0 ± 5.5 (n=200) A\n"
+        "timm/vit_base_patch16_224              71.9 ± 3.8       2  71.0 ± 6.2 (n=200) B\n"
+        "classical/chance                       29.8 ± 3.9       3  45.0 ± 6.8 (n=200) C\n"
+        "classical/colour                                –       –     –\n"
         "\n"
         "                                              world-species\n"
         "model                                            accuracy ↑\n"
@@ -93,7 +100,7 @@ def test_wide_table_at_80_columns_goes_on_below(store):
 
 def test_a_summary_that_fills_the_screen_stands_alone(store):
     text = wide_table(read_table(store), width=60)
-    assert "\nmodel                                      mean ↑  here\n" in text
+    assert "\nmodel                                      mean ↑  tasks)\n" in text
 
 
 def test_a_narrow_screen_still_shows_every_number(store):
@@ -123,7 +130,7 @@ def test_long_table(store):
         "\n"
     )
     assert plain(text).endswith(
-        "↑ higher is better · intervals of 95 % (luck of the test items) · n items tested · "
+        "↑ higher is better · intervals of 95 % for these test photos · n test photos · "
         f"{LEGEND} world-species: guessing scores 50.0 (2 classes). {SPECIES}"
     )
 
@@ -141,11 +148,10 @@ def test_part_table(tmp_path, filled):
         "age: fox          100.0 ±  8.1 (n=20)  75.0 ± 17.8 (n=20)\n"
         "count              66.7 ± 16.0 (n=30)  33.3 ± 16.0 (n=30)\n"
         "\n"
-        "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n\n"
-        "items tested\n"
-        "one training: the ± of 2 scores does not hold the luck of the training draw\n"
-        "  (`--repeats 5` or `--seed 0 1 2 3 4` would).\n"
-        f"task=newt protocol=probe/svm settings=7782955b n_train=10 seed=0 app={APP}"
+        "↑ higher is better · ± margin of error (95 %) for these test photos · n test\n"
+        "photos\n"
+        "The margin of 2 scores leaves out differences between training samples; add\n"
+        "  --repeats 5 to include them."
     )
 
 
@@ -162,14 +168,13 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         "chat/x  57.9 ± 9.7 (n=95)  A†\n"
         "chat/y  55.0 ± 9.6 (n=100) A\n"
         "\n"
-        "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n\n"
-        "items tested · A: may be the best of its column, B: of the rest, ... (joint\n"
-        "max-t test, which misses the best in 5 %)\n"
+        "↑ higher is better · ± margin of error (95 %) for these test photos · n test\n"
+        "photos · A: could be the best model for this task, B: clearly behind A, could be\n"
+        "the best of the others (95 % confidence)\n"
         "beluga: guessing scores 50.0 (2 classes).\n"
-        "† no answer counts as a wrong one:\n"
+        "† Missing answers count as wrong:\n"
         "  chat/x, beluga: 2 of 100 failed, 3 not read: run the same command again,\n"
-        "    `--again unparsed` asks those too\n"
-        f"task=beluga protocol=ask settings=881087d8 n_train=all seed=0 app={APP}"
+        "    `--again unparsed` asks those too"
     )
 
 
@@ -177,7 +182,7 @@ def test_runs_that_are_not_done_are_counted(store):
     failed = store.begin_run(RunSpec("timm/new", "beluga", "probe/neighbours"))
     store.fail_run(failed, "boom")
     store.begin_run(RunSpec("timm/newer", "beluga", "probe/neighbours"))
-    wanted = "not shown: 1 failed, 1 not finished (run the same command again to complete them)"
+    wanted = "1 run failed and is not shown. Run the same command to retry it."
     assert wanted in wide_table(read_table(store)).splitlines()
 
 

@@ -120,7 +120,7 @@ def test_compare_takes_versions_by_name_and_else_the_newest(edited: Path) -> Non
         assert question.a.score.value > question.b.score.value
         newest = compare_models(store, "m.py:Mine", COLOUR)
         assert newest.tasks[0].a.model == second
-        assert newest.notes[0] == f"{second} is the newest of 2 versions (others: {first})."
+        assert newest.setups[0] == f"{second} is the newest of 2 versions (others: {first})."
         oldest = compare_models(store, first, COLOUR)
         assert len(oldest.tasks) == 2 and oldest.notes == ()
         with pytest.raises(UsageError, match="name two of its versions"):

@@ -93,11 +93,11 @@ def test_one_training_says_what_its_interval_does_not_hold(asked: Path) -> None:
         one = wide_table(read_table(store, RunFilter(n_train=(24,), seeds=(1,))))
         several = wide_table(read_table(store, RunFilter(n_train=(24,))))
         every = wide_table(read_table(store, RunFilter(n_train=(None,))))
-    words = "one training: the ± of 2 scores does not hold the luck of the training draw"
-    assert words in one and "(luck of the test items)" in one
-    assert "one training" not in several
-    assert "luck of the test items, and of the training draws" in " ".join(several.split())
-    assert "one training" not in every, "nothing was drawn"
+    words = "The margin of 2 scores leaves out differences between training samples"
+    assert words in one and "for these test photos" in one
+    assert words not in several
+    assert "for these test photos and training samples" in " ".join(several.split())
+    assert words not in every, "nothing was drawn"
 
 
 def test_programs_read_the_way_and_the_seeds(asked: Path) -> None:
@@ -112,7 +112,7 @@ def test_the_table_has_a_column_of_ways(asked: Path) -> None:
         lines = wide_table(read_table(store), 200).splitlines()
         plain = wide_table(read_table(store, RunFilter(models=(PIXELS,), n_train=(None,))), 200)
     heading = next(line for line in lines if line.startswith("model"))
-    assert heading.split()[:2] == ["model", "way"]
+    assert heading.split()[:2] == ["model", "setup"]
     assert any(line.split()[:2] == [WORDS, "zero_shot"] for line in lines)
     assert " way " not in plain
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fieldmark.errors import ClaimLost
-from fieldmark.processes import birth, boot_of, host, is_alive
+from fieldmark.processes import birth, boot_of, host, is_alive, this_place
 from fieldmark.store import PartResult, Predictions, Store, claims
 
 HOLD = """
@@ -141,7 +141,7 @@ def test_claims_from_elsewhere_last_two_minutes_around_their_heartbeat(store, mi
 
 
 def test_a_number_given_to_a_new_process_does_not_keep_a_claim_alive(store):
-    here = claims.this_place()
+    here = this_place()
     insert(store, key="old", place=here, pid=os.getpid(), born="1")
     insert(store, key="mine", place=here, pid=os.getpid(), born=birth(os.getpid()))
     if birth(os.getpid()):
@@ -151,10 +151,10 @@ def test_a_number_given_to_a_new_process_does_not_keep_a_claim_alive(store):
 
 def test_a_claim_from_before_the_machine_was_started_again_is_void(store):
     """Defect K3: a restart within minutes of a crash does nothing."""
-    if not boot_of(claims.this_place()):
+    if not boot_of(this_place()):
         pytest.skip("this system does not tell when it was started")
     insert(store, key="rebooted", host=host(), place="another-boot/pid:[4026531836]")
-    same = f"{boot_of(claims.this_place())}/pid:[1]"
+    same = f"{boot_of(this_place())}/pid:[1]"
     insert(store, key="container", host=host(), place=same)
     insert(store, key="elsewhere", host="node12", place="another-boot/pid:[4026531836]")
     assert set(store.claims()) == {"container", "elsewhere"}
@@ -187,6 +187,24 @@ def test_a_freed_claim_stops_the_process_that_had_it(path, children):
         assert told[3] == "running", "its failure is not the other's"
         assert [each.part for each in store.finished_parts(run.id)] == ["first", "second"]
         store.finish_run(run.id, [])
+
+
+def test_one_who_waits_for_a_process_elsewhere_goes_by_its_heart(store, monkeypatch):
+    """Until it beats, or until its claim runs out: then the run is free."""
+    monkeypatch.setattr(claims, "SILENCE", timedelta(seconds=3))
+    insert(store, key="dead")
+    insert(store, key="alive")
+    told = []
+
+    def tell(key: str) -> None:
+        told.append(key)
+        with store._database.writing() as connection:
+            sql = "UPDATE claim SET heartbeat = ? WHERE key = 'alive'"
+            connection.execute(sql, [minutes_ago(-0.02)])
+
+    store.wait_for_unseen(["dead", "alive", "nobody"], tell)
+    assert told and set(store.claims()) == {"alive"} and store.claim("dead")
+    store.wait_for_unseen(["dead"], told.clear)  # this process itself: nothing to wait for
 
 
 def test_who_never_claimed_may_write_a_run_that_nobody_is_on(store, spec, result):

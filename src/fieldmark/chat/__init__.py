@@ -2,10 +2,10 @@
 
     model = chat_model("chat/openrouter/openai/gpt-4o-mini")
     request = Request("item-1", (user("Which species is this?", Picture(path.read_bytes())),))
-    ask_now([request], model, journal=Journal(folder), budget=Budget(max_usd=2), on_answer=keep)
+    ask_now([request], model, journal=folder, budget=Budget(max_usd=2), on_answer=keep)
 
-It works in notebooks too: the event loop has a thread of its own. `ModelConnection` stays open over
-several calls.
+It works in notebooks too: the event loop has a thread of its own. `AskSession` stays open over
+several calls, and is the only way in which this package asks.
 `chat/mock/…` needs no key and no network; `local_model("hf-chat/…")` runs a model of transformers
 on this machine and also tells how likely given answers are. Importing this package loads nothing
 heavy.
@@ -15,7 +15,8 @@ heavy.
     parse/     free text to a label, several labels, a count, a species name
     local/     models of transformers on this machine: generate and score
     mock/      a server that behaves like an endpoint, and what it answers
-    messages · journal (paid answers) · budget (caps, estimates) · prices (models.toml)
+    session (asking) · ledger (outcomes) · messages · journal (paid answers) · budget (caps,
+    estimates) · prices (models.toml)
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.chat.budget import Budget, Estimate, Estimator, estimate
-    from fieldmark.chat.journal import Journal
-    from fieldmark.chat.local.model import LocalConnection, LocalModel, local_model, open_connection
+    from fieldmark.chat.journal import AnswerJournal
+    from fieldmark.chat.local.model import LocalModel, local_model
     from fieldmark.chat.messages import (
         Answer,
         AnswerSettings,
@@ -63,16 +64,18 @@ if TYPE_CHECKING:
     )
     from fieldmark.chat.prompt.options import draw_pairs
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, PromptQuestion, make_question
-    from fieldmark.chat.send.ask import ModelConnection, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
     from fieldmark.chat.send.keys import open_environment
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
     from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
+    from fieldmark.chat.session import AskSession, ask_now
 
 __all__ = [
     "Answer",
+    "AnswerJournal",
     "AnswerSettings",
     "AskRules",
+    "AskSession",
     "AskTotals",
     "Asking",
     "Budget",
@@ -85,17 +88,14 @@ __all__ = [
     "FewShot",
     "Form",
     "Item",
-    "Journal",
     "Labels",
     "Likelihood",
     "Limits",
-    "LocalConnection",
     "LocalModel",
     "Message",
     "MessagePart",
     "MockScript",
     "MockServer",
-    "ModelConnection",
     "Option",
     "Options",
     "Parsed",
@@ -125,7 +125,6 @@ __all__ = [
     "limits_of",
     "local_model",
     "make_question",
-    "open_connection",
     "open_environment",
     "parse_answer",
     "parse_text",
@@ -141,8 +140,8 @@ __getattr__ = exports(
     __name__,
     {
         "budget": ("Budget", "Estimate", "Estimator", "estimate"),
-        "journal": ("Journal",),
-        "local.model": ("LocalConnection", "LocalModel", "local_model", "open_connection"),
+        "journal": ("AnswerJournal",),
+        "local.model": ("LocalModel", "local_model"),
         "messages": (
             "Answer", "AnswerSettings", "Detail", "Likelihood", "Message", "MessagePart", "Picture",
             "Request", "Role", "Text", "TokenChance", "Usage", "assistant", "cut", "system",
@@ -162,10 +161,10 @@ __getattr__ = exports(
         ),
         "prompt.options": ("draw_pairs",),
         "prompt.question": ("AskRules", "Asking", "Item", "PromptQuestion", "make_question"),
-        "send.ask": ("ModelConnection", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
         "send.keys": ("open_environment",),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),
+        "session": ("AskSession", "ask_now"),
         "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
     },
 )  # fmt: skip

@@ -169,7 +169,7 @@ class Likelihood:
     n_tokens: int
 
 
-_WORDS = ("text", "reasoning", "finish_reason", "model", "fingerprint", "error")
+WORDS = ("text", "reasoning", "finish_reason", "model", "fingerprint", "error")
 
 
 def whole_characters(text: str) -> str:
@@ -220,7 +220,7 @@ class Answer:
     """settings that the endpoint had refused before, so that they were not sent"""
 
     def __post_init__(self) -> None:
-        for name in _WORDS:
+        for name in WORDS:
             text = getattr(self, name)
             if not text.isascii():
                 object.__setattr__(self, name, whole_characters(text))

@@ -23,7 +23,7 @@ class PlannedSteps:
     n_arrays: int
     """calls of sbatch; 0 where the place is no Slurm"""
     n_taken: int
-    """runs that steps on the board do already"""
+    """runs that steps on the job folder do already"""
 
     def plain(self) -> list[dict[str, Any]]:
         """All steps, as JSON values; `after` counts from 0."""
@@ -43,50 +43,50 @@ class PlannedSteps:
         from fieldmark.experiments.cluster import describe_request
 
         rows: dict[tuple[Any, ...], list[int]] = {}
-        for place, step in enumerate(self.steps):
+        for one, step in enumerate(self.steps):
             what = _unsharded(step) if step.kind == "embed" else tuple(step.work.models)
             key = (step.kind, what, step.after, step.request)
-            rows.setdefault(key, []).append(place)
-        number = {place: n for n, places in enumerate(rows.values(), 1) for place in places}
+            rows.setdefault(key, []).append(one)
+        number = {one: n for n, numbers in enumerate(rows.values(), 1) for one in numbers}
         return [
             {
                 "#": n,
                 "kind": kind,
-                "what": _title([self.steps[place] for place in places]),
-                "steps": len(places),
+                "what": _title([self.steps[one] for one in numbers]),
+                "steps": len(numbers),
                 "after": ", ".join(dict.fromkeys(str(number[other]) for other in after)),
                 "each asks for": describe_request(request),
             }
-            for n, ((kind, _, after, request), places) in enumerate(rows.items(), 1)
+            for n, ((kind, _, after, request), numbers) in enumerate(rows.items(), 1)
         ]
 
 
 def plan_steps(plan: Plan, grid: Grid, where: Where) -> PlannedSteps:
     """Cuts the plan as `run` does; asks Slurm for no more than how long an array may be."""
     from fieldmark.experiments.cluster import make_steps
-    from fieldmark.experiments.cluster.places import count_arrays, rounded
+    from fieldmark.experiments.cluster.executors import count_arrays, rounded
 
     taken = _taken(plan.workspace.settings)
     steps = make_steps(plan, replace(step_options(grid), leave_out=taken))
     n_taken = len(plan.to_run) - sum(len(step.work.names) for step in steps)
     if where != "slurm":
         return PlannedSteps(where, steps, 0, n_taken)
-    from fieldmark.experiments.cluster.places.slurm import SlurmPlace, asked
+    from fieldmark.experiments.cluster.executors.slurm import SlurmExecutor, asked
     from fieldmark.slurm.options import SlurmOptions
 
     options = grid.slurm or SlurmOptions()
-    n_arrays = count_arrays(steps, SlurmPlace(options).longest)
+    n_arrays = count_arrays(steps, SlurmExecutor(options).longest)
     steps = [replace(step, request=asked(rounded(step.request), options)) for step in steps]
     return PlannedSteps(where, steps, n_arrays, n_taken)
 
 
 def _taken(settings: Settings) -> frozenset[str]:
     """Names of runs that living steps do, or whose results wait to be taken over."""
-    from fieldmark.experiments.cluster import Board, Places
+    from fieldmark.experiments.cluster import Executors, JobFolder
 
-    steps = [step for step in Board(settings.results).steps() if not step.is_merged]
-    standings = Places().standings(steps)
-    kept = [s for s in steps if standings[s.id].is_alive or standings[s.id].state == "finished"]
+    steps = [step for step in JobFolder(settings.results).steps() if not step.is_merged]
+    statuses = Executors().statuses(steps)
+    kept = [s for s in steps if statuses[s.id].is_alive or statuses[s.id].state == "finished"]
     return frozenset(name for step in kept for name in step.record.names)
 
 

@@ -17,19 +17,32 @@ from fieldmark.words import counted as counted
 from fieldmark.words import printable as printable
 
 
-def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:
-    """A table with a heading, or a JSON list; `right` names the columns of numbers."""
+def show_rows(
+    rows: Sequence[Mapping[str, Any]],
+    as_json: bool,
+    right: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """A table with a heading, or a JSON list; `right` names the columns of numbers, `spare` those
+    that a narrow screen does not show.
+    """
     if as_json:
         print_json(rows)
-        return
+        return None
     if not rows:
-        return
+        return None
     from fieldmark.report import align
 
     names = list(rows[0])
     body = [[_text(row[name]) for name in names] for row in rows]
-    for line in align(names, body, right):
+    limit = width() if sys.stdout.isatty() else None
+    lines = align(names, body, right, limit)
+    if limit is not None and spare and max(map(len, lines)) > limit:
+        narrow = [{k: v for k, v in row.items() if k != spare[0]} for row in rows]
+        return show_rows(narrow, False, right, spare[1:])
+    for line in lines:
         show(line)
+    return None
 
 
 def print_json(value: Any) -> None:

@@ -125,4 +125,18 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
     for reason, n_images in totals.reasons.most_common():
         if not reason.startswith("ok "):
             talk(f"  {n_images:>8,}  {reason}")
-    talk(f"captions: {args.out / 'captions'}")
+    folder = args.out / "captions"
+    for path in sorted(folder.glob("*.parquet"))[:1]:
+        if example := _example(path):
+            talk(f'example: "{example}"')
+    talk(f"captions: {folder}")
+    talk(f"next: fieldmark train RECIPE --shards SHARDS --captions {args.out} --out runs/RECIPE")
+
+
+def _example(path: Path) -> str:
+    """The first caption of a shard; "" where none passed."""
+    import polars as pl
+
+    captions = pl.read_parquet(path, columns=["status", "caption"])
+    good = captions.filter(pl.col("status") == "ok")["caption"]
+    return str(good[0]) if len(good) else ""

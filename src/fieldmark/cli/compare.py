@@ -73,7 +73,7 @@ def _pair(args: CompareArgs) -> int:
         if args.power:
             show("")
             show(needed_text(needed, width()))
-    for note in compared.notes:
+    for note in (*(compared.setups if args.json else ()), *compared.notes):
         talk(note)
     for reason in compared.not_compared:
         talk(f"not compared: {reason}.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,20 +75,15 @@ def run(args: DemoArgs) -> int:
         plan = make_plan(jobs, settings, may_load=True)
         outcome = execute(plan, settings, progress, ExecuteOptions(["fieldmark", "demo"]))
     end(plan, outcome)
-    _show(settings.store)
+    sentence = _show(settings.store)
     with for_people(args.common.quiet) as progress:
         page = _write_site(settings, args.out / "site", progress)
     if not args.common.quiet:
         took = time.monotonic() - began
-        talk(
-            f"\n{len(MODELS) - 1} models and a control on {len(TASKS)} tasks, a mock chat model on "
-            f"{len(CHAT_TASKS)}, a dual encoder on {len(DUAL_TASKS)}, in {took:.0f} s. "
-            f"All of it: {args.out}/"
-        )
+        talk(f"\nDone in {took:.0f} s. Everything is in {args.out}/")
+        talk("next:  fieldmark try PHOTOS     the same for your own labelled photos")
+        talk(f"\n{sentence}")
         talk(f"open:  {page}")
-        where = shlex.quote(str(settings.results))
-        talk(f"next:  fieldmark table --by-part --task newt --results {where}")
-        talk("       fieldmark models        fieldmark tasks        fieldmark run --help")
     return 0
 
 
@@ -129,12 +123,15 @@ def _write_site(settings: Settings, out: Path, progress: Progress) -> Path:
         return build_site(store, out, settings, SiteOptions(max_images=MAX_IMAGES), progress)
 
 
-def _show(path: Path) -> None:
-    from fieldmark.report import read_table, wide_table
+def _show(path: Path) -> str:
+    """Prints the table; returns the verdict, which comes last."""
+    from fieldmark.report import read_table, verdict, wide_table
     from fieldmark.store import Store
 
     with Store.open(path, read_only=True) as store:
-        show(wide_table(read_table(store), width()))
+        table = read_table(store)
+    show(wide_table(table, width()))
     show(f"\n{CHAT_MODEL} is a mock language model: it is asked in words and told the answers.")
     show(f"{DUAL_MODEL} is a dual encoder. It sees no training photo: it knows species by their")
     show("names, and finds captions.")
+    return verdict(table)

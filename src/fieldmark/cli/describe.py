@@ -184,12 +184,19 @@ def _tell(taxa: TaxonList, made: Described) -> None:
     from fieldmark.build.describe.run import WHY
 
     n_described, n = made.counts.get("described", 0), len(taxa.taxa)
-    talk(f"{counted(taxa.n_rows, 'row')}, {n:,} taxa: {n_described:,} described")
+    talk(f"{counted(taxa.n_rows, 'row')}, {counted(n, 'taxon', 'taxa')}: {n_described:,} described")
     for reason, n_rows in taxa.skipped.items():
         talk(f"  {n_rows:>8,}  rows left out: {reason}")
     for reason, n_taxa in made.reasons.items():
         talk(f"  {n_taxa:>8,}  {reason}" + (f": {WHY[reason]}" if reason in WHY else ""))
     for path in made.files:
         talk(str(path))
+    if not n_described:
+        return
+    import polars as pl
+
+    known = pl.read_parquet(made.files[0], columns=["description"])["description"].drop_nulls()
+    if len(known):
+        talk(f'example: "{known[0]}"')
     words = made.files[0].parent
     talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {words} --out FOLDER")

@@ -23,7 +23,7 @@ from fieldmark.errors import DataError, UnknownName, UsageError, join_problems
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
-    from fieldmark.experiments.cluster import Board, Places, StepFolder, StepStanding
+    from fieldmark.experiments.cluster import Executors, JobFolder, StepFolder, StepStatus
     from fieldmark.settings import Settings
 
 StepNames = Annotated[
@@ -66,13 +66,14 @@ class LsArgs:
 
 def ls(args: LsArgs) -> int:
     settings = args.common.settings()
-    board, places = open_steps(settings)
+    job_folder, executors = open_steps(settings)
     is_screen = args.watch and not args.json and sys.stdin.isatty() and sys.stdout.isatty()
     with _keys() if is_screen else contextlib.nullcontext():
         while True:
-            steps = choose_steps(args.steps, board.steps()) if args.steps else board.steps()
-            shown = look(steps, places)
-            is_over = all(one.standing.state in ENDED for one in shown)
+            steps = job_folder.steps()
+            steps = choose_steps(args.steps, steps) if args.steps else steps
+            shown = look(steps, executors)
+            is_over = all(one.status.state in ENDED for one in shown)
             if is_screen:
                 steer(CLEAR)
             kept = _show(shown, args, is_screen)
@@ -168,25 +169,25 @@ class LogsArgs:
 def logs(args: LogsArgs) -> int:
     from fieldmark.experiments.cluster import short_id
 
-    board, places = open_steps(args.common.settings())
-    steps = choose_steps([args.step], board.steps())
+    job_folder, executors = open_steps(args.common.settings())
+    steps = choose_steps([args.step], job_folder.steps())
     if len(steps) > 1 and len({step.record.title for step in steps}) > 1:
         shown = ", ".join(f"{short_id(s.id)} ({s.record.kind})" for s in steps[-5:])
         raise UsageError(f"{len(steps)} steps fit {args.step!r}; the latest are {shown}.")
     step = steps[-1]
     talk(f"step {step.id}: {step.record.title}")
-    _print(step, places, args.follow)
+    _print(step, executors, args.follow)
     outcome = step.outcome
     for failure in () if outcome is None else outcome.failures:
         show(f"\nfailed: {failure.title}\n{failure.trace or failure.error}")
     return 0
 
 
-def _print(step: StepFolder, places: Places, is_followed: bool) -> None:
+def _print(step: StepFolder, executors: Executors, is_followed: bool) -> None:
     """The files of the step, and what is added to them while it lives."""
     read: dict[Path, int] = {}
     while True:
-        is_over = not is_followed or look([step], places)[0].standing.state in ENDED
+        is_over = not is_followed or look([step], executors)[0].status.state in ENDED
         for path in step.logs:
             size = path.stat().st_size
             show(log_text(path, read.get(path, 0), size), end="")
@@ -226,18 +227,18 @@ class CancelArgs:
 def cancel(args: CancelArgs) -> int:
     if bool(args.steps) == args.all:
         raise UsageError("give steps or runs (`fieldmark jobs` lists them), or --all.")
-    board, places = open_steps(args.common.settings())
-    steps = board.steps() if args.all else choose_steps(args.steps, board.steps())
+    job_folder, executors = open_steps(args.common.settings())
+    steps = job_folder.steps() if args.all else choose_steps(args.steps, job_folder.steps())
     if any(step.job is None for step in steps):
-        _recover(board, steps, places)
-    living = [one.step for one in look(steps, places) if one.standing.state not in ENDED]
-    by_place = defaultdict(list)
+        _recover(job_folder, steps, executors)
+    living = [one.step for one in look(steps, executors) if one.status.state not in ENDED]
+    by_executor = defaultdict(list)
     for step in living:
-        by_place[step.record.place if step.job is None else step.job.place].append(step)
+        by_executor[step.record.executor if step.job is None else step.job.executor].append(step)
     problems = []
-    for name, own in by_place.items():
+    for name, own in by_executor.items():
         try:
-            places[name].cancel(own)
+            executors[name].cancel(own)
         except UsageError as error:
             problems.append(str(error))
     if problems:
@@ -248,16 +249,16 @@ def cancel(args: CancelArgs) -> int:
     return 0
 
 
-def _recover(board: Board, steps: Sequence[StepFolder], places: Places) -> None:
+def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Executors) -> None:
     """Steps may have jobs that their launcher did not live to note down, or be on their way."""
     from fieldmark.experiments.cluster import recover_steps
     from fieldmark.leases import LeaseFolder
 
-    with LeaseFolder(board.folder) as leases:
+    with LeaseFolder(job_folder.folder) as leases:
         while (lease := leases.claim("launch")) is None:
             time.sleep(LEASE_S)
         try:
-            recover_steps(steps, places)
+            recover_steps(steps, executors)
         finally:
             leases.give_up(lease, is_done=True)
 
@@ -270,12 +271,12 @@ class ShownStep:
     """A step, how it stands, and what people and programs are shown of it."""
 
     step: StepFolder
-    standing: StepStanding
+    status: StepStatus
 
     @property
     def state(self) -> str:
         """finished: not in the results yet; done: in the results; failed: some of its runs did."""
-        state: str = self.standing.state
+        state: str = self.status.state
         if state not in ("finished", "merged"):
             return state
         outcome = self.step.outcome
@@ -293,9 +294,9 @@ class ShownStep:
             "title": record.title,
             "runs": list(record.runs),
             "state": self.state,
-            "reason": self.standing.reason,
+            "reason": self.status.reason,
             "is_merged": step.is_merged,
-            "place": record.place,
+            "executor": record.executor,
             "job": None if job is None else job.id,
             "after": list(record.after),
             "created": record.created,
@@ -316,7 +317,7 @@ class ShownStep:
         from fieldmark.experiments.cluster import short_id
 
         step, record, job = self.step, self.step.record, self.step.job
-        where = record.place if job is None else f"{job.place} {job.id}"
+        where = record.executor if job is None else f"{job.executor} {job.id}"
         host = step.progress.get("host", "")
         return {
             "step": short_id(step.id),
@@ -332,7 +333,7 @@ class ShownStep:
     def _progress(self) -> str:
         progress = self.step.progress
         if self.state in ("pending", "silent"):
-            return self.standing.reason
+            return self.status.reason
         if self.state == "failed" and (outcome := self.step.outcome) is not None:
             return f"{len(outcome.failures)} of {len(self.step.record.runs)} failed"
         if self.state != "running" or not progress:
@@ -342,21 +343,21 @@ class ShownStep:
         return f"{_short(str(progress.get('text', '')), 40)}{amount}"
 
 
-def open_steps(settings: Settings) -> tuple[Board, Places]:
-    """The board of the results; DataError where nothing was ever run elsewhere."""
-    from fieldmark.experiments.cluster import Board, Places
+def open_steps(settings: Settings) -> tuple[JobFolder, Executors]:
+    """The job folder of the results; DataError where nothing was ever run elsewhere."""
+    from fieldmark.experiments.cluster import Executors, JobFolder
 
-    board = Board(settings.results)
-    if not board.steps():
+    job_folder = JobFolder(settings.results)
+    if not job_folder.steps():
         raise DataError(
-            f"{board.folder}  holds no steps: `fieldmark run --on slurm` (or local) makes them."
+            f"{job_folder.folder}  has no steps: `fieldmark run --on slurm` (or local) makes them."
         )
-    return board, Places()
+    return job_folder, Executors()
 
 
-def look(steps: Sequence[StepFolder], places: Places) -> list[ShownStep]:
-    standings = places.standings(steps)
-    return [ShownStep(step, standings[step.id]) for step in steps]
+def look(steps: Sequence[StepFolder], executors: Executors) -> list[ShownStep]:
+    statuses = executors.statuses(steps)
+    return [ShownStep(step, statuses[step.id]) for step in steps]
 
 
 def choose_steps(words: Sequence[str], steps: Sequence[StepFolder]) -> list[StepFolder]:

@@ -101,7 +101,8 @@ def _show(args: PlanFlags) -> int:
         for row, planned in zip(rows, plan.jobs, strict=True)
     ]
     shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
-    show_rows(shown, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
+    numbers = ("n_train", "seed", "images", "to embed", "requests", "usd")
+    show_rows(shown, False, numbers, ("seed", "images", "requests"))
     _show_power(power)
     for note in grid.notes:
         talk(note)
@@ -183,9 +184,11 @@ def _power(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
                     "metric": test.metric,
                     "items": test.n,
                     "units": test.n_units,
-                    "visible_from": visible if visible < (1 if is_fraction else math.inf) else None,
+                    "detectable_difference": visible
+                    if visible < (1 if is_fraction else math.inf)
+                    else None,
                     "is_fraction": is_fraction,
-                    "judged_by": measured.words if measured else "assumed" if spread else "unknown",
+                    "basis": measured.words if measured else "assumed" if spread else "unknown",
                 }
             )
     return rows
@@ -197,13 +200,15 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     if not power:
         return
     show("")
-    show_rows([_power_row(row) for row in power], False, right=("items", "units", "visible from"))
-    talk(
-        "visible from: the smallest difference between two models, in points, that a test at 5 % "
-        "sees 4 times in 5 with these units. The luck of training draws is in it only where it was "
-        "measured, with --repeats."
+    show_rows(
+        [_power_row(row) for row in power], False, right=("items", "units", "detectable difference")
     )
-    if any(row["judged_by"] == "assumed" for row in power):
+    talk(
+        "detectable difference: two models must differ by this many points to be told apart 4 "
+        "times in 5 with these test photos. Differences between training samples count only "
+        "where --repeats measured them."
+    )
+    if any(row["basis"] == "assumed" for row in power):
         talk(
             "assumed: one of the two is right and the other wrong on "
             f"{100 * DISAGREEMENT:g} % of items, with a correlation of {CORRELATION} within a "
@@ -212,13 +217,13 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _power_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    visible, scale = row["visible_from"], 100 if row["is_fraction"] else 1
+    visible, scale = row["detectable_difference"], 100 if row["is_fraction"] else 1
     return {
         "task": row["task"],
         "protocol": row["protocol"],
         "metric": row["metric"],
         "items": row["items"],
         "units": row["units"],
-        "visible from": "none" if visible is None else f"{scale * visible:.1f}",
-        "judged by": row["judged_by"],
+        "detectable difference": "none" if visible is None else f"{scale * visible:.1f}",
+        "basis": row["basis"],
     }

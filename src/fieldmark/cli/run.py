@@ -29,7 +29,7 @@ from fieldmark.cli._grid_flags import (
     step_options,
     with_protocol_flags,
 )
-from fieldmark.cli._show import counted, show_rows, talk
+from fieldmark.cli._show import counted, show, show_rows, talk
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError, join_problems
 
 if TYPE_CHECKING:
@@ -52,15 +52,19 @@ def make_args() -> type:
 
 
 def run(args: RunFlags) -> int:
-    from fieldmark.experiments import ExecuteOptions, execute, make_plan
+    from fieldmark.experiments import ExecuteOptions, execute, make_plan, wait_for_claims
     from fieldmark.progress import for_people
 
     grid, settings = read_jobs(args)
     where = args.where(grid)
-    _check_place(args, where)
+    _check_executor(args, where)
     if where != "here":
         return _run_elsewhere(args, where, grid, settings)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)
+    with for_people(args.common.quiet) as progress:
+        is_changed = wait_for_claims(plan, settings, progress)
+    if is_changed:
+        plan = make_plan(grid.jobs, settings, args.force, may_load=True)
     refuse_if_none_can_run(plan)
     _show_notes(args, grid, plan)
     command = ["fieldmark", *sys.argv[1:]]
@@ -70,7 +74,7 @@ def run(args: RunFlags) -> int:
     return 0
 
 
-def _check_place(args: RunFlags, where: Where) -> None:
+def _check_executor(args: RunFlags, where: Where) -> None:
     if args.jobs is not None and where != "local":
         raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
     check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
@@ -80,14 +84,14 @@ def _check_place(args: RunFlags, where: Where) -> None:
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
     from fieldmark.experiments import ExecuteOptions, make_plan
-    from fieldmark.experiments.cluster import make_place
-    from fieldmark.experiments.cluster.launch import LaunchOptions, launch, settle
+    from fieldmark.experiments.cluster import make_executor
+    from fieldmark.experiments.cluster.launch import LaunchOptions, launch, merge_finished
     from fieldmark.progress import for_people
 
     settings = settings_on(where, grid, settings)
-    place = make_place(where, grid.slurm, args.jobs or 0, args.common.quiet)
+    executor = make_executor(where, grid.slurm, args.jobs or 0, args.common.quiet)
     with for_people(args.common.quiet) as progress:
-        before = settle(settings, progress)
+        before = merge_finished(settings, progress)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)
     refuse_if_none_can_run(plan)
     _show_notes(args, grid, plan)
@@ -95,15 +99,14 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
     options = LaunchOptions(args.detach, before, step_options(grid))
     results = shlex.quote(str(settings.results))
     try:
-        with for_people(args.common.quiet) as progress, contextlib.closing(place):
-            outcome = launch(plan, settings, place, how, options, progress)
+        with for_people(args.common.quiet) as progress, contextlib.closing(executor):
+            outcome = launch(plan, settings, executor, how, options, progress)
     except KeyboardInterrupt:
-        if where == "debug":  # its step ends with it
+        if where != "slurm":  # its steps end with it
             raise
-        which = "submitted" if where == "slurm" else "begun"
         talk(
-            f"interrupted: steps that were {which} go on. The same command waits for them and gets "
-            f"their results; `fieldmark jobs --results {results}` shows them."
+            "interrupted: steps that were submitted go on. The same command waits for them and "
+            f"gets their results; `fieldmark jobs --results {results}` shows them."
         )
         talk(f"to end them: fieldmark jobs cancel --all --results {results}")
         return 130
@@ -134,8 +137,36 @@ def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) 
         talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
         for line in (*outcome.closing_lines, *data_warnings(plan)):
             talk(line)
-        talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
+        show_scores(plan, outcome, settings)
     end(plan, outcome, args.common.debug)
+
+
+MOST_SCORES = 40
+"""cells that `run` ends with; more are for `fieldmark table`"""
+
+
+def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
+    """The scores of the plan's runs, which model is best at their tasks, and where the page is."""
+    from fieldmark.report import read_table, score_lines, verdict
+    from fieldmark.store import RunFilter, Store
+
+    results = str(settings.results)
+    where = "" if results == "results" else f" --results {shlex.quote(results)}"
+    keys = {planned.run.key for planned in plan.jobs if planned.run is not None}
+    keys |= {key for key, _ in outcome.names}
+    tasks = tuple({planned.spec.task for planned in plan.jobs if planned.spec is not None})
+    is_short = len(keys) <= MOST_SCORES
+    with Store.open(settings.store, read_only=True) as store:
+        table = read_table(store, RunFilter(tasks=tasks), compare=is_short) if tasks else None
+    rows = [row for row in table.rows if keys & {run.key for run in row.runs}] if table else []
+    for line in score_lines(rows[:MOST_SCORES]) if rows else ():
+        show(line)
+    if len(rows) > MOST_SCORES:
+        talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table{where}")
+    if table is not None and (sentence := verdict(table)):
+        show(sentence)
+    talk(f"next: fieldmark table{where}")
+    talk(f"page: fieldmark site report{where}")
 
 
 def refuse_if_none_can_run(plan: Plan) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fieldmark.store import Claim, Run, RunFilter, Store
 
 SHORT = 8
+RARE = ("data", "folder", "claimed by", "key", "seed", "when (UTC)", "n_train")
+"""columns that a narrow screen leaves out, in this order"""
 """hex digits of a key that people are shown"""
 RunNames = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
 State = Literal["done", "running", "failed", "killed", "superseded"]
@@ -236,7 +238,7 @@ def show_runs(runs: Sequence[RunStatus], as_json: bool, summary: str) -> None:
         print_json([status.plain() for status in runs])
         return
     rows = [status.row() for status in runs]
-    show_rows(rows, False, right=("id", "n_train", "seed", "items"))
+    show_rows(rows, False, ("id", "n_train", "seed", "items"), RARE)
     talk(f"{counted(len(runs), 'run')} {summary}")
 
 

@@ -249,6 +249,7 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
         lines.append("stopped on request: the same command goes on from here")
     else:
         lines.append(f"model: {out / 'model'}")
+        lines.append(f"next: fieldmark run --model open-clip/local-dir:{out / 'model'} --task TASK")
     lines.append(f"page: {out / 'page.html'}")
     return {
         "steps": totals.n_steps,

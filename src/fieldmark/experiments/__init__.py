@@ -20,6 +20,7 @@ from fieldmark.experiments.plan import (
     disk_left,
     make_plan,
     replace_data,
+    wait_for_claims,
 )
 from fieldmark.experiments.power import PlannedTest, planned_tests
 from fieldmark.experiments.rescore import Rescored, rescore
@@ -51,4 +52,5 @@ __all__ = [
     "replace_data",
     "rescore",
     "single_axes",
+    "wait_for_claims",
 ]

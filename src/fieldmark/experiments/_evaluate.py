@@ -10,7 +10,7 @@ import polars as pl
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError
 from fieldmark.experiments._grid import make_jobs, single_axes
 from fieldmark.experiments.execute import ExecuteOptions, execute
-from fieldmark.experiments.plan import make_plan
+from fieldmark.experiments.plan import make_plan, wait_for_claims
 from fieldmark.models import Backbone, known_models, register_model
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
@@ -59,6 +59,8 @@ def evaluate(
     if len(jobs) != 1:
         raise UsageError(f"task {task!r} stands for {len(jobs)} tasks: expected one.")
     plan = make_plan(jobs, settings, may_load=True)
+    if wait_for_claims(plan, settings, progress or Silent()):
+        plan = make_plan(jobs, settings, may_load=True)
     (planned,) = plan.jobs
     if planned.question is None:
         raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")

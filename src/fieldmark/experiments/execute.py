@@ -22,7 +22,7 @@ from fieldmark import draws
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
-from fieldmark.experiments.gaps import Gaps
+from fieldmark.experiments.gaps import Gaps, failed_parts
 from fieldmark.experiments.identity import (
     ContentDigests,
     identify,
@@ -253,6 +253,7 @@ class _Executor:
         )
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
+        have -= failed_parts(store, run) if may_fail(load_protocol(job.protocol)) else set()
         missing = [
             name
             for name in question.part_names

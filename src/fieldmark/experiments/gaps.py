@@ -86,6 +86,14 @@ class Gaps:
         return "; ".join(steps) + "."
 
 
+def failed_parts(store: Store, run: int) -> set[tuple[str, int]]:
+    """Parts and repeats that are kept with a failed request: of a run that was given up, say."""
+    if FAILED not in store.outcomes(run):
+        return set()
+    failed = store.predictions(run).filter(pl.col("outcome") == FAILED)
+    return set(failed.select("part", "repeat").unique().iter_rows())
+
+
 def _reasons(store: Store, run: int) -> Iterable[str]:
     failed = store.predictions(run).filter(pl.col("outcome") == FAILED)
     return (json.loads(info or "{}").get("error", "") for info in failed["info"])

@@ -31,6 +31,7 @@ from fieldmark.experiments.identity import (
     with_content,
 )
 from fieldmark.models import abilities, stand_in
+from fieldmark.progress import Progress
 from fieldmark.protocols import (
     PROTOCOLS,
     MissingData,
@@ -379,3 +380,19 @@ def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
 def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:
     """The folders an experiment file names, under those that flags name."""
     return dataclasses.replace(settings, data={**data, **settings.data})
+
+
+def wait_for_claims(plan: Plan, settings: Settings, progress: Progress) -> bool:
+    """Where runs are claimed by processes that cannot be seen from here: waits until these are
+    heard, or their claims have run out, since they died. True: make the plan again.
+    """
+    held: dict[str, str] = {}
+    for job in plan.jobs:
+        if job.status == "claimed" and job.spec is not None:
+            version = plan.models.identity(job.job.model).version
+            held[with_content(job.spec, version).key] = job.why
+    if not held:
+        return False
+    with Store.open(settings.store, read_only=True) as store:
+        store.wait_for_unseen(held, lambda key: progress.status(f"waiting: {held[key]}"))
+        return not held.keys() <= store.claims().keys()

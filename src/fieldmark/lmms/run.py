@@ -15,6 +15,7 @@ import polars as pl
 
 from fieldmark.chat import (
     Answer,
+    AskSession,
     ChatModel,
     Estimate,
     Estimator,
@@ -56,10 +57,9 @@ from fieldmark.protocols import (
     AskSettings,
     Draw,
     PartPredictions,
-    Sending,
     Workspace,
     ask_options,
-    open_sending,
+    ask_session,
 )
 from fieldmark.protocols.ask.answers import FRAME
 from fieldmark.store import Score, canonical_json
@@ -151,7 +151,7 @@ def ask_documents(
     progress.start(f"{part.task.task} with {model.name}", len(part.rows))
     if is_plain(part.task):
         setup = make_setup(part, model, draw, options.settings)
-        with open_sending(model, options, progress, seen_by_mock(setup, model)) as sending:
+        with ask_session(model, options, progress, seen_by_mock(setup, model)) as sending:
             replies = _ask(setup, sending)
         rows, about = _scored(setup, replies, draw.seed)
     else:
@@ -186,18 +186,18 @@ class _Outside:
     ) -> None:
         self.model, self.options, self.progress = model, options, progress
         self._stack = ExitStack()
-        self._sending: Sending | None = None
+        self._session: AskSession | None = None
 
     def open(self, seen: Mapping[str, str]) -> None:
-        opening = open_sending(self.model, self.options, self.progress, seen)
-        self._sending = self._stack.enter_context(opening)
+        opening = ask_session(self.model, self.options, self.progress, seen)
+        self._session = self._stack.enter_context(opening)
 
     def send(self, title: str) -> None:
-        assert self._sending is not None
-        self._sending.send(
-            title,
+        assert self._session is not None
+        self._session.ask(
             iter(lambda: SANDBOX.ask("next"), None),
             lambda request, answer: SANDBOX.ask("answer", request.info, answer),
+            title,
         )
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ def _ask_inside(
 
 
 class _Relay:
-    """Stands for `Sending` in the sandbox."""
+    """Stands for `AskSession` in the sandbox."""
 
     def __init__(self, model: ChatModel | LocalModel) -> None:
         self.model = model
@@ -232,8 +232,8 @@ class _Relay:
     def advance(self, n: int = 1) -> None:
         ask_outside("advance", n)
 
-    def send(
-        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
+    def ask(
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], None], title: str
     ) -> None:
         source, sent = iter(requests), dict[int, Request]()
 
@@ -246,7 +246,7 @@ class _Relay:
                 request, messages=tuple(map(_portable_message, request.messages)), info=number
             )
 
-        offer({"next": give, "answer": lambda number, answer: keep(sent[number], answer)})
+        offer({"next": give, "answer": lambda number, answer: on_answer(sent[number], answer)})
         ask_outside("send", title)
 
 

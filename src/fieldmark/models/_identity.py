@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +19,8 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.abilities import ANSWERS
 from fieldmark.code import Closure, Digest, file_digest
+from fieldmark.errors import DataError
+from fieldmark.files import write_file
 from fieldmark.models._backbone import Backbone
 from fieldmark.models._load import REGISTRY, family_of
 from fieldmark.models._name import (
@@ -333,8 +334,5 @@ def _read_record(row: dict[str, Any]) -> _Record:
 
 def _write(path: Path, text: str) -> None:
     """Whole or not at all; a memory that cannot be written is only slower."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.urandom(8).hex()}")  # machines may share the folder
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+    with contextlib.suppress(DataError):
+        write_file(path, text.encode())

@@ -277,10 +277,18 @@ def family_of(name: ModelName) -> Any:
     return entry
 
 
-def _unknown(name: ModelName) -> UnknownName:
+WEIGHTS = (".pth", ".pt", ".ckpt", ".bin", ".safetensors")
+
+
+def _unknown(name: ModelName) -> UsageError:
     """Most often the family was left out or mistyped: suggest whole names, then a search that
     finds some.
     """
+    if name.base.endswith(WEIGHTS):
+        return UsageError(
+            f"model {name.text!r} is a file of weights. Name the network too, such as "
+            f"timm/NAME?weights={name.base} (`fieldmark models timm` lists names)."
+        )
     if name.checkpoint:
         corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
         if corrected:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         value_names,
         values_by_item,
     )
-    from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
+    from fieldmark.protocols.ask.sending import AskOptions, ask_options, ask_session
     from fieldmark.protocols.ask.settings import AskSettings
     from fieldmark.tasks.split import (
         Draw,
@@ -89,12 +89,12 @@ __all__ = [
     "RowFeatures",
     "Scoring",
     "Selection",
-    "Sending",
     "Setting",
     "Workspace",
     "arrange",
     "as_problems",
     "ask_options",
+    "ask_session",
     "can_ask",
     "check_data",
     "check_part",
@@ -114,7 +114,6 @@ __all__ = [
     "make_settings",
     "may_fail",
     "no_data",
-    "open_sending",
     "prefetch_rows",
     "protocol_of",
     "protocols",
@@ -150,7 +149,7 @@ __getattr__ = exports(
             "Scoring", "arrange", "recorded_kinds", "score_answers", "value_names",
             "values_by_item",
         ),
-        "protocols.ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),
+        "protocols.ask.sending": ("AskOptions", "ask_options", "ask_session"),
         "protocols.ask.settings": ("AskSettings",),
     },
 )  # fmt: skip

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fieldmark.report.table.notes import fit_lines, plain_fits
     from fieldmark.report.table.ranking import plain_standings
     from fieldmark.report.table.slices import STORED, sliced
-    from fieldmark.report.table.text import long_table, part_table, wide_table
+    from fieldmark.report.table.text import long_table, part_table, score_lines, wide_table
     from fieldmark.report.table.verdict import verdict
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "published_text",
     "read_table",
     "register_report_provider",
+    "score_lines",
     "sliced",
     "verdict",
     "wide_table",
@@ -80,7 +81,7 @@ __getattr__ = exports(
         "table.notes": ("fit_lines", "plain_fits"),
         "table.ranking": ("plain_standings",),
         "table.slices": ("STORED", "sliced"),
-        "table.text": ("long_table", "part_table", "wide_table"),
+        "table.text": ("long_table", "part_table", "score_lines", "wide_table"),
         "table.verdict": ("verdict",),
     },
 )

@@ -1,18 +1,20 @@
 """Claims (locks with a heartbeat): which process is on a run, so that no second one does it too?
 
-A claim holds while its process lives, or, where that cannot be seen (another machine, another
-container), while its heartbeat is younger than two minutes. A process whose claim another one took,
-or somebody freed, must not write to the run any more.
+A lease (`fieldmark.leases`) that is a row of the results file, so that the transaction that writes
+to a run can check it. It holds while its process lives, or, where that cannot be seen (another
+machine, another container), while its heartbeat is younger than two minutes. A process whose claim
+another one took, or somebody freed, must not write to the run any more.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
+from collections.abc import Callable, Collection
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 
 from fieldmark.errors import ClaimLost
-from fieldmark.processes import birth, host, still_runs, this_place
+from fieldmark.leases import Holder, wait_until_heard
 from fieldmark.store.database import Database
 from fieldmark.store.records import Claim, utc_now
 
@@ -28,7 +30,7 @@ def take(database: Database, key: str) -> bool:
             return False
         connection.execute(
             f"INSERT OR REPLACE INTO claim ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [mine.key, mine.host, mine.place, mine.pid, mine.born, mine.started, mine.heartbeat],
+            astuple(mine),
         )
     return True
 
@@ -93,16 +95,35 @@ def living(database: Database) -> dict[str, Claim]:
     return {claim.key: claim for claim in (Claim(*row) for row in rows) if not is_stale(claim)}
 
 
+def wait_for_unseen(database: Database, keys: Collection[str], tell: Callable[[str], None]) -> None:
+    """Waits while it is not known whether those who are on these runs live: until their hearts beat
+    once, or their claims run out.
+    """
+
+    def silent() -> dict[str, str]:
+        held = living(database)
+        unseen = (
+            held[key] for key in keys if key in held and _holder(held[key]).is_running is None
+        )
+        return {claim.key: claim.heartbeat for claim in unseen}
+
+    wait_until_heard(silent, tell)
+
+
 def is_stale(claim: Claim) -> bool:
-    if (is_running := still_runs(claim.host, claim.place, claim.pid, claim.born)) is not None:
+    if (is_running := _holder(claim).is_running) is not None:
         return not is_running
     # One from the future is as old as one from the past: a clock was set.
     return abs(datetime.now(UTC) - datetime.fromisoformat(claim.heartbeat)) > SILENCE
 
 
+def _holder(claim: Claim) -> Holder:
+    return Holder(claim.host, claim.place, claim.pid, claim.born)
+
+
 def _mine(key: str) -> Claim:
-    now, pid = utc_now(), os.getpid()
-    return Claim(key, host(), this_place(), pid, birth(pid), now, now)
+    here, now = Holder.here(), utc_now()
+    return Claim(key, here.host, here.place, here.pid, here.born, now, now)
 
 
 def _is_same_process(one: Claim, other: Claim) -> bool:

@@ -7,7 +7,7 @@ same file do not do the same run. A `Store` belongs to the thread that opened it
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sqlite3 import Connection
@@ -237,6 +237,12 @@ class Store:
     def free(self, key: str) -> Claim | None:
         """Takes the claim on a key from whoever has it: that process stops at its next write."""
         return claims.free(self._database, key)
+
+    def wait_for_unseen(self, keys: Collection[str], tell: Callable[[str], None]) -> None:
+        """Waits while it is not known whether processes elsewhere that are on these runs live;
+        `tell` is told the key of one of them.
+        """
+        claims.wait_for_unseen(self._database, keys, tell)
 
     def claims(self) -> dict[str, Claim]:
         """The claims that hold now, by key."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import os
 import signal
@@ -13,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.experiments.cluster.board import Board, StepFolder
-from fieldmark.experiments.cluster.places import StepGroup, group_steps
-from fieldmark.experiments.cluster.places.debug import DebugPlace
-from fieldmark.experiments.cluster.places.local import LocalPlace
+from fieldmark.experiments.cluster.executors import StepGroup, group_steps
+from fieldmark.experiments.cluster.executors.debug import DebugExecutor
+from fieldmark.experiments.cluster.executors.local import LocalExecutor
+from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder
 from fieldmark.experiments.cluster.steps import StepRequest
 from kit.slurm import SMALL, make_step, trace, wait_until, when, words
 from kit.step_task import ScriptTask
@@ -38,7 +37,7 @@ def test_so_many_at_once_and_those_that_wait_afterwards(tmp_path: Path) -> None:
     pair = make_step(tmp_path, 10, [first[3]])
     last = make_step(tmp_path, 11, first)
     steps = [*first, pair, last]
-    place = LocalPlace(2, gpus=(), task=ScriptTask)
+    place = LocalExecutor(2, gpus=(), task=ScriptTask)
     place.submit(group_steps(steps))
     wait_until(lambda: finished(steps), "all steps")
     wait_until(lambda: {s.state for s in place.states(steps).values()} == {"gone"}, "the end")
@@ -54,7 +53,7 @@ def test_a_gpu_has_one_step_at_a_time(tmp_path: Path) -> None:
     show = ["CUDA_VISIBLE_DEVICES"]
     with_gpu = [make_step(tmp_path, n, unit_s=0.4, show=show) for n in range(4)]
     without = make_step(tmp_path, 9, show=show)
-    place = LocalPlace(4, gpus=["5", "GPU-7"], task=ScriptTask)
+    place = LocalExecutor(4, gpus=["5", "GPU-7"], task=ScriptTask)
     place.submit([StepGroup(tuple(with_gpu), GPU), StepGroup((without,), SMALL)])
     wait_until(lambda: finished([*with_gpu, without]), "all steps")
     place.close()
@@ -72,7 +71,7 @@ def test_a_gpu_has_one_step_at_a_time(tmp_path: Path) -> None:
 def test_a_step_that_asks_for_more_gpus_than_there_are_has_all(tmp_path: Path) -> None:
     step = make_step(tmp_path, 0, show=["CUDA_VISIBLE_DEVICES"])
     request = StepRequest(60.0, 1, 1, 8)
-    place = LocalPlace(1, gpus=["0", "1"], task=ScriptTask)
+    place = LocalExecutor(1, gpus=["0", "1"], task=ScriptTask)
     place.submit([StepGroup((step,), request)])
     wait_until(lambda: step.is_finished, "the step")
     place.close()
@@ -83,7 +82,7 @@ def test_how_workers_ended_is_told(tmp_path: Path) -> None:
     failing = make_step(tmp_path, 0, status=3)
     killed = make_step(tmp_path, 1, until=str(tmp_path / "never"))
     after = make_step(tmp_path, 2, [failing])
-    place = LocalPlace(2, gpus=(), task=ScriptTask)
+    place = LocalExecutor(2, gpus=(), task=ScriptTask)
     place.submit(group_steps([failing, killed, after]))
     wait_until(lambda: "start" in words(killed), "its start")
     assert place.states([killed])[killed.id].state == "running"
@@ -95,7 +94,7 @@ def test_how_workers_ended_is_told(tmp_path: Path) -> None:
     reasons = [state.reason for state in place.states(steps).values()]
     assert reasons == ["exit status 3", "killed by signal 9"]
     place.close()
-    other = LocalPlace(1, gpus=(), task=ScriptTask)
+    other = LocalExecutor(1, gpus=(), task=ScriptTask)
     assert [state.state for state in other.states(steps).values()] == ["gone", "gone"]
 
 
@@ -104,7 +103,7 @@ def test_a_step_that_cannot_be_started_keeps_none_waiting(tmp_path: Path) -> Non
     broken = make_step(tmp_path, 0)
     (broken.path / "log.txt").mkdir()
     others = [make_step(tmp_path, 1), make_step(tmp_path, 2, [broken])]
-    place = LocalPlace(1, gpus=(), task=ScriptTask)
+    place = LocalExecutor(1, gpus=(), task=ScriptTask)
     place.submit(group_steps([broken, *others]))
     wait_until(lambda: finished(others), "the others")
     state = place.states([broken])[broken.id]
@@ -118,7 +117,7 @@ def test_files_of_the_current_folder_are_no_modules(
     (tmp_path / "json.py").write_text("raise RuntimeError('the wrong one')")
     monkeypatch.chdir(tmp_path)
     step = make_step(tmp_path, 0)
-    place = LocalPlace(1, gpus=(), task=ScriptTask)
+    place = LocalExecutor(1, gpus=(), task=ScriptTask)
     place.submit(group_steps([step]))
     wait_until(lambda: place.states([step])[step.id].state == "gone", "its end")
     assert step.is_finished, (step.path / "log.txt").read_text()
@@ -128,11 +127,11 @@ def test_files_of_the_current_folder_are_no_modules(
 def test_cancelled_steps_end_and_are_not_started(tmp_path: Path) -> None:
     working = make_step(tmp_path, 0, until=str(tmp_path / "never"))
     waiting = [make_step(tmp_path, n) for n in (1, 2)]
-    place = LocalPlace(1, gpus=(), task=ScriptTask)
+    place = LocalExecutor(1, gpus=(), task=ScriptTask)
     place.submit(group_steps([working, *waiting]))
     wait_until(lambda: "start" in words(working), "its start")
     assert {s.state for s in place.states(waiting).values()} == {"pending"}
-    other = LocalPlace(1, gpus=(), task=ScriptTask)  # `fieldmark jobs cancel`, in another process
+    other = LocalExecutor(1, gpus=(), task=ScriptTask)  # `jobs cancel`, in another process
     assert {s.state for s in other.states(waiting).values()} == {"pending"}
     other.cancel(waiting[:1])
     other.cancel([working])
@@ -143,7 +142,7 @@ def test_cancelled_steps_end_and_are_not_started(tmp_path: Path) -> None:
 
 
 def _launch_and_hang(steps: list[StepFolder]) -> None:
-    place = LocalPlace(1, gpus=(), task=ScriptTask)
+    place = LocalExecutor(1, gpus=(), task=ScriptTask)
     place.submit(group_steps(steps))
     time.sleep(600)
 
@@ -156,7 +155,7 @@ def test_workers_end_with_their_launcher_and_what_waited_too(tmp_path: Path) -> 
     launcher = multiprocessing.get_context("fork").Process(target=_launch_and_hang, args=(steps,))
     launcher.start()
     wait_until(lambda: "start" in words(working), "its start")
-    here = LocalPlace(1, gpus=(), task=ScriptTask)
+    here = LocalExecutor(1, gpus=(), task=ScriptTask)
     assert [state.state for state in here.states(steps).values()] == ["running", "pending"]
     launcher.kill()
     launcher.join()
@@ -172,7 +171,7 @@ def test_workers_end_with_their_launcher_and_what_waited_too(tmp_path: Path) -> 
 def test_debug_does_all_in_this_process(tmp_path: Path) -> None:
     first = make_step(tmp_path, 0)
     second = make_step(tmp_path, 1, [first], status=3)
-    place = DebugPlace(ScriptTask)
+    place = DebugExecutor(ScriptTask)
     place.submit(group_steps([first, second]))
     assert [line[1] for line in trace(first) if line[0] == "end"] == [str(os.getpid())]
     states = place.states([first, second])
@@ -180,7 +179,7 @@ def test_debug_does_all_in_this_process(tmp_path: Path) -> None:
         ("gone", ""),
         ("gone", "exit status 3"),
     ]
-    assert json.loads((first.path / "job.json").read_text())["place"] == "debug"
+    assert first.job is not None and first.job.executor == "debug"
     with pytest.raises(UsageError, match=f"Ctrl-C in process {os.getpid()}"):
         place.cancel([first])
 
@@ -189,15 +188,15 @@ def test_steps_leave_the_board_a_week_after_they_were_merged(tmp_path: Path) -> 
     merged, waiting = make_step(tmp_path, 0), make_step(tmp_path, 1)
     merged.shard.mkdir()
     merged.mark_merged()
-    board = Board(tmp_path)
-    board.contents_folder.mkdir()
+    job_folder = JobFolder(tmp_path)
+    job_folder.contents_folder.mkdir()
     for tag in ("test", "gone"):
-        (board.contents_folder / f"{tag}.db").touch()
-    board.prune()
-    assert board.steps() == [merged, waiting]
-    assert [path.name for path in board.contents_folder.iterdir()] == ["test.db"]
-    board.prune(lambda: time.time() + 8 * 24 * 3600)
-    assert board.steps() == [waiting]
+        (job_folder.contents_folder / f"{tag}.db").touch()
+    job_folder.prune()
+    assert job_folder.steps() == [merged, waiting]
+    assert [path.name for path in job_folder.contents_folder.iterdir()] == ["test.db"]
+    job_folder.prune(lambda: time.time() + 8 * 24 * 3600)
+    assert job_folder.steps() == [waiting]
 
 
 def test_groups_are_as_large_as_can_be(tmp_path: Path) -> None:

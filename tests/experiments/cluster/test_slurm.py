@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import RunsFailed, UsageError
-from fieldmark.experiments.cluster.board import StepFolder
-from fieldmark.experiments.cluster.places import StepGroup, group_steps
-from fieldmark.experiments.cluster.places.slurm import SlurmPlace
+from fieldmark.experiments.cluster.executors import StepGroup, group_steps
+from fieldmark.experiments.cluster.executors.slurm import SlurmExecutor
+from fieldmark.experiments.cluster.job_folder import StepFolder
 from fieldmark.experiments.cluster.steps import StepRequest
 from fieldmark.slurm.options import SlurmOptions
 from kit.slurm import SMALL, Slurm, make_step, trace, wait_until, when, words
 from kit.step_task import ScriptTask
 
 
-def place(**options: object) -> SlurmPlace:
-    return SlurmPlace(SlurmOptions.model_validate(options), ScriptTask)
+def place(**options: object) -> SlurmExecutor:
+    return SlurmExecutor(SlurmOptions.model_validate(options), ScriptTask)
 
 
 def arrays(results: Path) -> list[Path]:
     return sorted((results / "cluster" / "slurm").iterdir())
 
 
-def state(where: SlurmPlace, step: StepFolder) -> str:
+def state(where: SlurmExecutor, step: StepFolder) -> str:
     return where.states([step])[step.id].state
 
 
@@ -48,7 +48,7 @@ def test_a_step_comes_after_the_ones_it_waits_for(slurm: Slurm, tmp_path: Path) 
     here = place()
     here.submit(group_steps(steps))
     assert len(arrays(tmp_path)) == 4  # eight steps, four calls of sbatch
-    assert all(step.job is not None and step.job.place == "slurm" for step in steps)
+    assert all(step.job is not None and step.job.executor == "slurm" for step in steps)
     wait_until(lambda: here.states([last])[last.id].reason == "Dependency", "the reason")
     wait_until(lambda: all(step.is_finished for step in (*pairs[:2], second)), "three pairs")
     assert [state(here, step) for step in (pairs[2], last)] == ["pending"] * 2
@@ -158,7 +158,7 @@ def test_jobs_outlive_slurmctld(slurm: Slurm, tmp_path: Path) -> None:
 
 
 def _die_after_sbatch(steps: list[StepFolder]) -> None:
-    SlurmPlace._write_job = lambda *_: os._exit(9)  # type: ignore[method-assign]
+    SlurmExecutor._write_job = lambda *_: os._exit(9)  # type: ignore[method-assign]
     place().submit(group_steps(steps))
 
 

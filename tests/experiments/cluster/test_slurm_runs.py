@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.experiments.cluster import Board
+from fieldmark.experiments.cluster import JobFolder
 from fieldmark.store import Store
 from kit.blobs import N_IMAGES, answers, make_blobs, n_lines
 from kit.kills import Moment, start
@@ -57,10 +57,10 @@ def test_detached_and_attached_again_the_table_is_the_same(
     place: Path, here: list[tuple[object, ...]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*RUN, "--on", "slurm", "--detach"]) == 0
-    n_steps = len(Board(place / "results").steps())
+    n_steps = len(JobFolder(place / "results").steps())
     assert n_steps >= 4, "an embedding and its runs, of two models"
     assert main([*RUN, "--on", "slurm"]) == 0
-    assert len(Board(place / "results").steps()) == n_steps, "the same jobs were waited for"
+    assert len(JobFolder(place / "results").steps()) == n_steps, "the same jobs were waited for"
     assert answers(place / "results") == here
     assert table("results", capsys) == table("here", capsys)
     assert n_rows(place / "results") == n_rows(place / "here")
@@ -71,7 +71,7 @@ def test_detached_and_attached_again_the_table_is_the_same(
 
 def worker_of(model: str, results: Path) -> int:
     """The process that embeds with a model."""
-    own = [step for step in Board(results).steps() if model in step.record.title]
+    own = [step for step in JobFolder(results).steps() if model in step.record.title]
     embedding = next(step for step in own if step.record.kind == "embed")
     wait_until(lambda: embedding.progress, "its first words")
     return int(embedding.progress["pid"])
@@ -115,7 +115,7 @@ def test_jobs_that_a_dead_launcher_did_not_note_down_can_be_cancelled(
     place: Path, slurm: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBED_PAUSE", "5")
-    noting = Moment("fieldmark.experiments.cluster.board", "StepFolder.write_job")
+    noting = Moment("fieldmark.experiments.cluster.job_folder", "StepFolder.write_job")
     assert start([*RUN, "--on", "slurm"], noting).wait(120) == -signal.SIGKILL
     assert slurm.call("squeue", "-h", "-r").count("\n") == 2, "those that embed"
     assert main(["jobs", "cancel", "--all"]) == 0

@@ -343,7 +343,7 @@ def test_a_step_that_gets_no_further_is_not_put_back_for_ever(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("submitit")
-    from fieldmark.experiments.cluster.places.slurm import ArrayTask
+    from fieldmark.experiments.cluster.executors.slurm import ArrayTask
 
     settings = settings_of(place, "apart")
     plan = plan_of(settings, ["classical/colour"], ["blobs.yaml"])

@@ -16,7 +16,7 @@ from fieldmark.settings import Settings
 from kit.documents import write_jsonl
 
 pytest.importorskip("torch")
-from kit.tiny_asks import rolling
+from kit.tiny_asks import ask_local, rolling
 from kit.tiny_chat import load_tiny, save_tiny
 
 ROWS = [{"n": n, "name": name} for n, name in enumerate(["wren", "robin", "bird", "wren"])]
@@ -82,7 +82,9 @@ metric_list:
     alone = np.array([pair[0][0] for pair in infos(found)[0]["resps"][3:]])
     by_itself: list[float] = []
     requests = [Request("x", (), continuations=tuple(CHOICES))]
-    model.ask_all(requests, lambda _, a: by_itself.extend(each.logprob for each in a.likelihoods))
+    ask_local(
+        model, requests, lambda _, a: by_itself.extend(each.logprob for each in a.likelihoods)
+    )
     assert np.allclose(alone, by_itself, atol=1e-4)
     assert value(found, "acc_mutual_info") == ((score_nk - alone).argmax(1) == gold).mean()
     share_nk = np.exp(score_nk - score_nk.max(1, keepdims=True))

@@ -4,8 +4,7 @@ prompt.py    what the model is told; descriptions and class examples
 checks.py    the five rules of a caption, and what is mended
 naming.py    the ways to write a species' name
 shard.py     one shard: samples → requests → captions/SHARD.parquet and its manifest
-journals.py  the answers that were paid for, a folder per shard
-run.py       many shards through one sender; leases, what is skipped
+run.py       many shards in one session; leases, journals, what is skipped
 """
 
 from __future__ import annotations

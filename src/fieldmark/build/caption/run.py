@@ -19,7 +19,6 @@ from typing import Any
 
 from fieldmark.abilities import MOCK
 from fieldmark.build.caption.checks import RULES_VERSION
-from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
 from fieldmark.build.caption.shard import (
     STATUSES,
@@ -32,13 +31,14 @@ from fieldmark.build.caption.shard import (
 from fieldmark.build.shards.captions import captions_file, shards_by_name
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AnswerSettings,
+    AskSession,
     Budget,
     ChatModel,
     LocalModel,
     Options,
     Request,
-    open_connection,
 )
 from fieldmark.chat.journal import settings_facts
 from fieldmark.chat.prices import Card
@@ -46,7 +46,6 @@ from fieldmark.errors import (
     ClaimLost,
     DataError,
     FieldmarkError,
-    ModelError,
     RunsFailed,
     StoreError,
 )
@@ -57,8 +56,6 @@ ROOM, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 128, 1024, 16_384
 """tokens of an answer: a sentence; of a model that may think first; of one that does"""
 WAITING_EVERY_S = 30.0
 """a worker that waits for others says so this often"""
-_IN_A_ROW = 15
-"""requests that failed one after the other: the endpoint is down, not the photos bad"""
 _LEASE_EVERY_S, _POLL_S = 5.0, 1.0
 _FAILED_REQUEST = "error request"
 _NEVER = 10**12
@@ -147,6 +144,48 @@ def caption_shards(
     return CaptionRun(shards, model, words, out, options, progress).carry_out()
 
 
+class ShardJournals(AnswerJournal):
+    """The journals of the shards that are open; `Request.info.job` says whose an answer is.
+
+    One stream of requests serves several shards at a time. Each has a journal of its own, opened
+    when its lease is taken, so that the answers of a worker that died are known, and memory does
+    not grow with the number of shards.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = {}
+        self._shards: dict[str, AnswerJournal] = {}
+        self._lock = threading.Lock()
+
+    def open_shard(self, name: str, folder: Path) -> None:
+        with self._lock:
+            self._shards[name] = AnswerJournal(folder)
+
+    def close_shard(self, name: str) -> None:
+        with self._lock:
+            if (journal := self._shards.pop(name, None)) is not None:
+                journal.close()
+
+    def get(self, key: str) -> Answer | None:
+        with self._lock:
+            journals = (journal for journal in self._shards.values() if key in journal)
+            return next((journal.get(key) for journal in journals), None)
+
+    def add(self, key: str, request: Request, answer: Answer) -> None:
+        with self._lock:
+            journal = self._shards.get(request.info.job.name)
+            if journal is not None:  # else its lease was lost, and the answer is nobody's
+                journal.add(key, request, answer)
+
+    def sync(self) -> None:
+        for journal in list(self._shards.values()):
+            journal.sync()
+
+    def close(self) -> None:
+        for name in list(self._shards):
+            self.close_shard(name)
+
+
 class CaptionRun:
     """The requests of all shards, one after the other, and their answers."""
 
@@ -174,25 +213,20 @@ class CaptionRun:
         self._open: set[ShardJob] = set()
         """shards with answers to come, that one included"""
         self._dropped: list[ShardJob] = []
-        self._has_started, self._failed_in_a_row = False, 0
+        self._has_started = False
         self._lease_seen = self._said_at = time.monotonic()
         self._lock = threading.Lock()
         """requests are drawn in the sender's thread, answers heard in the caller's"""
 
     def carry_out(self) -> CaptionTotals:
-        # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
-        sending = replace(self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
-        line = open_connection(self.model, sending, self._journals, self.options.budget)
+        # Bad photos are outcomes, however many there are; an endpoint that is down is not.
+        sending = replace(self.options.sending, max_failures=_NEVER, may_lack_pictures=True)
+        budget = self.options.budget
+        session = AskSession(self.model, sending, self._journals, budget, self.progress)
         try:
-            with self._leases, line:
+            with self._leases, session:
                 while self._left:
-                    tally = line.ask_all(self._requests(), self._hear)
-                    self.totals.usd += tally.usd
-                    if tally.stopped:
-                        raise ModelError(
-                            f"{tally.stopped}: finished captions are kept; the same command with "
-                            "a higher limit continues from there."
-                        )
+                    session.ask(self._requests(), self._hear, "captions")
                     if self._left and not self._open:
                         self._say_who_has_the_rest()
                         time.sleep(_POLL_S)
@@ -324,27 +358,15 @@ class CaptionRun:
 
     def _hear(self, request: Request, answer: Answer) -> None:
         with self._lock:
+            self.totals.usd += 0.0 if answer.is_replayed else answer.usd or 0.0
             job: ShardJob = request.info.job
             if job not in self._open:
                 return  # another worker has it, or it cannot be read: the answer is nobody's
-            self._count_failures(answer)
             if (again := job.hear(request, answer)) is not None:
                 self._again.append(again)
             else:
                 self.progress.advance()
             self._finish_if_settled(job)
-        if usd := self.options.budget.spent_usd:
-            self.progress.status(f"${usd:,.2f} spent")
-
-    def _count_failures(self, answer: Answer) -> None:
-        is_failure = answer.outcome == "failed" and answer.attempts > 0
-        self._failed_in_a_row = self._failed_in_a_row + 1 if is_failure else 0
-        if self._failed_in_a_row >= _IN_A_ROW:
-            raise ModelError(
-                f"model {self.model.name!r}: {_IN_A_ROW} requests in a row failed, the last: "
-                f"{answer.error.rstrip('.')}. Captions that came before are kept; run the same "
-                "command again to go on."
-            )
 
     # --- finished shards ---
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fieldmark import draws
 from fieldmark.build.describe.quotes import (
@@ -35,25 +36,20 @@ from fieldmark.build.describe.sentences import Span, split_sentences
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
+    AskSession,
     Budget,
     ChatModel,
     Estimate,
     Estimator,
-    Journal,
     LocalModel,
     Options,
     Request,
     Text,
     assistant,
     estimate,
-    open_connection,
     user,
 )
-from fieldmark.errors import FieldmarkError, ModelError
 from fieldmark.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from fieldmark.chat import AskTotals, LocalConnection, ModelConnection
 
 PROMPT = """\
 You read sentences of encyclopedia articles about organisms. Keep what tells how the organism looks
@@ -247,14 +243,16 @@ class ChatFilter:
                 ready.append(opened.result())
             return bool(ready)
 
-        with (
-            Journal(self.journal) as journal,
-            open_connection(self.model, self._sending(), journal, self.budget) as line,
-        ):
-            for result in _rounds(line, requests(), again, hear, ready):
-                self._note(result)
-                progress.advance()
-                yield result
+        with AskSession(
+            self.model, self._sending(), self.journal, self.budget, progress
+        ) as session:
+            for questions in (requests(), again):
+                with closing(session.steps(questions, hear, "filter")) as steps:
+                    for _ in chain(steps, (None,)):
+                        while ready:
+                            self._note(ready[0])
+                            progress.advance()
+                            yield ready.popleft()
 
     def _first_request(
         self, name: str, block: SentenceBlock, opened: _OpenText | None = None
@@ -289,45 +287,6 @@ class ChatFilter:
         self.totals.n_errors += bool(result.error)
         self.totals.n_kept += len(result.spans)
         self.totals.n_dropped += result.n_dropped
-
-
-def _rounds(
-    line: ModelConnection | LocalConnection,
-    first: Iterable[Request],
-    again: list[Request],
-    hear: Callable[[Request, Answer], bool],
-    ready: deque[FilteredText],
-) -> Iterator[FilteredText]:
-    """All first questions, then those that are asked again."""
-    for requests in (first, again):
-        with closing(line.steps(requests, hear)) as steps:
-            totals = yield from _results(steps, ready)
-        if totals.stopped:
-            raise ModelError(
-                f"{totals.stopped}: what was answered is kept; the same command with a higher "
-                "limit continues from there."
-            )
-
-
-def _results(
-    steps: Generator[None, None, AskTotals], ready: deque[FilteredText]
-) -> Generator[FilteredText, None, AskTotals]:
-    """What is ready at every pause; an error comes after all that was ready before it."""
-    failure: FieldmarkError | None = None
-    totals: AskTotals | None = None
-    while totals is None and failure is None:
-        try:
-            next(steps)
-        except StopIteration as end:
-            totals = end.value
-        except FieldmarkError as error:
-            failure = error
-        while ready:
-            yield ready.popleft()
-    if totals is None:
-        assert failure is not None
-        raise failure
-    return totals
 
 
 def _second_request(first: Request, answer: Answer, quoted: QuotedSpans) -> Request:

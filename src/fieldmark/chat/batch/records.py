@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import StoreError
+from fieldmark.errors import DataError, StoreError
+from fieldmark.files import write_file
 
 FOLDER = "batches"
 """under the journal's"""
@@ -62,19 +62,10 @@ class BatchRecord:
     def save(self, journal: Path) -> None:
         """It is on disk when this returns."""
         path = self.path(journal)
-        partial = path.with_suffix(".partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("w", encoding="utf-8") as file:
-                json.dump(dataclasses.asdict(self), file, ensure_ascii=True)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-            _sync_folder(path.parent)
-        except OSError as error:
-            raise StoreError(
-                f"{path}  the record of a batch cannot be written: {error.strerror or error}."
-            ) from error
+            write_file(path, json.dumps(dataclasses.asdict(self)).encode(), is_durable=True)
+        except DataError as error:
+            raise StoreError(f"the record of a batch: {error}") from error
 
     def delete(self, journal: Path) -> None:
         self.path(journal).unlink(missing_ok=True)
@@ -110,13 +101,3 @@ def _read(path: Path) -> BatchRecord:
             f"{path}  is not the record of a batch: {error}. Its questions may wait at the "
             "provider; delete the file to give them up."
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # folders cannot be opened there
-        return
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.chat.batch.forms import FORMS, BatchRow, BatchState
 from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_records
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import Journal, canonical
+from fieldmark.chat.journal import AnswerJournal, canonical
 from fieldmark.chat.messages import Answer, Request, stopped
 from fieldmark.chat.send.api import BadReply, as_json, load_api
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
-from fieldmark.chat.send.retry import Fault, backoff_s, judge_error
+from fieldmark.chat.send.retry import Fault, backoff_s, judge_error, without_key
 from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
 from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
 from fieldmark.progress import duration
@@ -99,7 +99,7 @@ class BatchSender(Sender):
         self,
         model: ChatModel,
         options: Options = DEFAULT,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
         if model.provider.batch_price is None:
@@ -252,7 +252,7 @@ class BatchSender(Sender):
                 answer = dataclasses.replace(
                     answer, usd=usd, key=question.key, resized=question.resized
                 )
-                return stopped(answer, question.stop)
+                return stopped(without_key(answer, self.model.key()), question.stop)
         fault = judge_error(None, error)
         if fault.verdict == "refused":
             return Answer(
@@ -291,7 +291,7 @@ class BatchDispatch(Dispatch):
         if key in sender.failed:
             answer = Answer("failed", error=sender.failed[key], attempts=0, key=key)
             self.tally.add(answer)
-            self.on_answer(request, answer)
+            self.ledger.on_answer(request, answer)
             return
         if key in sender.answers.waiting:
             self.waits[sender.answers.waiting[key]] += 1

@@ -9,15 +9,14 @@ answer depends neither on batch size nor on order; in bf16 and fp16 the batch de
 run, and with them the last digits: a greedy answer can turn where two tokens are all but equally
 likely. Importing this file loads no torch; making a model does.
 
-`open_connection` asks a model behind an address and one on this machine alike. How likely given
-answers are (`Request.continuations`), only a model on this machine can say; a model behind an
-address is asked lettered questions instead (`prompt/letters.py`).
+How likely given answers are (`Request.continuations`), only a model on this machine can say; a
+model behind an address is asked lettered questions instead (`prompt/letters.py`).
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,29 +28,18 @@ from fieldmark.chat.messages import (
     AnswerSettings,
     Likelihood,
     Message,
-    Request,
 )
 from fieldmark.chat.send.options import (
-    DEFAULT,
-    AskTotals,
-    OnAnswer,
-    Options,
     check_options,
-    ignore,
     whole_number,
 )
 from fieldmark.errors import MissingExtra, UsageError
 from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
-    from fieldmark.chat.budget import Budget
-    from fieldmark.chat.journal import Journal
     from fieldmark.chat.local.engine import Engine
     from fieldmark.chat.local.prompt import RenderedPrompt
-    from fieldmark.chat.local.run import LocalRun
     from fieldmark.chat.prices import Card, Lack
-    from fieldmark.chat.send.ask import ModelConnection, Steps
-    from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import PictureLimits
 
 FAMILY = "hf-chat"
@@ -132,44 +120,13 @@ class LocalModel:
         """The settings with the room for the answer that the name asks for."""
         return settings.with_room(self.max_tokens)
 
-    def ask_all(
-        self,
-        requests: Iterable[Request],
-        on_answer: OnAnswer = ignore,
-        journal: Journal | None = None,
-        batch_size: int | None = None,
-        budget: Budget | None = None,
-    ) -> AskTotals:
-        """Asks every request and calls `on_answer(request, answer)` as answers come, in no order.
-
-        A request with continuations is scored instead: `answer.likelihoods` has one for each, in
-        order; without messages each is a text by itself. Answers in the journal are given without
-        asking. A prompt that the model cannot take fails alone; `ModelError` when too many do. A
-        batch that does not fit into memory is halved. A budget of tokens is overshot by one batch
-        at most; `AskTotals.stopped` says that it ended.
-        """
-        return self.new_run(on_answer, journal, batch_size, budget).ask(requests)
-
-    def new_run(
-        self,
-        on_answer: OnAnswer,
-        journal: Journal | None,
-        batch_size: int | None,
-        budget: Budget | None,
-    ) -> LocalRun:
-        from fieldmark.chat.local.run import LocalRun
-
-        size = self.engine.batch_size if batch_size is None else batch_size
-        return LocalRun(self, on_answer, journal, size, budget)
-
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
     ) -> Answer:
-        """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
-        answers: list[Answer] = []
-        request = Request("question", tuple(messages), settings)
-        self.ask_all([request], lambda _, answer: answers.append(answer))
-        return answers[0]
+        """Asks one question now; for many, `ask_now` is faster and keeps a journal."""
+        from fieldmark.chat.session import answer_now
+
+        return answer_now(self, messages, settings)
 
     def score(self, messages: Sequence[Message], continuations: Sequence[str]) -> list[float]:
         """Summed log-probability of each continuation as the answer to the messages.
@@ -190,7 +147,7 @@ class LocalModel:
 
         Without messages a continuation is a text by itself, without chat template; one longer than
         the context is read in windows, and every token counts once. For many items, use
-        `ask_all` and `Request.continuations`, which keep a journal.
+        `ask_now` and `Request.continuations`, which keep a journal.
         """
         from fieldmark.chat.local.score import Batches, score_items
 
@@ -240,64 +197,3 @@ def local_model(
     return LocalModel(
         name, place, engine, fingerprint(folder), context or engine.context, room, long_px
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LocalConnection:
-    """As `ModelConnection`, on this machine: `concurrency`, where set, is the batch size."""
-
-    model: LocalModel
-    options: Options = DEFAULT
-    journal: Journal | None = None
-    budget: Budget | None = None
-
-    def __enter__(self) -> LocalConnection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def ask_all(self, requests: Iterable[Request], on_answer: OnAnswer) -> AskTotals:
-        return self._run(on_answer).ask(requests)
-
-    def steps(
-        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], bool]
-    ) -> Steps:
-        """As `ModelConnection.steps`; the pause comes when the batches under way have ended."""
-        is_due = False
-
-        def hear(request: Request, answer: Answer) -> None:
-            nonlocal is_due
-            is_due = on_answer(request, answer) or is_due
-
-        run = self._run(hear)
-        for _ in run.steps(requests):
-            if is_due:
-                is_due = False
-                yield
-        return run.tally
-
-    def _run(self, on_answer: OnAnswer) -> LocalRun:
-        size = self.options.concurrency
-        run = self.model.new_run(on_answer, self.journal, size, self.budget)
-        run.options = self.options
-        return run
-
-
-def open_connection(
-    model: ChatModel | LocalModel,
-    options: Options = DEFAULT,
-    journal: Journal | None = None,
-    budget: Budget | None = None,
-) -> ModelConnection | LocalConnection:
-    """What asks this model, whichever kind it is; opened with `with`."""
-    if isinstance(model, LocalModel):
-        if options.batch:
-            raise UsageError(
-                f"model {model.name!r} runs on this machine, which has no batch API: "
-                "leave --batch out."
-            )
-        return LocalConnection(model, options, journal, budget)
-    from fieldmark.chat.send.ask import ModelConnection
-
-    return ModelConnection(model, options, journal, budget)

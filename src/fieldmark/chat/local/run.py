@@ -9,18 +9,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import Journal, canonical, request_key, settings_facts
+from fieldmark.chat.journal import AnswerJournal, canonical, request_key, settings_facts
+from fieldmark.chat.ledger import Ledger
 from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.local.score import Batches, Scored, score_items
 from fieldmark.chat.messages import Answer, Request, Usage
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer
-from fieldmark.errors import DataError, ModelError
+from fieldmark.chat.send.options import DEFAULT, Options, Steps
+from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from fieldmark.chat.local.model import LocalModel
@@ -52,38 +53,64 @@ class _BudgetSpent(Exception):
     """Nothing more may be asked."""
 
 
-class LocalRun:
+class LocalLine:
+    """A model on this machine, asked in batches: `options.concurrency`, where set, is their size.
+
+    A prompt that the model cannot take fails alone, and a batch that does not fit into memory is
+    halved. A budget of tokens is overshot by one batch at most.
+    """
+
     def __init__(
         self,
         model: LocalModel,
-        on_answer: OnAnswer,
-        journal: Journal | None,
-        batch_size: int,
+        options: Options = DEFAULT,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self.model, self.on_answer = model, on_answer
-        self.journal, self.budget = journal, budget
-        self.batches = Batches(batch_size, model.engine.device)
-        self.tally = AskTotals()
-        self.options = DEFAULT
+        if options.batch:
+            raise UsageError(
+                f"model {model.name!r} runs on this machine, which has no batch API: "
+                "leave --batch out."
+            )
+        self.model, self.options, self.journal = model, options, journal
+        self.budget = budget or Budget()
         self.renewed: set[str] = set()
+        self.has_answered = True  # it is there: what fails is the question
+        size = options.concurrency or model.engine.batch_size
+        self.batches = Batches(size, model.engine.device)
 
-    def ask(self, requests: Iterable[Request]) -> AskTotals:
-        for _ in self.steps(requests):
-            pass
-        return self.tally
+    def __enter__(self) -> LocalLine:
+        return self
 
-    def steps(self, requests: Iterable[Request]) -> Iterator[None]:
-        """A step is a group of questions that are alike."""
-        coming = iter(requests)
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def steps(
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], bool]
+    ) -> Steps:
+        """As `ModelConnection.steps`; the pause comes when the batches under way have ended."""
+        is_due = False
+
+        def hear(request: Request, answer: Answer) -> None:
+            nonlocal is_due
+            is_due = on_answer(request, answer) or is_due
+
+        self.ledger, coming = Ledger(self, hear), iter(requests)
+        self.tally = self.ledger.tally
         try:
             while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
-                for group in _grouped(self._open(window)):
-                    (self._score_group if group[0].continuations else self._ask_group)(group)
-                    yield
-                yield
+                for group in [*_grouped(self._open(window)), None]:
+                    if group is not None:
+                        self._carry_out(group)
+                    if is_due:
+                        is_due = False
+                        yield
         except _BudgetSpent as spent:
             self.tally.stopped = str(spent)
+        return self.tally
+
+    def _carry_out(self, group: Sequence[PendingQuestion]) -> None:
+        (self._score_group if group[0].continuations else self._ask_group)(group)
 
     def _open(self, window: Iterable[Request]) -> list[PendingQuestion]:
         """What is left to ask after the journal; unreadable pictures and prompts fail here."""
@@ -99,8 +126,7 @@ class LocalRun:
                 self._deliver(request, Answer("failed", error=str(error), attempts=0))
                 continue
             key = request_key(request, pictures, self._address(request))
-            kept = self.options.kept(self.journal, key, request, self.renewed)
-            if kept is not None:
+            if (kept := self.ledger.find(key, request)) is not None:
                 self._deliver(request, kept)
             elif key in questions:
                 questions[key].requests.append(request)
@@ -147,17 +173,15 @@ class LocalRun:
     def _finish(self, question: PendingQuestion, answer: Answer) -> None:
         self.tally.n_attempts += 1
         answer = dataclasses.replace(answer, key=question.key)
-        if self.budget is not None:
-            self.budget.book(answer, Cost())
+        self.budget.book(answer, Cost())
         first, *others = question.requests
-        if self.journal is not None and answer.is_answer:
-            self.journal.add(question.key, first, answer)
+        self.ledger.keep(question.key, first, answer)
         self._deliver(first, answer)
         for twin in others:
             self._deliver(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 
     def _check_budget(self) -> None:
-        if self.budget is not None and not self.budget.fits(Cost(tokens_in=1)):
+        if not self.budget.fits(Cost(tokens_in=1)):
             raise _BudgetSpent(f"the budget is used up ({self.budget.words})")
 
     def _answer(self, written: GeneratedText, taken_s: float) -> Answer:
@@ -187,12 +211,8 @@ class LocalRun:
         return {"usd": 0.0, "model": self.model.id, "fingerprint": self.model.backend}
 
     def _deliver(self, request: Request, answer: Answer) -> None:
-        self.tally.add(answer)
-        self.on_answer(request, answer)
-        if reason := self.tally.too_many_failures(self.options):
-            raise ModelError(
-                self.tally.last_words(self.model.name, reason, self.journal is not None)
-            )
+        if reason := self.ledger.deliver(request, answer):
+            raise self.ledger.last_words(reason)
 
 
 def _grouped(questions: Iterable[PendingQuestion]) -> Iterator[list[PendingQuestion]]:

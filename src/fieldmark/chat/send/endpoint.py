@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from fieldmark import draws
 from fieldmark.chat.journal import canonical
-from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
+from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
 from fieldmark.chat.send.keys import (
@@ -165,12 +165,9 @@ class ChatModel:
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
     ) -> Answer:
         """Asks one question now; for many, `ask_now` is faster and keeps a journal."""
-        from fieldmark.chat.send.ask import ask_now
+        from fieldmark.chat.session import answer_now
 
-        answers: list[Answer] = []
-        request = Request("question", tuple(messages), self.settings(settings))
-        ask_now([request], self, on_answer=lambda _, answer: answers.append(answer))
-        return answers[0]
+        return answer_now(self, messages, settings)
 
 
 def chat_model(name: str, tables: ModelTables | None = None, place: str = "") -> ChatModel:

@@ -24,6 +24,7 @@ from fieldmark.chat.send.retry import (
     Fault,
     connection_fault,
     judge_error,
+    without_key,
     without_secrets,
 )
 from fieldmark.errors import ModelError
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 AGENT = "fieldmark (Python; multimodal evaluation)"
+MOST_REPLY_BYTES, MOST_BATCH_BYTES, MOST_BATCH_S = 32 << 20, 2 << 30, 3600.0
+"""of an unpacked answer (a long one with log-probabilities takes 20 MB), and of a batch's results;
+headers have aiohttp's limits (8 kB a line), and answers the time limit of an attempt"""
 _AT_ONCE_BYTES = 1 << 20
 """larger bodies are read as files are: aiohttp warns of writing them in one go"""
 
@@ -103,10 +107,12 @@ class HttpClient:
             async with self._session.post(
                 self._url, data=_payload(body), allow_redirects=False
             ) as response:
-                data = await response.read()
+                data = await _read_whole(response, MOST_REPLY_BYTES)
                 status, headers = response.status, response.headers
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(connection_fault(error, self._options.timeout_s))
+        if data is None:
+            return Fault("mark", f"a reply of more than {MOST_REPLY_BYTES >> 20} MB", status)
         self._on_headers(headers)
         if status != 200:
             return self._judged(self._api.judge(status, headers, data), request.settings, lacks)
@@ -123,7 +129,7 @@ class HttpClient:
         answer = dataclasses.replace(
             answer, usd=usd, latency_s=clock.now() - began, left_out=left_out, **known
         )
-        return stopped(answer, request.settings.stop)
+        return stopped(without_key(answer, self._key), request.settings.stop)
 
     def body(self, request: Request, pictures: Sequence[SentPicture]) -> dict[str, Any]:
         """Without what the endpoint does not take."""
@@ -140,7 +146,9 @@ class HttpClient:
         if url.origin() != self._url.origin():
             return Fault("stop", f"the endpoint points to another address ({url.host})")
         timeout = aiohttp.ClientTimeout(
-            sock_connect=self._options.connect_timeout_s, sock_read=self._options.timeout_s
+            total=MOST_BATCH_S,
+            sock_connect=self._options.connect_timeout_s,
+            sock_read=self._options.timeout_s,
         )
         try:
             async with self._session.request(
@@ -151,10 +159,12 @@ class HttpClient:
                 allow_redirects=False,
                 timeout=timeout,
             ) as response:
-                data = await response.read()
+                data = await _read_whole(response, MOST_BATCH_BYTES)
                 status, headers_back = response.status, response.headers
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(connection_fault(error, self._options.timeout_s))
+        if data is None:
+            return Fault("stop", f"a reply of more than {MOST_BATCH_BYTES >> 20} MB", status)
         return data if status == 200 else self._clean(self._api.judge(status, headers_back, data))
 
     def _judged(self, fault: Fault, settings: AnswerSettings, lacks: Collection[str]) -> Fault:
@@ -170,6 +180,18 @@ class HttpClient:
 
     def _clean(self, fault: Fault) -> Fault:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))
+
+
+async def _read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The body, unpacked; None where it is larger than that: the rest of it is not read."""
+    chunks, n = list[bytes](), 0
+    async for chunk in response.content.iter_any():
+        n += len(chunk)
+        if n > most:
+            response.close()
+            return None
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -18,7 +18,6 @@ from fieldmark.chat.messages import Answer, Request
 from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.chat.journal import Journal
     from fieldmark.chat.send.pictures import PictureCache
 
 
@@ -34,6 +33,7 @@ class Clock:
 FEW = 3
 """failed requests that show that nobody answers; so do twice as many faults without an answer"""
 OnAnswer = Callable[[Request, Answer], None]
+Steps = Generator[None, None, "AskTotals"]
 Labels = Mapping[str, str | Collection[str]]
 
 
@@ -61,6 +61,8 @@ class Options:
     max_failures: int = 100
     """more failed requests than this stop the run"""
     max_failures_in_a_row: int = 15
+    may_lack_pictures: bool = False
+    """pictures that cannot be read are no reason to stop, however many there are in a row"""
     batch: bool = False
     """questions are handed in as batches of the provider, to be answered later"""
     mock_labels: Labels = field(default_factory=dict)
@@ -76,20 +78,6 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name} = {value!r}, expected more than 0.")
-
-    def kept(
-        self, journal: Journal | None, key: str, request: Request, renewed: set[str]
-    ) -> Answer | None:
-        """The answer of the journal; None where it has none or the question is asked again, which
-        it is once: `renewed` are the keys that were.
-        """
-        answer = journal.get(key) if journal is not None else None
-        if answer is None or self.is_asked_again is None or key in renewed:
-            return answer
-        if not self.is_asked_again(request, answer):
-            return answer
-        renewed.add(key)
-        return None
 
 
 DEFAULT = Options()
@@ -125,14 +113,15 @@ class AskTotals:
     stopped: str = ""
     """why requests were left unasked; "" = none were"""
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: Answer, is_a_sign: bool = True) -> None:
+        """`is_a_sign`: does its failure say that others will fail too?"""
         self.n += 1
         self.outcomes[answer.outcome] = self.outcomes.get(answer.outcome, 0) + 1
         if answer.is_replayed:
             self.n_replayed += 1
             return
         if answer.outcome == "failed":
-            self.failures_in_a_row += 1
+            self.failures_in_a_row += is_a_sign
             self.n_unanswered += answer.attempts > 0
             self.last_error = answer.error
             return
@@ -144,25 +133,6 @@ class AskTotals:
             self.n_unpriced += 1
         else:
             self.usd += answer.usd
-
-    def too_many_failures(self, options: Options, is_unanswered: bool = False) -> str:
-        """Why asking on is useless; "" = it is not. `is_unanswered`: nothing ever was answered."""
-        n_failed, in_a_row = self.outcomes.get("failed", 0), self.failures_in_a_row
-        if is_unanswered and self.n_unanswered >= FEW:
-            return f"none of the first {n_failed} requests was answered: {self.last_error}"
-        is_row = in_a_row >= options.max_failures_in_a_row
-        if not is_row and n_failed <= options.max_failures:
-            return ""
-        how = f"{in_a_row} requests in a row" if is_row else f"{n_failed} requests"
-        return f"{how} failed, the last: {self.last_error}"
-
-    def last_words(self, model: str, reason: str, has_journal: bool) -> str:
-        """The error of a run that was given up."""
-        n_kept = self.n - self.outcomes.get("failed", 0)
-        if not n_kept:
-            return f"model {model!r}: {reason.rstrip('.')}. Nothing is recorded."
-        again = "run the same command again to go on" if has_journal else "nothing is kept"
-        return f"model {model!r}: {reason.rstrip('.')}. {n_kept:,} answers came before; {again}."
 
 
 def is_loopback(url: str) -> bool:

@@ -14,17 +14,19 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import aiohttp
 
 from fieldmark import draws
+from fieldmark.chat.messages import WORDS, Answer
 
 Verdict = Literal["again", "refused", "mark", "stop"]
 TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
 OVERLOADED = {408, 409, 425, 429, 502, 503, 504, 529}
 STOPPING = {401, 402, 403, 404}
+_PAUSING = {503, 529}
 _FILTER = re.compile(
     r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
 )
@@ -52,7 +54,8 @@ class Fault:
 
     @property
     def is_rate(self) -> bool:
-        return self.code == 429
+        """Does the server ask for fewer requests? One that is overloaded says so by Retry-After."""
+        return self.code == 429 or (self.code in _PAUSING and self.wait_s is not None)
 
     @property
     def may_be_charged(self) -> bool:
@@ -150,6 +153,17 @@ def without_secrets(text: str, secret: str) -> str:
     if len(secret) >= _LEAST_SECRET:
         text = text.replace(secret, "***")
     return _SECRET.sub("***", text)
+
+
+def without_key(answer: Answer, key: str) -> Answer:
+    """The answer of a server that quotes the key back: neither journal nor results hold it."""
+    if len(key) < _LEAST_SECRET:
+        return answer
+    words = {
+        name: text.replace(key, "***") for name in WORDS if key in (text := getattr(answer, name))
+    }
+    # Spread over the tokens' log-probabilities the key would still be there.
+    return replace(answer, **words, logprobs=()) if words else answer
 
 
 def _seconds(text: str) -> float | None:

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import Journal, request_key
+from fieldmark.chat.journal import AnswerJournal, request_key
+from fieldmark.chat.ledger import Ledger
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.http_client import HttpClient
 from fieldmark.chat.send.options import (
@@ -35,7 +36,7 @@ from fieldmark.chat.send.rate_limiter import (
     TokenBucket,
 )
 from fieldmark.chat.send.retry import Fault, backoff_s
-from fieldmark.errors import BatchPending, DataError, ModelError, UsageError
+from fieldmark.errors import BatchPending, DataError, UsageError
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Dispatch:
     """One call of `ask_all`."""
 
     def __init__(self, sender: Sender, on_answer: OnAnswer) -> None:
-        self.sender, self.on_answer = sender, on_answer
-        self.tally = AskTotals()
+        self.sender, self.ledger = sender, Ledger(sender, on_answer)
+        self.tally = self.ledger.tally
         self.error: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: set[asyncio.Task[Any]] = set()
@@ -71,9 +72,11 @@ class Dispatch:
             await self.feed(requests)
         finally:
             await self.finish()
-        self.give_up_if_unanswered()
+        if not self.is_stopping and (reason := self.ledger.why_unanswered()):
+            self._give_up_run(reason)
         if self.error is not None:
             raise self.error
+        self.ledger.release()
         return self.tally
 
     async def feed(self, requests: AsyncIterator[Request]) -> None:
@@ -143,9 +146,7 @@ class Dispatch:
         with self._interruptible():
             while key in self._asking:  # the same question twice: the second reads the journal
                 await asyncio.shield(self._asking[key])
-        sender = self.sender
-        kept = sender.options.kept(sender.journal, key, request, sender.renewed)
-        if kept is not None:
+        if (kept := self.ledger.find(key, request)) is not None:
             self._deliver(request, kept)
         else:
             await self._ask(request, pictures, key)
@@ -174,8 +175,7 @@ class Dispatch:
         guess = self.sender.estimator.guess(request, pictures)
         try:
             answer = await self._retry(request, pictures, key, guess)
-            if self.sender.journal is not None and answer.is_answer:
-                self.sender.journal.add(key, request, answer)
+            self.ledger.keep(key, request, answer)
         finally:
             del self._asking[key]
             done.set_result(None)
@@ -313,25 +313,11 @@ class Dispatch:
         return Answer("failed", error=fault.text, attempts=attempts, key=key)
 
     def _deliver(self, request: Request, answer: Answer) -> None:
-        self.tally.add(answer)
-        self.on_answer(request, answer)
-        if reason := self.tally.too_many_failures(self.sender.options, self.is_unanswered):
+        if reason := self.ledger.deliver(request, answer):
             self._give_up_run(reason)
 
-    @property
-    def is_unanswered(self) -> bool:
-        """Has nothing that was sent ever been answered? Then it is the endpoint, not a question."""
-        return not self.sender.has_answered and not self.tally.n_replayed
-
-    def give_up_if_unanswered(self) -> None:
-        """At the end of few requests: what failed without one answer is no result."""
-        if self.is_unanswered and self.tally.n_unanswered and not self.is_stopping:
-            self._give_up_run(f"no request was answered, the last: {self.tally.last_error}")
-
     def _give_up_run(self, reason: str) -> None:
-        has_journal = self.sender.journal is not None
-        error = ModelError(self.tally.last_words(self.sender.model.name, reason, has_journal))
-        self.stop(error, reason)
+        self.stop(self.ledger.last_words(reason), reason)
 
 
 def resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
@@ -353,7 +339,7 @@ class Sender:
         self,
         model: ChatModel,
         options: Options = DEFAULT,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
         self.model, self.options, self.journal = model, options, journal
@@ -361,9 +347,7 @@ class Sender:
         self.budget.check(model.card)
         self.estimator = self.budget.estimator(model.card)
         self.renewed: set[str] = set()
-        """keys of the questions that were asked again"""
         self.has_answered = False
-        """something that was sent has been answered"""
         self.n_faults = 0.0
         """before that; one of a server that is overloaded counts a quarter"""
         self.concurrency = _concurrency(model, options)

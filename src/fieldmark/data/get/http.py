@@ -143,7 +143,8 @@ async def ask(
     except RedirectRefused as error:
         raise Refused(error_text(error), helps=False) from error
     except aiohttp.ClientConnectorCertificateError as error:
-        reason = error_text(error.certificate_error)
+        fault = error.certificate_error
+        reason = getattr(fault, "verify_message", "") or error_text(fault)
         raise Refused(f"has no valid certificate ({reason})", helps=False) from error
     except aiohttp.ClientConnectorSSLError as error:
         raise Refused(f"has no safe connection ({error_text(error)})", helps=False) from error

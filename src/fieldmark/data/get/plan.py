@@ -277,7 +277,7 @@ class _DatasetDownload:
         """Reads a finished file; a wrong one loses its name."""
         why = fault(file, file.target)
         if why:
-            self.state.forget(self._name(file), "json")
+            self.state.right.pop(self._name(file), None)
             file.target.replace(file.bad)
             return f"{why}; kept as {file.bad.name}"
         self.state.remember(file)

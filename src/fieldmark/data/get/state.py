@@ -1,22 +1,22 @@
 """State of a download folder: which files were found right, and one download at a time (lock).
 
-`ROOT/.fieldmark/` says which files had the right checksum (as long as size and time are the same,
-gigabytes are not read again), holds scratch folders, and a lock: one download per folder.
+The journal `ROOT/.fieldmark/state.jsonl` says which files had the right checksum (as long as size
+and time are the same, gigabytes are not read again). Whoever downloads is its one writer. Beside it
+are scratch folders, and lists of what was unpacked.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from fieldmark.data.get.download import make_folder
 from fieldmark.data.get.verify import Download
-from fieldmark.errors import DataError
-from fieldmark.files import try_lock
+from fieldmark.errors import DataError, StoreError
+from fieldmark.journal import Journal, read_rows
 
 FOLDER = ".fieldmark"
 
@@ -26,6 +26,10 @@ class FolderState:
     """The memory of one folder."""
 
     root: Path
+    journal: Journal | None = None
+    """None = the folder is only looked at"""
+    right: dict[str, dict[str, object]] = field(default_factory=dict)
+    """file → what it was like when it was found right"""
 
     @property
     def folder(self) -> Path:
@@ -39,20 +43,16 @@ class FolderState:
 
     def remember(self, file: Download) -> None:
         """Notes that the finished file was found right."""
-        path = self.file(_name(self.root, file), "json")
-        draft = path.with_suffix(".json.part")
-        try:
-            draft.write_text(json.dumps(_facts(file)), encoding="utf-8")
-            draft.replace(path)
-        except OSError as error:
-            raise DataError(f"{path}  cannot be written ({error.strerror}).") from error
+        assert self.journal is not None, "whoever downloads has the folder's lock"
+        name, facts = _name(self.root, file), _facts(file)
+        self.journal.append({"file": name, **facts})
+        self.right[name] = facts
 
     def knows(self, file: Download) -> bool:
         """Was this file found right, and not been touched since?"""
         try:
-            text = self.file(_name(self.root, file), "json").read_text(encoding="utf-8")
-            return bool(json.loads(text) == _facts(file))
-        except (OSError, ValueError):
+            return self.right.get(_name(self.root, file)) == _facts(file)
+        except OSError:
             return False
 
     def forget(self, name: str, what: str) -> None:
@@ -76,15 +76,15 @@ def _name(root: Path, file: Download) -> str:
 @contextmanager
 def locked_folder(root: Path) -> Iterator[FolderState]:
     """The folder's memory, for one process at a time; a killed one holds nothing."""
-    state = FolderState(root)
-    make_folder(state.folder)
+    make_folder(FolderState(root).folder)
+    path = FolderState(root).folder / "state.jsonl"
     try:
-        lock = (state.folder / "lock").open("ab")
-    except OSError as error:
-        raise DataError(f"{root}  cannot be written ({error.strerror}).") from error
-    with lock:
-        if try_lock(lock) is False:
-            raise DataError(
-                f"{root}  is being filled by another `fieldmark data get`: wait for it, or end it."
-            )
-        yield state
+        journal = Journal(path)
+    except StoreError as error:
+        if not error.may_pass:
+            raise DataError(str(error)) from error
+        raise DataError(
+            f"{root}  is being filled by another `fieldmark data get`: wait for it, or end it."
+        ) from error
+    with journal:
+        yield FolderState(root, journal, {row.pop("file"): row for row in read_rows(path)})

@@ -7,6 +7,7 @@ name to save it under. `report.csv` lists what could not be fetched and why.
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from fieldmark.data.get.state import FOLDER, locked_folder
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
 from fieldmark.data.read.table import find_table, read_columns, read_table
 from fieldmark.errors import DataError, UnknownName, at
+from fieldmark.files import write_file
 from fieldmark.progress import Progress, Silent
 
 URL_COLUMNS = (
@@ -194,12 +196,8 @@ def _row(result: DownloadResult, out: Path) -> FailedRow:
 
 
 def write_report(path: Path, header: Sequence[str], failed: Sequence[Sequence[str]]) -> None:
-    draft = path.with_name(path.name + ".part")
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(header)
-            writer.writerows(failed)
-        draft.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}  cannot be written ({error.strerror}).") from error
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows(failed)
+    write_file(path, text.getvalue().encode())

@@ -1,12 +1,12 @@
-"""Launcher (submit, watch, merge): how do steps get to their place, and results to the store?
+"""Launcher (submit, watch, merge): how do steps get to their executor, and results to the store?
 
 A run belongs to one launcher at a time. Another that asks for it says who holds it, and ends;
-launchers of other runs share the board. Steps are submitted under its lease `launch`, so that only
-one launcher at a time decides what is missing. Results are merged under the lease `merge`, so that
-the store has one writer. The lease `launcher-TAG` says that the launcher of these steps lives. It
-may die at any point: the same command again takes up where it stood. A step
-that is lost while a launcher watches (cancelled, out of time, node gone for good) is not submitted
-again by it, since that may be what the user wanted; the next command does it.
+launchers of other runs share the job folder. Steps are submitted under its lease `launch`, so that
+only one launcher at a time decides what is missing. Results are merged under the lease `merge`, so
+that the store has one writer. The lease `launcher-TAG` says that the launcher of these steps lives.
+It may die at any point: the same command again takes up where it stood. A step that is lost while a
+launcher watches (cancelled, out of time, node gone for good) is not submitted again by it, since
+that may be what the user wanted; the next command does it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from fieldmark.data import MEMORY, snapshot_contents
 from fieldmark.errors import MissingExtra, RunsFailed, UsageError
-from fieldmark.experiments.cluster.board import Board, StepFolder, new_tag, short_id
-from fieldmark.experiments.cluster.gather import gather
-from fieldmark.experiments.cluster.places import Place, group_steps
-from fieldmark.experiments.cluster.standing import Places, StepStanding, recover_steps
+from fieldmark.experiments.cluster.executors import Executor, group_steps
+from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder, new_tag, short_id
+from fieldmark.experiments.cluster.merge import merge_ready
+from fieldmark.experiments.cluster.status import Executors, StepStatus, recover_steps
 from fieldmark.experiments.cluster.steps import StepOptions, make_steps, run_name
 from fieldmark.experiments.cluster.work import StepWork
 from fieldmark.experiments.execute import ExecuteOptions, Failure, Outcome, execute, gaps_of
@@ -34,7 +34,7 @@ from fieldmark.store import RunName, Store
 from fieldmark.words import counted
 
 WAITS_S = {"slurm": (1.0, 10.0)}
-"""how long a launcher waits before it looks again, by place: at first, and after a while"""
+"""how long a launcher waits before it looks again, by executor: at first, and after a while"""
 SOON_S = (0.1, 1.0)
 MERGE_TRIES = 4
 """then a launcher ends without results that cannot be read; the next command tries again"""
@@ -47,48 +47,52 @@ class LaunchOptions:
     is_detached: bool = False
     """it ends when all is submitted"""
     before: Collection[str] = ()
-    """steps whose results the plan counts already: what `settle` gave"""
+    """steps whose results the plan counts already: what `merge_finished` gave"""
     steps: StepOptions = StepOptions()
     """how the plan is cut"""
 
 
-def settle(settings: Settings, progress: Progress) -> frozenset[str]:
+def merge_finished(settings: Settings, progress: Progress) -> frozenset[str]:
     """Merges what finished while nobody watched; the steps that a plan made after this counts."""
-    board = Board(settings.results)
-    if not board.folder.is_dir():
+    job_folder = JobFolder(settings.results)
+    if not job_folder.folder.is_dir():
         return frozenset()
-    board.prune()
+    job_folder.prune()
     put_off: set[str] = set()
-    with LeaseFolder(board.folder) as leases:
+    with LeaseFolder(job_folder.folder) as leases:
         while True:
-            merged = frozenset(step.id for step in board.steps() if step.is_merged)
-            waiting = [s for s in board.steps() if s.is_finished and s.id not in merged | put_off]
+            merged = frozenset(step.id for step in job_folder.steps() if step.is_merged)
+            waiting = [
+                s for s in job_folder.steps() if s.is_finished and s.id not in merged | put_off
+            ]
             if not waiting:
                 return merged
-            gathered = gather(board, settings, leases)
-            put_off |= {step.id for step, _ in gathered.put_off}
-            for line in gathered.lines.values():
+            merged_now = merge_ready(job_folder, settings, leases)
+            put_off |= {step.id for step, _ in merged_now.put_off}
+            for line in merged_now.lines.values():
                 progress.say(line)
-            if not gathered.steps and not gathered.lines:  # another process is merging
+            if not merged_now.steps and not merged_now.lines:  # another process is merging
                 time.sleep(SOON_S[0])
 
 
 def launch(
     plan: Plan,
     settings: Settings,
-    place: Place,
+    executor: Executor,
     how: ExecuteOptions,
     options: LaunchOptions,
     progress: Progress,
 ) -> Outcome:
     """Submits what is to run and nobody is on, waits for it, and merges what comes."""
-    board = Board(settings.results)
-    board.folder.mkdir(parents=True, exist_ok=True)
+    job_folder = JobFolder(settings.results)
+    job_folder.make()
     done = tuple(job for job in plan.jobs if job.status == "done")
     execute(replace(plan, jobs=done), settings, progress, how)  # confirms them; nothing is run
-    with LeaseFolder(board.folder) as leases:
-        places = Places(place)
-        launcher = _Launcher(plan, settings, board, leases, places, place, how, options, progress)
+    with LeaseFolder(job_folder.folder) as leases:
+        executors = Executors(executor)
+        launcher = _Launcher(
+            plan, settings, job_folder, leases, executors, executor, how, options, progress
+        )
         try:
             launcher.submit()
             if options.is_detached:
@@ -97,35 +101,35 @@ def launch(
             outcome = launcher.outcome()
         finally:
             launcher.leave()
-        _drop_redone(board, places)
+        _drop_redone(job_folder, executors)
         return outcome
 
 
-def _drop_redone(board: Board, places: Places) -> None:
+def _drop_redone(job_folder: JobFolder, executors: Executors) -> None:
     """Removes lost steps whose runs later steps have done, and lost embeddings for them."""
-    steps = board.steps()
+    steps = job_folder.steps()
     redone_by = {name: step.id for step in steps if step.is_merged for name in step.record.names}
-    standings = places.standings([step for step in steps if not step.is_finished])
-    lost = [step for step in steps if step.id in standings and standings[step.id].state == "lost"]
+    statuses = executors.statuses([step for step in steps if not step.is_finished])
+    lost = [step for step in steps if step.id in statuses and statuses[step.id].state == "lost"]
     for step in lost:
         names = step.record.names
         if names and all(redone_by.get(name, "") > step.id for name in names):
-            board.drop(step)
-    awaited = {name for s in board.steps() if not s.is_finished for name in s.record.after}
+            job_folder.drop(step)
+    awaited = {name for s in job_folder.steps() if not s.is_finished for name in s.record.after}
     for step in lost:
         if not step.record.names and step.id not in awaited:
-            board.drop(step)
-    board.drop_contents()
+            job_folder.drop(step)
+    job_folder.drop_contents()
 
 
 @dataclass(slots=True)
 class _Launcher:
     plan: Plan
     settings: Settings
-    board: Board
+    job_folder: JobFolder
     leases: LeaseFolder
-    places: Places
-    place: Place
+    executors: Executors
+    executor: Executor
     how: ExecuteOptions
     options: LaunchOptions
     progress: Progress
@@ -165,12 +169,12 @@ class _Launcher:
     def _hand_over(self, new: Sequence[StepFolder]) -> None:
         try:
             if new:
-                self.place.submit(group_steps(new))
+                self.executor.submit(group_steps(new))
         except (UsageError, MissingExtra):  # refused: what has no job by now will never have one
             refused = [step for step in new if step.job is None]
             for step in refused:
-                self.board.drop(step)
-            self.board.drop_contents()
+                self.job_folder.drop(step)
+            self.job_folder.drop_contents()
             if n := len(new) - len(refused):
                 self.progress.say(f"{n} of {counted(len(new), 'step')} submitted: they go on")
             raise
@@ -184,30 +188,30 @@ class _Launcher:
 
     def _recover(self) -> None:
         """What became of steps whose launcher died; the runs of the others are planned anew."""
-        for step in recover_steps(self.board.steps(), self.places):
-            self.board.drop(step)
+        for step in recover_steps(self.job_folder.steps(), self.executors):
+            self.job_folder.drop(step)
 
     def _attach(self, names: set[str]) -> set[str]:
         """Makes the steps of dead launchers that do some of these runs its own; the runs they do.
         UsageError where a launcher lives that has some of them.
         """
         taken: set[str] = set()
-        steps = [step for step in self.board.steps() if step.id not in self.options.before]
-        standings = self.places.standings(steps)
+        steps = [step for step in self.job_folder.steps() if step.id not in self.options.before]
+        statuses = self.executors.statuses(steps)
         for step in steps:
-            standing, record = standings[step.id], step.record
+            status, record = statuses[step.id], step.record
             mine = names & set(record.names)
-            if standing.state == "lost":
+            if status.state == "lost":
                 self.earlier += [(set(record.names), path) for path in step.attempts]
-            if not mine or standing.state in ("lost", "unsubmitted"):
+            if not mine or status.state in ("lost", "unsubmitted"):
                 continue
-            if standing.state != "merged":
+            if status.state != "merged":
                 self._hold(step.tag, f"it does {len(mine):,} of the {len(names):,} runs")
             taken |= mine
-            if standing.state == "silent" and step.id not in self.own:
+            if status.state == "silent" and step.id not in self.own:
                 self.doubtful.add(step.id)
             for other in (*record.after, step.id):
-                if (folder := self.board.step(other)) is not None:
+                if (folder := self.job_folder.step(other)) is not None:
                     self.own.setdefault(other, folder)
         # What this launcher saw get lost stays lost, unless it was in doubt from the beginning.
         tried = (s for s in self.own.values() if s.id not in self.doubtful)
@@ -239,13 +243,13 @@ class _Launcher:
             leave_out=frozenset(taken),
         )
         tag = new_tag()
-        snapshot = (self.board.contents_folder / f"{tag}.db").absolute()
+        snapshot = (self.job_folder.contents_folder / f"{tag}.db").absolute()
         planned = make_steps(self.plan, replace(options, contents=(snapshot,)))
         if not planned:
             return []
         planned = [replace(step, work=self._with_earlier(step.work)) for step in planned]
         self._hold(tag)
-        steps = self.board.new_steps(planned, self.place.name, tag)
+        steps = self.job_folder.new_steps(planned, self.executor.name, tag)
         snapshot_contents(self.settings.cache / MEMORY, snapshot)
         return steps
 
@@ -263,19 +267,19 @@ class _Launcher:
             kinds = Counter(step.record.kind for step in new)
             words = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
             steps = counted(len(new), "step")
-            self.progress.say(f"{steps} submitted ({words}) on {self.place.name}")
+            self.progress.say(f"{steps} submitted ({words}) on {self.executor.name}")
 
     def watch(self) -> None:
         """Until none of its steps is alive and all that finished are merged."""
-        first, last = WAITS_S.get(self.place.name, SOON_S)
+        first, last = WAITS_S.get(self.executor.name, SOON_S)
         wait = first
         self.progress.start("runs", sum(len(s.record.names) for s in self.own.values()))
         while True:
-            standings = self.places.standings(list(self.own.values()))
-            is_changed = self._gather()
-            is_changed |= self._show(standings)
-            if not any(standing.is_alive for standing in standings.values()):
-                lost = {name for name, standing in standings.items() if standing.state == "lost"}
+            statuses = self.executors.statuses(list(self.own.values()))
+            is_changed = self._merge_ready()
+            is_changed |= self._show(statuses)
+            if not any(status.is_alive for status in statuses.values()):
+                lost = {name for name, status in statuses.items() if status.state == "lost"}
                 if again := lost & self.doubtful:
                     self._take_up(again)
                     continue
@@ -296,29 +300,29 @@ class _Launcher:
             del self.own[name]
         self.submit()
 
-    def _gather(self) -> bool:
-        gathered = gather(self.board, self.settings, self.leases)
-        for name, line in gathered.lines.items():
+    def _merge_ready(self) -> bool:
+        merged_now = merge_ready(self.job_folder, self.settings, self.leases)
+        for name, line in merged_now.lines.items():
             if name not in self.put_off:
                 self.progress.say(line)
-        for late, why in gathered.put_off:
+        for late, why in merged_now.put_off:
             n_tries, _ = self.put_off.get(late.id, (0, ""))
             self.put_off[late.id] = n_tries + 1, why
-        mine = [step for step in gathered.steps if step.id in self.own]
+        mine = [step for step in merged_now.steps if step.id in self.own]
         for step in mine:
             for failure in getattr(step.outcome, "failures", ()):
                 self.progress.say(f"{failure.title}: {failure.error}")
-        return bool(gathered.steps)
+        return bool(merged_now.steps)
 
-    def _show(self, standings: dict[str, StepStanding]) -> bool:
+    def _show(self, statuses: dict[str, StepStatus]) -> bool:
         """Tells how far it is; whether that has changed."""
-        states = Counter[str](standing.state for standing in standings.values())
-        merged = [s for s in self.own.values() if standings[s.id].state == "merged"]
+        states = Counter[str](status.state for status in statuses.values())
+        merged = [s for s in self.own.values() if statuses[s.id].state == "merged"]
         n_done = sum(len(step.record.names) for step in merged)
         self.progress.advance(n_done - self._n_shown)
         self._n_shown = n_done
         words = [f"{n} {state}" for state, n in states.items() if state != "merged"]
-        reasons = Counter(s.reason for s in standings.values() if s.state == "pending" and s.reason)
+        reasons = Counter(s.reason for s in statuses.values() if s.state == "pending" and s.reason)
         words += [f"({reasons.most_common(1)[0][0]})"] if reasons else []
         self.progress.status(" ".join(words))
         is_changed, self._states = states != self._states, states
@@ -353,7 +357,7 @@ class _Launcher:
 
     def _lost(self, step: StepFolder) -> list[Failure]:
         """Of a step without a result: where to look, which is the embedding if that has none."""
-        before = (self.board.step(name) for name in step.record.after)
+        before = (self.job_folder.step(name) for name in step.record.after)
         first = next((one for one in before if one is not None and not one.is_finished), step)
         error = (
             f"step {short_id(first.id)} ended without a result (cancelled, killed or out of time): "

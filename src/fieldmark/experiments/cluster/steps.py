@@ -75,13 +75,13 @@ class PlannedStep:
     kind: StepKind
     work: StepWork
     after: tuple[int, ...]
-    """places, in the list of steps, of those that must be finished"""
+    """numbers, in the list of steps, of those that must be finished"""
     request: StepRequest
     title: str
 
 
 def run_name(plan: Plan, planned: Planned) -> str:
-    """What a run is called on the board, before its images are read."""
+    """What a run is called in the job folder, before its images are read."""
     assert planned.spec is not None
     version = plan.models.identity(planned.job.model).version
     return joined_name(with_content(planned.spec, version))

@@ -8,7 +8,6 @@ leaves its attempt to the next one, which takes over what is in it.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
@@ -22,9 +21,9 @@ from typing import Any
 
 from fieldmark.data import MEMORY, Contents, ImageRef, absorb_contents
 from fieldmark.embed import fill, in_shard
-from fieldmark.errors import ClaimLost, DataError
+from fieldmark.errors import ClaimLost, StoreError
 from fieldmark.experiments._models import KnownModel, Models
-from fieldmark.experiments.cluster.board import WORKER, StepFolder
+from fieldmark.experiments.cluster.job_folder import WORKER, StepFolder
 from fieldmark.experiments.cluster.work import (
     OUTCOME,
     StepOutcome,
@@ -50,7 +49,7 @@ PATIENCE_S = 60.0
 MOST_IDLE = 2
 """times in a row that a step is stopped without any progress, before it is given up"""
 LOOK_EVERY_S = 0.5
-WRITE_EVERY_S = 1.0
+WRITE_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +80,11 @@ class StepTask:
 
 def _n_idle(folder: Path) -> int:
     """How many times in a row, with this one, a step was stopped where it had stood before."""
-    path, mark = folder / "checkpoint.json", _brought_about(folder)
-    try:
-        before = json.loads(path.read_bytes())
-        n_idle = before["n_idle"] + 1 if before["mark"] == mark else 0
-    except (OSError, ValueError, LookupError, TypeError):
-        n_idle = 0
-    with suppress(DataError):
-        write_file(path, json.dumps({"mark": mark, "n_idle": n_idle}).encode())
+    step, mark = StepFolder(folder), _brought_about(folder)
+    before = step.checkpoint
+    n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
+    with suppress(StoreError):
+        step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
     return n_idle
 
 
@@ -332,10 +328,10 @@ def _noting(jobs: list[Planned], failures: dict[str, Failure]) -> Iterator[None]
 
 
 class StepProgress(Lines):
-    """Lines for the log, and `progress.json` for whoever looks at the board."""
+    """Lines for the log, and rows of the journal for whoever looks at the step."""
 
     def __init__(self, folder: Path, every_s: float = 30.0) -> None:
-        self._path, self._written, self._last = folder / "progress.json", 0.0, ""
+        self._step, self._written, self._last = StepFolder(folder), 0.0, ""
         super().__init__(every_s)
 
     def start(self, label: str, total: int) -> None:
@@ -352,7 +348,7 @@ class StepProgress(Lines):
         self._write()
 
     def _write(self) -> None:
-        """At most once a second; a disk that is full stops no work."""
+        """Now and then; a disk that is full stops no work."""
         now = time.monotonic()
         if now - self._written < WRITE_EVERY_S:
             return
@@ -365,5 +361,5 @@ class StepProgress(Lines):
             "host": host(),
             "pid": os.getpid(),
         }
-        with suppress(DataError):
-            write_file(self._path, json.dumps(facts).encode())
+        with suppress(StoreError):
+            self._step.tell("progress", facts)

@@ -81,7 +81,7 @@ def _likelihoods(setup: Setup, sending: Sender) -> list[Reply]:
                 info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
-    sending.send(setup.task.task, requests(), keep)
+    sending.ask(requests(), keep, setup.task.task)
     return [_reply(row, asked[row], came) for row in setup.part.rows]
 
 
@@ -135,7 +135,7 @@ def _letters(setup: Setup, sending: Sender) -> list[Reply]:
             asked[row] = (question[-1].text, options)
             yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
 
-    sending.send(setup.task.task, requests(), keep)
+    sending.ask(requests(), keep, setup.task.task)
     return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
 
 

@@ -47,7 +47,7 @@ class Reply:
 
 
 class Sender(Protocol):
-    """`Sending`, or what stands for it in the sandbox."""
+    """`AskSession`, or what stands for it in the sandbox."""
 
     @property
     def model(self) -> ChatModel | LocalModel: ...
@@ -55,9 +55,9 @@ class Sender(Protocol):
     @property
     def progress(self) -> Any: ...
 
-    def send(
-        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
-    ) -> None: ...
+    def ask(
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], None], title: str
+    ) -> Any: ...
 
 
 def generate(setup: Setup, sending: Sender) -> list[Reply]:
@@ -71,7 +71,7 @@ def generate(setup: Setup, sending: Sender) -> list[Reply]:
             sending.progress.advance()
 
     title = setup.part.task.task
-    sending.send(title, _requests(setup, sending, asked), keep)
+    sending.ask(_requests(setup, sending, asked), keep, title)
     return [_reply(setup, row, asked[row], came) for row in setup.part.rows]
 
 
@@ -125,10 +125,10 @@ def converse(setup: Setup, sending: Sender) -> list[Reply]:
         going = [talk for talk in talks.values() if not talk.is_over]
         if not going:
             break
-        sending.send(
-            f"{setup.part.task.task}, round {number + 1}",
+        sending.ask(
             _round_requests(setup, sending, going, number),
             lambda request, answer: _hear(talks[request.info], answer),
+            f"{setup.part.task.task}, round {number + 1}",
         )
     sending.progress.advance(len(talks))
     return [

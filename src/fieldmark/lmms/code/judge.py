@@ -24,12 +24,11 @@ from fieldmark import draws
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
+    AskSession,
     Budget,
     ChatModel,
-    Journal,
     Message,
     MessagePart,
-    ModelConnection,
     Options,
     Picture,
     Request,
@@ -65,7 +64,7 @@ class Judge:
     _asked: Counter[str] = field(default_factory=Counter)
     _call: int = 0
     """of task code, and how often it asked the same"""
-    _lines: dict[str, ModelConnection] = field(default_factory=dict)
+    _sessions: dict[str, AskSession] = field(default_factory=dict)
     _closing: contextlib.ExitStack | None = None
     _lock: Any = field(default_factory=threading.Lock)
 
@@ -100,24 +99,20 @@ class Judge:
     def _send(self, model: ChatModel, request: Request) -> Answer:
         answers: list[Answer] = []
         try:
-            line = self._line(model)
-            totals = line.ask_all([request], lambda _, answer: answers.append(answer))
+            self._session(model).ask([request], lambda _, answer: answers.append(answer))
         except FieldmarkError as error:
             raise NoJudgement(f"the judge {model.name!r} cannot be asked: {error}") from error
-        if totals.stopped:
-            raise NoJudgement(f"the judge {model.name!r} was not asked: {totals.stopped}")
         (answer,) = answers
         if not answer.is_answer:
             raise NoJudgement(f"the judge {model.name!r} gave no answer: {answer.error}")
         return answer
 
-    def _line(self, model: ChatModel) -> ModelConnection:
-        if model.name not in self._lines:
+    def _session(self, model: ChatModel) -> AskSession:
+        if model.name not in self._sessions:
             self._closing = self._closing or contextlib.ExitStack()
-            kept = self._closing.enter_context(Journal(self.journal)) if self.journal else None
-            line = ModelConnection(model, self.sending, kept, self.budget)
-            self._lines[model.name] = self._closing.enter_context(line)
-        return self._lines[model.name]
+            session = AskSession(model, self.sending, self.journal, self.budget)
+            self._sessions[model.name] = self._closing.enter_context(session)
+        return self._sessions[model.name]
 
     def __enter__(self) -> Judge:
         return self
@@ -127,7 +122,7 @@ class Judge:
         if self._closing is not None:
             self._closing.close()
         self._closing = None
-        self._lines.clear()
+        self._sessions.clear()
 
 
 _judges: list[Judge] = []

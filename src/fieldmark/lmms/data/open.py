@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import inspect
 import json
-import os
 import pickle
 import re
 import warnings
@@ -21,6 +20,7 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.data import content_key, stamp
 from fieldmark.errors import CodeNotRun, DataError, MissingExtra, UsageError
+from fieldmark.files import write_file
 from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, missing_shards, snapshot
 from fieldmark.registry import may_run
 
@@ -208,12 +208,9 @@ def remember(source: DocumentSource, every: Mapping[str, Any], cache: Path) -> N
     paths = [Path(file) for listed in files.values() for file in listed]
     if paths and all(path.is_relative_to(cache) for path in paths):
         note = _note(source, cache)
-        note.parent.mkdir(parents=True, exist_ok=True)
         kept = {k: [str(Path(f).relative_to(cache)) for f in v] for k, v in files.items()}
         about = json.dumps({"path": source.path, "name": source.name, "files": kept})
-        part = note.with_suffix(f".{os.getpid()}.part")  # a killed process leaves no half a note
-        part.write_text(about, encoding="utf-8")
-        part.replace(note)
+        write_file(note, about.encode())
 
 
 def recall(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, Any] | None:

@@ -42,7 +42,7 @@ from fieldmark.protocols.ask.part_requests import (
     drawn_examples,
     make_requests,
 )
-from fieldmark.protocols.ask.sending import AskOptions, open_sending, price_share
+from fieldmark.protocols.ask.sending import AskOptions, ask_session, price_share
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import Draw, PartItems, draw_test
@@ -102,8 +102,8 @@ def run(
         return any(sheet.is_complete for sheet in list(under_way))
 
     with (
-        open_sending(model, options, progress, seen, _outcome, shelf) as sending,
-        closing(sending.steps(task.task, requests(), keep)) as steps,
+        ask_session(model, options, progress, seen, _outcome, shelf) as session,
+        closing(session.steps(requests(), keep, task.task)) as steps,
     ):
         for _ in steps:
             yield from _complete(under_way)

@@ -1,33 +1,24 @@
-"""Sending requests: how are they put to a model so that nothing that came back is lost?
-
-One line for a whole run: its connections and what it learnt of the endpoint's limits serve all
-parts and rounds.
-"""
+"""Options of asking: how do the settings of a command become those of a session?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.chat import (
     Answer,
+    AskSession,
     Budget,
     ChatModel,
-    Journal,
     Labels,
-    LocalConnection,
     LocalModel,
-    ModelConnection,
     Options,
     PictureCache,
     Request,
-    open_connection,
 )
 from fieldmark.data import Contents
-from fieldmark.errors import ModelError
 from fieldmark.progress import Progress
 from fieldmark.protocols.ask.settings import AskSettings
 
@@ -69,58 +60,17 @@ def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:
     return 1.0 if share is None else share
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """Who is asked, by which line, and who is told how far it is."""
-
-    model: ChatModel | LocalModel
-    line: ModelConnection | LocalConnection
-    progress: Progress
-
-    def send(
-        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
-    ) -> None:
-        """Asks all; ModelError when money or tokens ran out before."""
-
-        def go_on(request: Request, answer: Answer) -> bool:
-            keep(request, answer)
-            return False
-
-        for _ in self.steps(title, requests, go_on):
-            pass
-
-    def steps(
-        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], bool]
-    ) -> Generator[None, None, None]:
-        """As `send`, with a pause whenever `keep` returns True."""
-        n = 0
-
-        def count(request: Request, answer: Answer) -> bool:
-            nonlocal n
-            n += 1
-            return keep(request, answer)
-
-        tally = yield from self.line.steps(requests, count)
-        if tally.stopped:
-            counted = "1 answer is" if n == 1 else f"{n:,} answers are"
-            raise ModelError(
-                f"{title}: {tally.stopped}: {counted} kept; the same command with a higher limit "
-                "continues from there."
-            )
-
-
-@contextmanager
-def open_sending(
+def ask_session(
     model: ChatModel | LocalModel,
     options: AskOptions,
     progress: Progress,
     mock_labels: Labels | None = None,
     outcome_of: Callable[[Request, Answer], str] = lambda _, answer: answer.outcome,
     shelf: PictureCache | None = None,
-) -> Iterator[Sending]:
-    """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees,
-    `outcome_of` tells what became of a question, for those that are asked again, `shelf` holds
-    pictures that were measured for prompts.
+) -> AskSession:
+    """The session of a run: all its parts and rounds are asked in it. `mock_labels` is what a mock
+    sees, `outcome_of` tells what became of a question, for those that are asked again, `shelf`
+    holds pictures that were measured for prompts.
     """
     model = options.settings.priced(model)
     how = replace(
@@ -131,8 +81,4 @@ def open_sending(
     )
     if again := options.settings.asks_again():
         how = replace(how, is_asked_again=lambda *pair: outcome_of(*pair) in again)
-    with (
-        Journal(options.journal) as journal,
-        open_connection(model, how, journal, options.budget) as line,
-    ):
-        yield Sending(model, line, progress)
+    return AskSession(model, how, options.journal, options.budget, progress)

@@ -24,6 +24,7 @@ import polars as pl
 
 from fieldmark.chat import (
     Answer,
+    AskSession,
     ChatModel,
     Estimate,
     Estimator,
@@ -49,7 +50,7 @@ from fieldmark.protocols._predictions import FitNotes, PartPredictions
 from fieldmark.protocols._question import Question
 from fieldmark.protocols.ask.answers import outcome_of, spent
 from fieldmark.protocols.ask.items import Images, judge_broken
-from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
+from fieldmark.protocols.ask.sending import AskOptions, ask_session
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.protocols.rerank.queries import (
@@ -171,14 +172,14 @@ def rerank_by_answer(
     def outcome_of(_: Request, answer: Answer) -> str:
         return judge_image(answer, way).outcome
 
-    with open_sending(model, options, progress, seen, outcome_of) as sending:
-        way = _known_way(asker) or _tried_way(asker, queries, sending, task.task)
+    with ask_session(model, options, progress, seen, outcome_of) as session:
+        way = _known_way(asker) or _tried_way(asker, queries, session, task.task)
 
         def keep(request: Request, answer: Answer) -> None:
             judged[request.info] = judge_image(answer, way)
             progress.advance()
 
-        sending.send(task.task, asker.requests(queries, way, draw.repeats), keep)
+        session.ask(asker.requests(queries, way, draw.repeats), keep, task.task)
     frames = []
     for repeat in range(draw.repeats):
         ranked = [_ranked(query, judged, repeat, asker.block.k) for query in queries]
@@ -229,13 +230,13 @@ def _known_way(asker: Reranking) -> Way | None:
     return "likelihood" if isinstance(asker.model, LocalModel) else None
 
 
-def _tried_way(asker: Reranking, queries: Sequence[Query], sending: Sending, title: str) -> Way:
+def _tried_way(asker: Reranking, queries: Sequence[Query], session: AskSession, title: str) -> Way:
     """By a few of the requests that likelihoods need. Their answers are journalled: a run that goes
     on after a kill goes on in its way.
     """
     answers: list[Answer] = []
     first = list(islice(asker.requests(queries, "likelihood"), N_TRIED))
-    sending.send(title, first, lambda _, answer: answers.append(answer))
+    session.ask(first, lambda _, answer: answers.append(answer), title)
     spoken = [answer for answer in answers if answer.outcome in ("ok", "length")]
     if not spoken or any(answer.logprobs for answer in spoken):
         return "likelihood"

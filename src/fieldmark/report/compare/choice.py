@@ -53,8 +53,8 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
         )
     notes = [note for match in (first, second) for note in match.version_note()]
     notes += [
-        f"{match.label} was asked in {len(match.ways)} ways; compared is {name}. "
-        f'Name another in full: "{next(way for way in match.ways if way != name)}".'
+        f"{match.label} has {len(match.ways)} setups here: to compare another, give its full name, "
+        f'such as "{next(way for way in match.ways if way != name)}".'
         for match, name in zip((first, second), chosen, strict=True)
         if len(match.ways) > 1
     ]

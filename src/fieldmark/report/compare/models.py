@@ -102,7 +102,9 @@ class RowComparison:
     not_compared: tuple[str, ...] = ()
     """tasks of both that nothing compares item by item, and why, a line each"""
     notes: tuple[str, ...] = ()
-    """which rows were taken, and what is not shown, a line each"""
+    """what is not shown, a line each"""
+    setups: tuple[str, ...] = ()
+    """which versions and settings were taken, and how to choose others, a sentence each"""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -171,8 +173,8 @@ def compare_models(
     )
     superseded = superseded_note(current_runs(store, where)[1])
     overall = overall_of([question.pair for question in known])
-    notes = (*names.notes, *superseded)
-    return RowComparison(names.a, names.b, overall, shown, (*left_out, *nothing), notes)
+    reasons = (*left_out, *nothing)
+    return RowComparison(names.a, names.b, overall, shown, reasons, tuple(superseded), names.notes)
 
 
 def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:

@@ -22,22 +22,24 @@ from fieldmark.report.compare.models import (
 from fieldmark.report.table.layout import MISSING, align, arrow, number
 from fieldmark.stats import Comparison
 from fieldmark.store import Score
+from fieldmark.words import counted
 
 FEW = 5
 """tasks, up to which is told where the rows disagree"""
 ONE_TRAINING = (
-    "one training each: intervals and p do not hold the luck of the training draw (`--repeats 5` "
-    "would)"
+    "intervals and p leave out differences between training samples; add --repeats 5 to include "
+    "them"
 )
 
 
 def comparison_text(compared: RowComparison, width: int = 80) -> str:
     """The whole answer."""
     tasks = compared.tasks
-    lines = [*textwrap.wrap(verdict(compared), width, break_on_hyphens=False), ""]
-    lines += [f"A  {compared.a}", f"B  {compared.b}", ""]
+    first = [f"Comparing A = {compared.a} with B = {compared.b}.", *compared.setups]
+    lines = [*textwrap.wrap(" ".join(first), width, break_on_hyphens=False), ""]
+    lines += [*textwrap.wrap(verdict(compared), width, break_on_hyphens=False), ""]
     names = _headings(tasks)
-    lines += align(names, [_line(task, names) for task in tasks], right=names[1:-1])
+    lines += align(names, [_line(task, names) for task in tasks], names[1:-1], width)
     lines.append("")
     shown = tasks if len(tasks) <= FEW else ()
     lines += [line for task in shown for line in _where(task, width, len(tasks) == 1)]
@@ -113,8 +115,15 @@ def _smallest(overall: OverallDifference) -> list[str]:
     least = number(comparison.detectable, overall.score) + _unit(overall.score)
     needed = comparison.spread.units_to_detect(comparison.detectable / 2)
     more = (needed or 0) - comparison.n_units
-    halve = f"; {more:,} more units like these would halve that" if more > 0 else ""
-    return [f"The smallest difference visible with these units is {least}{halve}."]
+    halve = (
+        f" About {more:,} more units like these would let you detect half that difference."
+        if more > 0
+        else ""
+    )
+    n = counted(comparison.n, "photo")
+    if comparison.n_units != comparison.n:
+        n += f" ({comparison.n_units:,} independent units)"
+    return [f"With these {n}, differences below about {least} cannot be detected.{halve}"]
 
 
 def _task_by_task(compared: RowComparison) -> str:
@@ -141,7 +150,7 @@ def _headings(tasks: Sequence[ComparedTask]) -> list[str]:
     level = f"{100 * tasks[0].comparison.level:g} % interval"
     many = ["p, Holm"] if len(tasks) > 1 else []
     draws = ["draws"] if any(task.comparison.n_repeats > 1 for task in tasks) else []
-    names = ["task", "A", "B", "A − B", level, "p", *many, "visible from", "n", "units"]
+    names = ["task", "A", "B", "A − B", level, "p", *many, "detectable\ndifference", "n", "units"]
     return [*names, *draws, ""]
 
 
@@ -218,15 +227,15 @@ def _classes(where: Disagreement) -> str:
 
 def _legend(compared: RowComparison, width: int) -> list[str]:
     tasks = compared.tasks
-    parts = ["paired on the same items, n of them"]
+    parts = ["paired on the same n photos"]
     if len(tasks) > 1:
         parts.append("A, B: better after Holm's correction over all tasks, =: cannot be told apart")
     if any(task.comparison.n_repeats > 1 for task in tasks):
         parts.append("draws: trainings, or rounds of answers, that a score is the mean of")
-    parts.append("visible from: the smallest difference these items would show 4 times in 5")
+    parts.append("detectable difference: these photos would show it 4 times in 5")
     parts += dict.fromkeys(task.comparison.method for task in tasks)
     if any(row.outcomes for task in tasks for row in (task.a, task.b)):
-        parts.append("no answer counts as a wrong one")
+        parts.append("missing answers count as wrong")
     n_left_out = sum(task.n_left_out for task in tasks)
     if n_left_out:
         parts.append(f"{n_left_out:,} items that only one of the two was asked are left out")

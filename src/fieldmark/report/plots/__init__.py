@@ -12,11 +12,13 @@ for notebooks, and to the tests, which hold every plot against altair's schema.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.charts import SUFFIXES, render, themed
 from fieldmark.lazy import exports
 from fieldmark.registry import Registry
+from fieldmark.words import printable
 
 if TYPE_CHECKING:
     import altair
@@ -44,7 +46,17 @@ def draw(kind: str, results: Results) -> dict[str, Any]:
 
     DataError where the results hold nothing of what the plot shows.
     """
-    return themed(PLOTS.get(kind).plot(results))
+    spec: dict[str, Any] = _without_controls(themed(PLOTS.get(kind).plot(results)))
+    return spec
+
+
+def _without_controls(value: Any) -> Any:
+    """The same with control characters spelled out: the renderer aborts the process on them."""
+    if isinstance(value, Mapping):
+        return {name: _without_controls(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_controls(inner) for inner in value]
+    return printable(value, "\n\t") if isinstance(value, str) else value
 
 
 def chart(kind: str, results: Results) -> altair.TopLevelMixin:

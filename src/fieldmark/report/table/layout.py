@@ -12,6 +12,8 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from itertools import zip_longest
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,18 +47,48 @@ def pad(text: str, width: int, is_right: bool = False) -> str:
 
 
 def align(
-    names: Sequence[str], body: Sequence[Sequence[str]], right: Sequence[str] = ()
+    names: Sequence[str],
+    body: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    width: int | None = None,
 ) -> list[str]:
     """Lines of a table with a heading; `right` names the columns of numbers.
 
     A heading may have several lines; they end at the bottom. Line breaks and tabs in the body
-    become spaces.
+    become spaces. Where the table is wider than `width`, text goes on below, between words.
     """
     head = _stack(names)
     rows = [[cell.translate(_CONTROL) for cell in row] for row in body]
+    if width is not None and rows:
+        rows = _folded(head, rows, [name not in right for name in names], width)
     widths = [max(map(text_width, column)) for column in zip(*head, *rows, strict=True)]
     sides = [name in right for name in names]
     return [GAP.join(map(pad, row, widths, sides)).rstrip() for row in (*head, *rows)]
+
+
+def _folded(
+    head: Sequence[Sequence[str]], rows: list[list[str]], is_text: Sequence[bool], width: int
+) -> list[list[str]]:
+    """The rows with their widest texts on several lines each, as far as the width asks for it."""
+    columns = list(zip(*head, *rows, strict=True))
+    widths = [max(map(text_width, column)) for column in columns]
+    least = [
+        max(text_width(word) for cell in column for word in (cell.split() or [""]))
+        for column in columns
+    ]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    for place in sorted(range(len(widths)), key=lambda place: least[place] - widths[place]):
+        if is_text[place] and excess > 0:
+            taken = min(excess, widths[place] - least[place])
+            widths[place], excess = widths[place] - taken, excess - taken
+    folded = []
+    for row in rows:
+        cells = [
+            wrap(cell, max(w, 1), break_long_words=False, break_on_hyphens=False) or [""]
+            for cell, w in zip(row, widths, strict=True)
+        ]
+        folded += [list(line) for line in zip_longest(*cells, fillvalue="")]
+    return folded
 
 
 def _stack(names: Sequence[str]) -> list[list[str]]:

@@ -21,7 +21,7 @@ from fieldmark.report.table.layout import MISSING, arrow, number
 from fieldmark.stats import kendall_tau
 
 ABOVE = "above\nchance ↑"
-HERE, ELSEWHERE = "rank\nhere", "rank\nelsewhere"
+HERE, ELSEWHERE = "rank\n(these\ntasks)", "rank\n(similar\ntasks)"
 Grid = Mapping[tuple[str, str], Row]
 """(row, column) → the score there"""
 

@@ -39,6 +39,7 @@ from fieldmark.report.table.ranking import (
 )
 from fieldmark.report.table.verdict import verdict
 from fieldmark.store import OK, UNANSWERED
+from fieldmark.words import counted
 
 WHOLE = "(the whole task)"
 
@@ -66,7 +67,7 @@ def _labels(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
     first = {row.name: row for row in table.rows}
     labels = {"model": [first[name].label for name in names]}
     ways = [first[name].way for name in names]
-    return labels | ({"way": ways} if any(ways) else {})
+    return labels | ({"setup": ways} if any(ways) else {})
 
 
 def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
@@ -85,6 +86,17 @@ def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
     return _text(table, width, sections[:-1], [], ("±",)) if sections else ""
 
 
+def score_lines(rows: Sequence[Row]) -> list[str]:
+    """A line for each score: what it is of, and its margin of error."""
+    cells = column_of_cells(rows)
+    names = ["model", "task", "score"]
+    body = [
+        [row.name, row.heading, f"{cell} {row.score.metric}"]
+        for row, cell in zip(rows, cells, strict=True)
+    ]
+    return align(names, body)
+
+
 def long_table(table: Table, width: int = 80) -> str:
     """One line per score; what is the same in all of them is said once, above."""
     if not table.rows:
@@ -100,7 +112,8 @@ def long_table(table: Table, width: int = 80) -> str:
 
 
 _CONDENSED = (
-    "way", "data", "part", "protocol", "n_train", "n_test", "seed", "repeats", "metric", "answered",
+    "setup", "data", "part", "protocol", "n_train", "n_test", "seed", "repeats", "metric",
+    "answered",
 )  # fmt: skip
 _NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answered")
 
@@ -110,7 +123,7 @@ def _facts(row: Row) -> dict[str, str]:
     share = row.answered if row.run.n_items else math.nan
     return {
         "model": row.label,
-        "way": row.way,
+        "setup": row.way,
         "task": spec.task_name,
         "data": row.data,
         "part": score.part,
@@ -193,7 +206,7 @@ def _text(
         *_wrapped(_no_intervals(rows), width),
         *_left_out(table),
         *_wrapped(iter(table.notes), width),
-        *signatures(rows),
+        *(() if signs else signatures(rows)),
     ]
     return "\n".join([*first, *([""] if first else []), *body, "", *about])
 
@@ -213,31 +226,31 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
     levels = sorted({row.score.level for row in rows if row.score.low is not None})
     if levels:
         shown = " or ".join(f"{100 * level:g} %" for level in levels)
-        what = f"± half of the {shown} interval" if "±" in signs else f"intervals of {shown}"
-        yield f"{what} ({_luck(rows)})"
-    yield "n items tested"
+        what = f"± margin of error ({shown})" if "±" in signs else f"intervals of {shown}"
+        yield f"{what} {_source_of_error(rows)}"
+    yield "n test photos"
     if MISSING in signs:
-        yield f"{MISSING} not run (rows with gaps come last)"
+        yield f"{MISSING} not run"
     if any(row.tier for row in rows):
         yield (
-            "A: may be the best of its column, B: of the rest, ... (joint max-t test, which misses "
-            "the best in 5 %)"
+            "A: could be the best model for this task, B: clearly behind A, could be the best of "
+            "the others (95 % confidence)"
         )
     if ABOVE in signs:
-        yield "above chance: 0 for always giving the commonest answer, 100 for all right"
+        yield "above chance: 0 = always the most common label, 100 = all right"
     if HERE in signs:
-        yield "rank here: 95 % interval of the rank by the mean over these tasks"
+        yield "rank (these tasks): 95 % interval of the rank by the mean"
     if ELSEWHERE in signs:
-        yield "rank elsewhere: the same over other tasks like these"
+        yield "rank (similar tasks): likely rank on new tasks like these"
 
 
-def _luck(rows: Sequence[Row]) -> str:
-    """What an interval holds: what else could have been met."""
+def _source_of_error(rows: Sequence[Row]) -> str:
+    """What an interval is over."""
     draws = {row.n_draws > 1 for row in rows if row.score.low is not None}
     if True not in draws:
-        return "luck of the test items"
-    several = "" if draws == {True} else " where there are several"
-    return f"luck of the test items, and of the training draws{several}"
+        return "for these test photos"
+    several = "" if draws == {True} else ", where there are several"
+    return f"for these test photos and training samples{several}"
 
 
 def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
@@ -245,8 +258,8 @@ def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
     if once:
         n = f"{len(once)} scores" if len(once) > 1 else "1 score"
         yield (
-            f"one training: the ± of {n} does not hold the luck of the training draw "
-            "(`--repeats 5` or `--seed 0 1 2 3 4` would)."
+            f"The margin of {n} leaves out differences between training samples; add --repeats 5 "
+            "to include them."
         )
 
 
@@ -279,7 +292,7 @@ def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
         study = table.study.columns.get(place) if table.study else None
         words = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
         if study and study.blind is not None:
-            words += f", always the commonest answer {number(study.blind, rows[0].score)}"
+            words += f", always giving the most common label {number(study.blind, rows[0].score)}"
         yield f"{words}."
 
 
@@ -292,7 +305,7 @@ def chance_texts(rows: Sequence[Row]) -> list[str]:
 def _unanswered(rows: Sequence[Row], width: int) -> Iterator[str]:
     """How many items were not answered and why, and what the others would score alone."""
     if any(row.outcomes for row in rows):
-        yield f"{SILENT} no answer counts as a wrong one:"
+        yield f"{SILENT} Missing answers count as wrong:"
     for row in {row.run.id: row for row in rows if row.outcomes}.values():
         yield from textwrap.wrap(
             f"{row.name}, {row.heading}: {unanswered_words(row)}",
@@ -329,7 +342,10 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _left_out(table: Table) -> Iterator[str]:
-    words = {"failed": "failed", "running": "not finished"}
-    if table.left_out:
-        counts = [f"{n:,} {words.get(state, state)}" for state, n in table.left_out.items()]
-        yield f"not shown: {', '.join(counts)} (run the same command again to complete them)"
+    words = {"failed": "failed", "running": "did not finish"}
+    for state, n in table.left_out.items():
+        is_one = n == 1
+        yield (
+            f"{counted(n, 'run')} {words.get(state, state)} and {'is' if is_one else 'are'} not "
+            f"shown. Run the same command to {'retry it' if is_one else 'retry them'}."
+        )

@@ -1,8 +1,8 @@
-"""Places (executors): what does a launcher ask of whatever runs its workers?
+"""Executors (Slurm, local processes): what does a launcher ask of whatever runs its workers?
 
-A place is given folders of steps and starts one worker for each: `slurm.py` through sbatch,
-`local.py` as processes of this machine, `debug.py` in the launcher itself. It writes `job.json` of
-every step it took. What a worker does and what came of it is no affair of a place.
+An executor is given folders of steps and starts one worker for each: `slurm.py` through sbatch,
+`local.py` as processes of this machine, `debug.py` in the launcher itself. It notes the job of
+every step it took. What a worker does and what came of it is no affair of an executor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from fieldmark.experiments.cluster.board import StepFolder
+from fieldmark.experiments.cluster.job_folder import StepFolder
 from fieldmark.experiments.cluster.steps import PlannedStep, StepRequest
 
 StepTaskClass = Callable[[str], Callable[[], Any]]
@@ -34,12 +34,12 @@ class StepGroup:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a step's job stands, as its place sees it."""
+    """How a step's job stands, as its executor sees it."""
 
     state: Literal["pending", "running", "gone", "unknown"]
-    """gone: it ended, in whatever way. unknown: the place does not answer"""
+    """gone: it ended, in whatever way. unknown: the executor does not answer"""
     reason: str = ""
-    """why it waits, how it ended or where it runs, in the words of the place"""
+    """why it waits, how it ended or where it runs, in the words of the executor"""
 
     @property
     def is_alive(self) -> bool:
@@ -47,22 +47,22 @@ class JobState:
         return self.state != "gone"
 
 
-class Place(Protocol):
-    """Where workers run. One launcher at a time submits, under the launch lease of the board."""
+class Executor(Protocol):
+    """Where workers run. One launcher at a time submits, under the lease `launch`."""
 
     name: str
 
     def submit(self, groups: Sequence[StepGroup]) -> None:
-        """Starts, or queues, a worker for every step, and writes its `job.json`. Groups stand
+        """Starts, or queues, a worker for every step, and writes its its job record. Groups stand
         after those they wait for. An error leaves the steps without one that were not taken.
         """
 
     def states(self, steps: Sequence[StepFolder]) -> dict[str, JobState]:
-        """By step id. Steps without `job.json` are not asked for: gone."""
+        """By step id. Steps without its job record are not asked for: gone."""
 
     def recover(self, steps: Sequence[StepFolder]) -> list[StepFolder]:
-        """Looks for jobs of steps whose launcher died before it wrote `job.json`, and writes it;
-        the rest, which the place does not know and which can be submitted again.
+        """Looks for jobs of steps whose launcher died before it noted them, and notes them; the
+        rest, which the executor does not know and which can be submitted again.
         """
 
     def cancel(self, steps: Sequence[StepFolder]) -> None:
@@ -105,15 +105,16 @@ def group_steps(steps: Sequence[StepFolder]) -> list[StepGroup]:
 def count_arrays(steps: Sequence[PlannedStep], longest: int) -> int:
     """How many arrays of at most `longest` jobs steps that are not submitted yet will be."""
     members = [
-        _Groupable(str(place), step.kind, step.request, tuple(map(str, step.after)))
-        for place, step in enumerate(steps)
+        _Groupable(str(number), step.kind, step.request, tuple(map(str, step.after)))
+        for number, step in enumerate(steps)
     ]
     array_of: dict[str, int] = {}
     n_arrays = 0
     for (*_, is_pairwise), own in _group(members).items():
         # tasks of an array wait pairwise for those of one array
         cuts = [
-            array_of[m.after[0]] if is_pairwise else place // longest for place, m in enumerate(own)
+            array_of[m.after[0]] if is_pairwise else number // longest
+            for number, m in enumerate(own)
         ]
         numbers = {cut: n_arrays + n for n, cut in enumerate(dict.fromkeys(cuts))}
         array_of |= {m.id: numbers[cut] for m, cut in zip(own, cuts, strict=True)}

@@ -2,8 +2,8 @@
 
 A few workers at once, a process for each step; one that asks for GPUs has these to itself, one that
 does not sees none. Workers end with the launcher, and what waits then ends with it too, since
-nobody would start it: the same command again takes up all that was done. A lease on the board tells
-others whether the launcher is there.
+nobody would start it: the same command again takes up all that was done. A lease in the job folder
+tells others whether the launcher is there.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fieldmark.errors import DataError, UsageError, join_problems
-from fieldmark.experiments.cluster.board import JobRecord, StepFolder
-from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
+from fieldmark.errors import DataError, StoreError, UsageError, join_problems
+from fieldmark.experiments.cluster.executors import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.job_folder import JobRecord, StepFolder
 from fieldmark.experiments.cluster.worker import StepTask
-from fieldmark.leases import LeaseFolder
-from fieldmark.processes import Child, birth, host, is_alive, output_of, this_place
+from fieldmark.leases import Holder, LeaseFolder
+from fieldmark.processes import Child, birth, host, output_of, this_place
 
 LOOK_S = 0.02
 """between two looks at the workers"""
 KILL_S = 5.0
 """how long a worker that is to end may take"""
-_CANCELLED = "cancelled"
-"""the file that keeps a waiting step from being started by its launcher"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class _Working:
     gpus: tuple[str, ...]
 
 
-class LocalPlace:
+class LocalExecutor:
     """At most `n_jobs` workers at once on this machine; 0 = one to a GPU, or to four cores."""
 
     name = "local"
@@ -86,8 +84,8 @@ class LocalPlace:
         for group in groups:
             for index, step in enumerate(group.steps):
                 after = group.after[index : index + 1] if group.is_pairwise else group.after
-                (step.path / _CANCELLED).unlink(missing_ok=True)
-                step.write_job(process_job(self.name, step, 0, self._own))
+                step.note("queued")
+                step.write_job(process_job(self.name, step, None, self._own))
                 waiting.append(_QueuedStep(step, group.request.gpus, after))
         with self._lock:
             self._waiting += waiting
@@ -142,7 +140,7 @@ class LocalPlace:
                 busy = {one.step.id for one in self._waiting} | self._working.keys()
                 while len(self._working) < self.n_jobs and (one := self._next(busy)) is not None:
                     self._waiting.remove(one)
-                    if (one.step.path / _CANCELLED).exists():
+                    if one.step.is_cancelled:
                         continue
                     try:
                         self._start(one)
@@ -175,8 +173,9 @@ class LocalPlace:
         child = Child(_do_step, task, str(one.step.path), log=log, environment=environment)
         self._gpus = self._gpus[n_gpus:]
         self._working[one.step.id] = _Working(one.step, child, gpus)
-        with suppress(DataError):  # its lease shows that it works
-            one.step.write_job(process_job(self.name, one.step, child.pid, self._own))
+        holder = replace(Holder.here(), pid=child.pid, born=birth(child.pid))
+        with suppress(StoreError):  # its lease shows that it works
+            one.step.write_job(process_job(self.name, one.step, holder, self._own))
 
 
 def visible_gpus() -> list[str]:
@@ -188,67 +187,69 @@ def visible_gpus() -> list[str]:
     return (output_of(query, 60) or "").split()
 
 
-def process_job(place: str, step: StepFolder, pid: int, lease: str = "") -> JobRecord:
-    """A step as a process of this machine; number 0 = it waits for the launcher with that lease."""
-    facts = {"pid": pid, "host": host(), "place": this_place(), "lease": lease}
-    facts["born"] = birth(pid) if pid else ""
-    return JobRecord(
-        place, str(pid or ""), step.id, logs=(str(step.path / "log.txt"),), facts=facts
-    )
+def process_job(
+    executor: str, step: StepFolder, holder: Holder | None, lease: str = ""
+) -> JobRecord:
+    """A step as a process of this machine; None = it waits for the launcher with that lease."""
+    facts = {"host": host(), "holder": asdict(holder) if holder else None, "lease": lease}
+    job_id = str(holder.pid) if holder else ""
+    return JobRecord(executor, job_id, step.id, str(step.path / "log.txt"), facts)
 
 
 class LauncherWatch:
     """How steps stand that some launcher, here or elsewhere, made processes of."""
 
     def __init__(self) -> None:
-        self._boards: dict[Path, LeaseFolder] = {}
+        self._launchers: dict[Path, LeaseFolder] = {}
         """kept, since a launcher on another machine is heard for a while to tell that it lives"""
 
     def state(self, step: StepFolder) -> JobState:
         job = step.job
         if job is None:
             return JobState("gone", "never started")
-        facts = job.facts
-        machine = str(facts.get("host"))
-        if facts.get("pid") and facts.get("place") == this_place():
-            is_there = is_alive(facts["pid"], facts.get("born", ""))
-            return JobState("running", machine) if is_there else JobState("gone")
-        if facts.get("pid") and step.has_worker:
+        holder, machine = holder_of(job), str(job.facts["host"])
+        is_there = None if holder is None else holder.is_running
+        if is_there or (holder is not None and is_there is None and step.has_worker):
             return JobState("running", machine)
-        if (step.path / _CANCELLED).exists():
+        if holder is not None and is_there is False:
+            return JobState("gone")
+        if step.is_cancelled:
             return JobState("gone", "cancelled")
-        board = step.path.parent.parent
-        leases = self._boards.setdefault(board, LeaseFolder(board))
-        if facts.get("lease") and not leases.is_free(facts["lease"]):
+        folder = step.path.parent.parent
+        leases = self._launchers.setdefault(folder, LeaseFolder(folder))
+        if job.facts["lease"] and not leases.is_free(job.facts["lease"]):
             return JobState("pending", f"waits for its launcher on {machine}")
         return JobState("gone")
+
+
+def holder_of(job: JobRecord) -> Holder | None:
+    """The worker of a step; None while it waits."""
+    facts = job.facts["holder"]
+    return Holder(**facts) if facts else None
 
 
 def cancel_processes(steps: Sequence[StepFolder], watch: LauncherWatch) -> None:
     """Ends the workers of steps, whoever started them; a worker elsewhere is out of reach."""
     elsewhere: list[str] = []
-    jobs: list[JobRecord] = []
+    workers: list[Holder] = []
     for step in steps:
-        (step.path / _CANCELLED).touch()
+        step.note("cancelled")
         state = watch.state(step)
-        if state.state == "running" and (job := step.job) is not None:
-            if job.facts.get("place") == this_place():
-                jobs.append(job)
+        worker = holder_of(job) if (job := step.job) is not None else None
+        if state.state == "running" and worker is not None:
+            if worker.place == this_place():
+                workers.append(worker)
             else:
                 elsewhere.append(f"step {step.id} runs on {state.reason}: cancel it there.")
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for job in _living(jobs):
-            with suppress(ProcessLookupError):
-                os.killpg(job.facts["pid"], number)
         end = time.monotonic() + KILL_S
-        while _living(jobs) and time.monotonic() < end:
+        for worker in [worker for worker in workers if worker.is_running]:
+            with suppress(ProcessLookupError):
+                os.killpg(worker.pid, number)
+        while any(worker.is_running for worker in workers) and time.monotonic() < end:
             time.sleep(LOOK_S)
     if elsewhere:
         raise UsageError(join_problems(elsewhere, "the others were cancelled"))
-
-
-def _living(jobs: Sequence[JobRecord]) -> list[JobRecord]:
-    return [job for job in jobs if is_alive(job.facts["pid"], job.facts["born"])]
 
 
 def _do_step(task: str, folder: str) -> int:

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import MissingExtra, RunsFailed, UsageError
-from fieldmark.experiments.cluster.board import JobRecord, StepFolder
-from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.executors import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.job_folder import JobRecord, StepFolder
 from fieldmark.experiments.cluster.steps import StepRequest
 from fieldmark.experiments.cluster.worker import StepTask
 from fieldmark.files import write_file
@@ -80,7 +80,7 @@ class _JobArray:
     dependency: str
 
 
-class SlurmPlace:
+class SlurmExecutor:
     """Workers are jobs of the cluster this machine belongs to."""
 
     name = "slurm"
@@ -225,13 +225,17 @@ class SlurmPlace:
     def _write_job(self, step: StepFolder, job_id: str, number: int, name: str) -> None:
         log = _arrays_folder(step) / name / f"{job_id}_{number}_log.txt"
         facts = {"cluster": self._cluster, "user": os.getuid()}
-        job = JobRecord(self.name, f"{job_id}_{number}", name, logs=(str(log),), facts=facts)
+        job = JobRecord(self.name, f"{job_id}_{number}", name, str(log), facts)
         step.write_job(job)
         self._jobs[step.id] = job
 
     def _job(self, step: StepFolder) -> JobRecord | None:
         """Remembered while the job lives: thousands of steps are looked at every few seconds."""
-        if step.id not in self._jobs and (job := step.job) is not None and job.place == self.name:
+        if (
+            step.id not in self._jobs
+            and (job := step.job) is not None
+            and job.executor == self.name
+        ):
             self._jobs[step.id] = job
         return self._jobs.get(step.id)
 
@@ -307,7 +311,7 @@ def _arrays_folder(step: StepFolder) -> Path:
 
 
 def _prune(arrays: Path) -> None:
-    """Removes folders of arrays none of whose steps is on the board any more."""
+    """Removes folders of arrays none of whose steps is on the job folder any more."""
     for path in arrays.glob("*/steps.json"):
         if not any(
             (arrays.parent / "steps" / name).exists() for name in _read_numbers(path).values()

@@ -1,6 +1,6 @@
 """Merging (one writer): how do the results of finished steps get into the store?
 
-Whoever holds the lease `merge` of the board does it; everything here may be done twice, and a
+Whoever holds the lease `merge` of the job folder does it; everything here may be done twice, and a
 process that dies half-way leaves what the next one does again. Files come first, then the store,
 and the mark that a step is merged last.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fieldmark.data import MEMORY, absorb_contents
 from fieldmark.errors import StoreError
-from fieldmark.experiments.cluster.board import Board, StepFolder, short_id
+from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder, short_id
 from fieldmark.experiments.cluster.work import OUTCOME
 from fieldmark.files import whole_file
 from fieldmark.leases import LeaseFolder
@@ -27,7 +27,7 @@ STORE = "fieldmark.db"
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class Merged:
     """What one round of merging brought."""
 
     steps: tuple[StepFolder, ...] = ()
@@ -48,12 +48,12 @@ class Gathered:
         }
 
 
-def gather(board: Board, settings: Settings, leases: LeaseFolder) -> Gathered:
+def merge_ready(job_folder: JobFolder, settings: Settings, leases: LeaseFolder) -> Merged:
     """Merges all steps that are finished; nothing while another process is merging."""
-    ready = [step for step in board.steps() if not step.is_merged and step.is_finished]
+    ready = [step for step in job_folder.steps() if not step.is_merged and step.is_finished]
     lease = leases.claim("merge") if ready else None
     if lease is None:
-        return Gathered()
+        return Merged()
     try:
         ready = [step for step in ready if not step.is_merged]
         damaged, put_off = _merge(ready, settings)
@@ -64,10 +64,10 @@ def gather(board: Board, settings: Settings, leases: LeaseFolder) -> Gathered:
         merged = [step for step in ready if step.is_finished and step not in late]
         for step in merged:
             step.mark_merged()
-        board.drop_contents()
+        job_folder.drop_contents()
     finally:
         leases.give_up(lease, is_done=True)
-    return Gathered(tuple(merged), tuple(damaged), tuple(put_off))
+    return Merged(tuple(merged), tuple(damaged), tuple(put_off))
 
 
 _Faults = list[tuple[StepFolder, str]]
@@ -110,15 +110,15 @@ def _move(source: Path, target: Path, is_newer: bool) -> None:
     there already are replaced only where these are newer.
     """
     for folder, _, names in os.walk(source):
-        place = target / Path(folder).relative_to(source)
+        inner = target / Path(folder).relative_to(source)
         for name in names:
-            if is_newer or not (place / name).exists():
-                place.mkdir(parents=True, exist_ok=True)
-                _replace(Path(folder) / name, place / name)
+            if is_newer or not (inner / name).exists():
+                inner.mkdir(parents=True, exist_ok=True)
+                _replace(Path(folder) / name, inner / name)
 
 
 def _replace(source: Path, target: Path) -> None:
-    """Moves a file; where the board is on another file system, it is copied."""
+    """Moves a file; where the job folder is on another file system, it is copied."""
     try:
         source.replace(target)
     except OSError as error:

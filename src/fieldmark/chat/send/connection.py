@@ -1,4 +1,4 @@
-"""Asking many questions: `ask_now` for one list, `ModelConnection` for several.
+"""Connection to an endpoint (event loop in a thread): how does code without a loop use the sender?
 
 The event loop runs in a thread of its own, so that code with a loop (a notebook) and code without
 ask in the same way. Requests are drawn and answers are delivered in the caller's thread: both may
@@ -10,54 +10,30 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget
-from fieldmark.chat.journal import Journal
+from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import Answer, Request
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
+from fieldmark.chat.send.options import DEFAULT, AskTotals, Options, Steps
 from fieldmark.chat.send.sender import Sender
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
 
-Steps = Generator[None, None, AskTotals]
-_SOON_S = 0.01
-"""how long a sender waits before it asks again for a request that is not there yet"""
 _AT_ONCE = 8
 """requests that are drawn together: each change of threads costs some 0.05 ms"""
 
 
-def ask_now(
-    requests: Iterable[Request],
-    model: ChatModel,
-    options: Options = DEFAULT,
-    journal: Journal | None = None,
-    budget: Budget | None = None,
-    on_answer: OnAnswer = ignore,
-) -> AskTotals:
-    """Asks every request and calls `on_answer(request, answer)` as answers come, in no order.
-
-    Answers in the journal are given without asking. Raises `ModelError` when asking on is useless
-    (wrong key, unknown model, too many failures); the journal keeps what came before.
-    """
-    with ModelConnection(model, options, journal, budget) as connection:
-        return connection.ask_all(requests, on_answer)
-
-
 class ModelConnection:
-    """A sender held open over several calls: connections, limits and token counts last.
-
-    with ModelConnection(chat_model("chat/mock/wren")) as connection:
-        connection.ask_all(requests, on_answer)
-    """
+    """A sender held open over several calls: connections, limits and token counts last."""
 
     def __init__(
         self,
         model: ChatModel,
         options: Options = DEFAULT,
-        journal: Journal | None = None,
+        journal: AnswerJournal | None = None,
         budget: Budget | None = None,
     ) -> None:
         self._parts = (model, options, journal, budget)
@@ -86,30 +62,11 @@ class ModelConnection:
         assert self._sender is not None, "a connection is opened with `with`"
         return self._sender
 
-    def ask_all(self, requests: Iterable[Request], on_answer: OnAnswer) -> AskTotals:
-        """As `ask_now`."""
-
-        def keep(request: Request, answer: Answer) -> bool:
-            on_answer(request, answer)
-            return False
-
-        steps = self.steps(requests, keep)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                totals: AskTotals = end.value
-                return totals
-
     def steps(
-        self,
-        requests: Iterable[Request | None],
-        on_answer: Callable[[Request, Answer], bool],
+        self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], bool]
     ) -> Steps:
-        """`ask_all` that pauses each time `on_answer` returns True: then the caller has something
-        to do. What is in flight goes on meanwhile, and nothing new is sent; the tally is returned.
-
-        `requests` may give None where there is no request just now; it is asked again.
+        """Asks all, and pauses each time `on_answer` returns True. What is in flight goes on
+        meanwhile, and nothing new is sent; the tally is returned.
         """
         events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         source, answered = iter(requests), list[tuple[Request, Answer]]()
@@ -157,23 +114,20 @@ async def _drawn(events: queue.SimpleQueue[Any]) -> AsyncIterator[Request]:
     """The requests, which the caller's thread draws when they are needed."""
     loop, is_over = asyncio.get_running_loop(), False
     while not is_over:
-        coming: asyncio.Future[tuple[list[Request | None], bool]] = loop.create_future()
+        coming: asyncio.Future[tuple[list[Request], bool]] = loop.create_future()
         events.put(coming)
         requests, is_over = await coming
         for request in requests:
-            if request is None:
-                await asyncio.sleep(_SOON_S)
-            else:
-                yield request
+            yield request
 
 
-def _next_of(source: Iterator[Request | None]) -> tuple[Any, BaseException | None]:
+def _next_of(source: Iterator[Request]) -> tuple[Any, BaseException | None]:
     """The next requests and whether they were the last; or what went wrong."""
-    requests: list[Request | None] = []
+    requests: list[Request] = []
     try:
         for request in source:
             requests.append(request)
-            if request is None or len(requests) == _AT_ONCE:
+            if len(requests) == _AT_ONCE:
                 return (requests, False), None
     except Exception as error:  # noqa: BLE001 - the sender raises it when all in flight has ended
         return None, error

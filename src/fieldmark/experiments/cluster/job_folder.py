@@ -1,15 +1,15 @@
-"""Job board (shared folder): which steps are there, who is on each, and what came of it?
+"""Job folder (shared folder): which steps are there, who is on each, and what came of it?
 
-All that launchers and workers tell each other are files below `RESULTS/cluster/`: written once, or
-replaced as a whole, by one process each. No database is written by two, since that fails on shared
-file systems. A step is finished when `shard/` is there, which its worker renames into place as the
-last thing it does; it is merged when `merged` is there, which says that all of `shard/` is in the
-store.
+All that launchers and workers tell each other lies below `RESULTS/cluster/`. A step is a folder
+with two journals: `launcher.jsonl`, to which launchers write one after the other, under the leases
+`launch` and `merge`, and `worker.jsonl` of the worker that has the step's lease. What a journal
+says last counts. No database is written by two, since that fails on shared file systems. A step is
+finished when `shard/` is there, which its worker renames into place as the last thing it does; it
+is merged when its journal says that all of `shard/` is in the store.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.data import MEMORY
 from fieldmark.errors import DataError
 from fieldmark.experiments.cluster.work import StepOutcome, read_outcome, write_work
-from fieldmark.files import write_file
+from fieldmark.journal import append_row, read_rows
 from fieldmark.leases import LeaseFolder
 
 if TYPE_CHECKING:
@@ -35,11 +35,12 @@ KEEP_S = 7 * 24 * 3600.0
 """how long merged steps stay, for `status` and `logs`"""
 WORKER = "worker"
 """the name of a worker's lease in its step's folder"""
+_LAUNCHER, _WORKER = "launcher.jsonl", "worker.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What everybody may know of a step; `step.json`."""
+    """What everybody may know of a step."""
 
     kind: str
     """embed, model, runs or chat"""
@@ -55,22 +56,22 @@ class StepRecord:
     """seconds, memory_bytes, cpus, gpus"""
     created: str = ""
     """UTC"""
-    place: str = ""
+    executor: str = ""
     """slurm, local or debug"""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What a place made of a step; `job.json`."""
+    """What an executor made of a step."""
 
-    place: str
+    executor: str
     id: str
-    """as the place names it: `1234_7` on Slurm, a process number on this machine"""
+    """as the executor names it: `1234_7` on Slurm, a process number on this machine"""
     name: str = ""
-    logs: tuple[str, ...] = ()
-    """files that what the worker prints goes to"""
+    log: str = ""
+    """the file that what the worker prints goes to"""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """what else the place wants to find again"""
+    """what else the executor wants to find again"""
 
 
 class StepFolder:
@@ -94,24 +95,36 @@ class StepFolder:
     def __hash__(self) -> int:
         return hash(self.path)
 
+    def write_record(self, record: StepRecord) -> None:
+        append_row(self.path / _LAUNCHER, {"step": asdict(record)})
+
     @cached_property
     def record(self) -> StepRecord:
-        data = _read_json(self.path / "step.json")
+        data = self._last(_LAUNCHER, "step")
         if data is None:
-            raise DataError(f"{self.path / 'step.json'}  is damaged: remove {self.path}.")
-        tuples = {key: tuple(data.get(key, ())) for key in ("runs", "names", "after")}
-        return StepRecord(**(data | tuples))
+            raise DataError(f"{self.path / _LAUNCHER}  is damaged: remove {self.path}.")
+        return StepRecord(**(data | {key: tuple(data[key]) for key in ("runs", "names", "after")}))
 
     @property
     def job(self) -> JobRecord | None:
         """None until it was submitted."""
-        data = _read_json(self.path / "job.json")
-        if data is None:
-            return None
-        return JobRecord(**(data | {"logs": tuple(data.get("logs", ()))}))
+        data = self._last(_LAUNCHER, "job")
+        return None if data is None else JobRecord(**data)
 
     def write_job(self, job: JobRecord) -> None:
-        _write_json(self.path / "job.json", asdict(job))
+        append_row(self.path / _LAUNCHER, {"job": asdict(job)})
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Was it cancelled since it was submitted last?"""
+        is_so = False
+        for row in read_rows(self.path / _LAUNCHER):
+            is_so = "cancelled" in row or (is_so and "queued" not in row)
+        return is_so
+
+    def note(self, kind: str, value: object = True) -> None:
+        """Adds what a launcher has to say: queued, cancelled, merged."""
+        append_row(self.path / _LAUNCHER, {kind: value})
 
     @property
     def shard(self) -> Path:
@@ -123,12 +136,17 @@ class StepFolder:
         return self.shard.is_dir()
 
     @property
+    def merged_at(self) -> float:
+        """When, by the clock of the machine that merged it; 0 before."""
+        return float(self._last(_LAUNCHER, "merged") or 0.0)
+
+    @property
     def is_merged(self) -> bool:
-        return (self.path / "merged").exists()
+        return self.merged_at > 0
 
     def mark_merged(self) -> None:
         """From now on its results are in the store; what it says of them stays."""
-        (self.path / "merged").touch()
+        self.note("merged", time.time())
         for name in ("fieldmark.db", "fieldmark.db-journal"):
             (self.shard / name).unlink(missing_ok=True)
 
@@ -137,10 +155,25 @@ class StepFolder:
         """What came of it; None until it is finished."""
         return read_outcome(self.path)
 
+    def tell(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Adds what its worker has to say: progress, checkpoint."""
+        append_row(self.path / _WORKER, {kind: dict(value)})
+
     @property
     def progress(self) -> dict[str, Any]:
         """`text, n_done, n_total, when, host, pid` as the worker last wrote them; {} before."""
-        return _read_json(self.path / "progress.json") or {}
+        return self._last(_WORKER, "progress") or {}
+
+    @property
+    def checkpoint(self) -> dict[str, Any]:
+        """`mark, n_idle` of the last time that it was put back into the queue; {} before."""
+        return self._last(_WORKER, "checkpoint") or {}
+
+    def _last(self, name: str, kind: str) -> Any:
+        last = None
+        for row in read_rows(self.path / name):
+            last = row.get(kind, last)
+        return last
 
     @property
     def has_worker(self) -> bool:
@@ -157,18 +190,25 @@ class StepFolder:
     def logs(self) -> list[Path]:
         """The files that hold what its worker printed, as far as they are there."""
         job = self.job
-        named = [Path(name) for name in job.logs] if job is not None else []
-        own = [self.path / "log.txt"]
-        return [path for path in dict.fromkeys([*own, *named]) if path.is_file()]
+        named = [Path(job.log)] if job is not None and job.log else []
+        return [path for path in dict.fromkeys([self.path / "log.txt", *named]) if path.is_file()]
 
 
-class Board:
+class JobFolder:
     """All steps of a results folder."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
         self.folder = results.absolute() / "cluster"
         self._steps: dict[str, StepFolder] = {}
+
+    def make(self) -> None:
+        """DataError where the results cannot be written."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            text = f"{self.folder}  cannot be written: {error.strerror or error}."
+            raise DataError(text) from error
 
     @property
     def steps_folder(self) -> Path:
@@ -201,7 +241,7 @@ class Board:
         return step if step.path.is_dir() else None
 
     def new_steps(
-        self, planned: Sequence[PlannedStep], place: str, tag: str = ""
+        self, planned: Sequence[PlannedStep], executor: str, tag: str = ""
     ) -> list[StepFolder]:
         """Writes the folders of planned steps; those they come after stand before them. A step
         appears whole. `tag` is what all of them have in common in their names, which sort by
@@ -222,11 +262,11 @@ class Board:
                 after=after,
                 request=asdict(step.request),
                 created=f"{now:%Y-%m-%dT%H:%M:%SZ}",
-                place=place,
+                executor=executor,
             )
             hidden = self.steps_folder / f".{own}"
             hidden.mkdir()
-            (hidden / "step.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
+            StepFolder(hidden).write_record(record)
             write_work(hidden, work)
             hidden.rename(self.steps_folder / own)
             steps.append(StepFolder(self.steps_folder / own))
@@ -236,9 +276,8 @@ class Board:
     def prune(self, now: Callable[[], float] = time.time) -> None:
         """Removes steps that were merged long ago."""
         for step in self.steps():
-            with suppress(OSError):
-                if now() - (step.path / "merged").stat().st_mtime > KEEP_S:
-                    self.drop(step)
+            if step.is_merged and now() - step.merged_at > KEEP_S:
+                self.drop(step)
         self.drop_contents()
 
     def drop(self, step: StepFolder) -> None:
@@ -263,7 +302,7 @@ class Board:
 
 
 def short_id(step: str) -> str:
-    """What people are shown of a step's id, without the time: it tells steps of one board apart.
+    """What people are shown of a step's id, without the time: it tells steps apart.
 
     >>> short_id("20261116T201500123456-ab12-0003")
     'ab12-0003'
@@ -274,16 +313,3 @@ def short_id(step: str) -> str:
 def new_tag() -> str:
     """Tells the steps of one launch from those of others: four letters or digits."""
     return secrets.token_hex(2)
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    """None where it is not there or damaged."""
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
-
-
-def _write_json(path: Path, data: Mapping[str, Any]) -> None:
-    write_file(path, json.dumps(data, default=str).encode())

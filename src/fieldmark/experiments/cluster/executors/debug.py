@@ -5,18 +5,19 @@ Errors come through as they are, with breakpoints and tracebacks where they belo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr
+from dataclasses import asdict
 
 from fieldmark.errors import UsageError
-from fieldmark.experiments.cluster.board import StepFolder
-from fieldmark.experiments.cluster.places import JobState, StepGroup, StepTaskClass
-from fieldmark.experiments.cluster.places.local import LauncherWatch, process_job
+from fieldmark.experiments.cluster.executors import JobState, StepGroup, StepTaskClass
+from fieldmark.experiments.cluster.executors.local import LauncherWatch, process_job
+from fieldmark.experiments.cluster.job_folder import StepFolder
 from fieldmark.experiments.cluster.worker import StepTask
+from fieldmark.leases import Holder
 
 
-class DebugPlace:
+class DebugExecutor:
     """`submit` returns when all is done."""
 
     name = "debug"
@@ -30,7 +31,7 @@ class DebugPlace:
     def submit(self, groups: Sequence[StepGroup]) -> None:
         for group in groups:
             for step in group.steps:
-                step.write_job(process_job(self.name, step, os.getpid()))
+                step.write_job(process_job(self.name, step, Holder.here()))
                 with ExitStack() as stack:
                     if self._is_quiet:
                         log = stack.enter_context((step.path / "log.txt").open("a"))
@@ -55,7 +56,7 @@ class DebugPlace:
         if step.id in self._ended:
             status = self._ended[step.id]
             return JobState("gone", f"exit status {status}" if status else "")
-        state, job = self._watch.state(step), step.job
-        if state.state == "running" and job is not None and job.facts["pid"] == os.getpid():
+        job = step.job
+        if job is not None and job.facts["holder"] == asdict(Holder.here()):
             return JobState("gone")  # an earlier launch of this process: `submit` has returned
-        return state
+        return self._watch.state(step)

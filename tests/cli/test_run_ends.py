@@ -1,0 +1,68 @@
+"""What a person reads when a command is done, and names of models as people type them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmark.cli import main
+from fieldmark.report.table.layout import align
+
+
+def test_a_run_ends_with_its_scores_and_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "make", "world", "--size", "80"]) == 0
+    capsys.readouterr()
+    assert main(["run", "--model", "classical/co*", "--task", "world-stage"]) == 0
+    assert main(["run", "--model", "classical/texture", "--task", "world-stage"]) == 0
+    told = capsys.readouterr()
+    scores = [line.split()[0] for line in told.out.splitlines() if " ± " in line]
+    assert scores == ["classical/colour", "classical/texture"], "each run shows its own"
+    assert told.out.splitlines()[-1].startswith(("Best", "No clear", "Too close", "classical"))
+    assert told.err.splitlines()[-2:] == ["next: fieldmark table", "page: fieldmark site report"]
+    assert main(["table"]) == main(["table", "--long"]) == 0
+    short, long = capsys.readouterr().out.split("settings=", 1)
+    assert "settings=" not in short and long, "signatures are for --long"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
+        ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
+        ("classicl/*", "fits no model. `fieldmark models --all` lists them."),
+    ],
+)
+def test_names_as_people_type_them(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--model", name, "--task", "world-stage"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_models_to_try_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    few = capsys.readouterr().out.splitlines()
+    assert "bioclip-2" in few[1] and len(few) < 15 and not any("chat/" in line for line in few)
+    assert main(["models", "--all"]) == 0
+    every = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    first_chat = next(n for n, name in enumerate(every) if name.startswith("chat/"))
+    assert len(every) > 200 and all("chat/" in name for name in every[first_chat:])
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_tables_fit_the_screen_without_breaking_words(width: int) -> None:
+    why = "no row of this dataset fits the split that the task names, so nothing is trained"
+    row = ["open-clip/hf-hub:imageomics/bioclip-2", "world-species", "1,024", why]
+    lines = align(["model", "task", "images", "why"], [row], ["images"], width)
+    assert max(map(len, lines)) <= width
+    assert set(" ".join(lines).split()) == {
+        "model",
+        "task",
+        "images",
+        "why",
+        *" ".join(row).split(),
+    }
