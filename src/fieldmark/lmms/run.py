@@ -35,8 +35,9 @@ from fieldmark.lmms.ask.prompts import Setup, build_prompt
 from fieldmark.lmms.ask.settings import prompt_key, prompt_kwargs, read_generation, target_kwargs
 from fieldmark.lmms.ask.shots import make_examples
 from fieldmark.lmms.code.call import describe_error
+from fieldmark.lmms.code.inside import ask_outside, offer
 from fieldmark.lmms.code.judge import Judge
-from fieldmark.lmms.code.sandbox import SANDBOX, SandboxLost, ask_outside, offer
+from fieldmark.lmms.code.sandbox import SANDBOX, SandboxLost
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.documents import (
     DocumentPart,

@@ -361,3 +361,14 @@ def test_only_slurm_goes_on_without_the_command(
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "fieldmark: --detach: only Slurm starts steps by itself: add --on slurm."
     assert not (place / "results").exists()
+
+
+def test_results_that_cannot_be_written_are_one_line(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Defect N7: a traceback."""
+    (place / "results").mkdir()
+    (place / "results" / "cluster").write_text("a file where a folder should be")
+    assert main([*SHORT, "--on", "local"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "cluster  cannot be written: " in line

@@ -17,8 +17,8 @@ from lmms.families.files import PLATES
 from lmms.families.kit import TASKS, Document, Family, picture
 
 
-def trusted() -> Trust:
-    return Trust.of(TASKS)
+def trusted(*data: Path) -> Trust:
+    return Trust.of(TASKS, *data)
 
 
 def redirected(family: Family, folder: Path) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def redirected(family: Family, folder: Path) -> dict[str, Any]:
 
 def load(family: Family, folder: Path, **more: Any) -> DocumentTask:
     overrides = {**redirected(family, folder), **more}
-    return load_document_task(TASKS / family.file, trusted(), overrides)
+    return load_document_task(TASKS / family.file, trusted(folder), overrides)
 
 
 def write_documents(family: Family, folder: Path) -> Path:

@@ -47,7 +47,7 @@ def fields_of(family: Family, task: Any, columns: Any, key: str) -> Fields:
 
 @each_family
 def test_documents_are_read_as_they_were_made(family: Family, folder: Path) -> None:
-    test = open_documents(load(family, folder), folder / "cache", fetch=False).test
+    test = open_documents(load(family, folder), folder / "cache").test
     assert len(test) == len(family.documents)
     assert set(test.columns) == set(family.documents[0])
     for number in range(len(test)):
@@ -57,7 +57,7 @@ def test_documents_are_read_as_they_were_made(family: Family, folder: Path) -> N
 @each_family
 def test_texts_targets_and_choices(family: Family, folder: Path) -> None:
     task = load(family, folder)
-    test = open_documents(task, folder / "cache", fetch=False).test
+    test = open_documents(task, folder / "cache").test
     code = family.code()
     for key in family.keys:
         fields = fields_of(family, task, test.columns, key)
@@ -75,7 +75,7 @@ def test_texts_targets_and_choices(family: Family, folder: Path) -> None:
 @each_family
 def test_pictures(family: Family, folder: Path) -> None:
     task = load(family, folder)
-    test = open_documents(task, folder / "cache", fetch=False).test
+    test = open_documents(task, folder / "cache").test
     fields = fields_of(family, task, test.columns, "")
     assert fields.has_visuals == (family.visuals is not None)
     for number in range(len(test)):
@@ -95,7 +95,7 @@ def test_pictures(family: Family, folder: Path) -> None:
 def test_messages_of_the_task_itself(family: Family, folder: Path) -> None:
     assert family.messages is not None
     task = load(family, folder)
-    test = open_documents(task, folder / "cache", fetch=False).test
+    test = open_documents(task, folder / "cache").test
     for key in family.keys:
         fields = fields_of(family, task, test.columns, key)
         for number, doc in enumerate(family.documents):

@@ -84,7 +84,7 @@ def test_examples_are_the_first_of_their_split(tmp_path: Path) -> None:
         "dataset_name": None,
         "dataset_kwargs": {"data_files": files},
     }
-    task = load_document_task(TASKS / family.file, trusted(), data)
+    task = load_document_task(TASKS / family.file, trusted(tmp_path), data)
     for number, text in enumerate(_prompts(task, tmp_path, n_train=2)):
         alone = family.expected_text(number)
         head, _, question = alone.partition("Question:")

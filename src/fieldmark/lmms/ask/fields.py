@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
-from fieldmark.lmms.code.sandbox import (
+from fieldmark.lmms.code.inside import (
     TEMPLATE_MEMORY,
     TEMPLATE_OUTPUT,
     TEMPLATE_S,

@@ -26,7 +26,8 @@ from fieldmark.code import parsed
 from fieldmark.errors import CodeNotRun, UsageError
 from fieldmark.lmms.code.call import load_function, refuse_function
 from fieldmark.lmms.code.imports import find_file
-from fieldmark.lmms.code.sandbox import CONNECTS, LOOKUPS, PROGRAMS, SANDBOX, SandboxLost, closed_to
+from fieldmark.lmms.code.inside import CONNECTS, LOOKUPS, PROGRAMS, closed_to
+from fieldmark.lmms.code.sandbox import SANDBOX, SandboxLost
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import NOT_RUN
 from fieldmark.lmms.read.schema import DocumentTask

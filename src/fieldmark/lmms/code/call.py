@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.code import names_in
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
+from fieldmark.lmms.code.dialogue import NetworkRefused, NoJudgement
 from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
-from fieldmark.lmms.code.sandbox import MARK, NetworkRefused, NoJudgement, code_runs
+from fieldmark.lmms.code.inside import MARK, code_runs
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.registry import may_run
 

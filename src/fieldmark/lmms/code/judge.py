@@ -36,7 +36,8 @@ from fieldmark.chat import (
     chat_model,
 )
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms.code.sandbox import NoJudgement, ask_outside, is_inside, n_calls
+from fieldmark.lmms.code.dialogue import NoJudgement
+from fieldmark.lmms.code.inside import ask_outside, is_inside, n_calls
 from fieldmark.store import canonical_json
 
 URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
