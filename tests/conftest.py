@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
 import signal
@@ -68,6 +70,17 @@ def _loopback_only(self: socket.socket, address):  # type: ignore[no-untyped-def
     if self.family != socket.AF_UNIX and host not in ("127.0.0.1", "::1", "localhost"):
         raise OSError(f"tests must not reach {host!r}: only loopback is allowed")
     return _connect(self, address)
+
+
+def pytest_sessionstart() -> None:
+    gc.disable()  # while ten thousand tests are collected, nothing becomes garbage
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays to the end: no collection of garbage looks at it again."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries in C complain of what is left
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
