@@ -8,13 +8,12 @@ lease. What the job does on its nodes is said by `script.py`. Nothing here impor
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -63,7 +62,8 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
     require_commands("train here, without --on slurm")
     _check(recipe, out)
     out = out.absolute()
-    with _only_launcher(out / "slurm"):
+    folder = out / "slurm"  # one launcher at a time, on all machines that see it
+    with LeaseFolder(folder) as leases, leases.turn("launch", _only_for(PATIENCE_S, folder)):
         job = _read(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
@@ -92,22 +92,18 @@ def _check(recipe: TrainRecipe, out: Path) -> None:
         refuse_other(out, before.facts(), recipe.facts())
 
 
-@contextlib.contextmanager
-def _only_launcher(folder: Path) -> Iterator[None]:
-    """One launcher at a time, on all machines that see the folder."""
-    end = time.monotonic() + PATIENCE_S
-    with LeaseFolder(folder) as leases:
-        while (lease := leases.claim("launch")) is None:
-            if time.monotonic() > end:
-                raise ClaimLost(
-                    f"{folder}  is held by {leases.holder('launch')[0]}, which submits the same "
-                    "training: give the same command again later."
-                )
-            time.sleep(0.2)
-        try:
-            yield
-        finally:
-            leases.give_up(lease, is_done=True)
+def _only_for(seconds: float, folder: Path) -> Callable[[str], None]:
+    """Waits for another launcher that long."""
+    end = time.monotonic() + seconds
+
+    def wait(launcher: str) -> None:
+        if time.monotonic() > end:
+            raise ClaimLost(
+                f"{folder}  is held by {launcher}, which submits the same training: give the same "
+                "command again later."
+            )
+
+    return wait
 
 
 def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
