@@ -3,7 +3,7 @@
     reader processes   files → hashed, checked bytes in pinned slabs (readers.py)
     decoder threads    slabs → pixels of the network's size, upright, on a stream of high priority
                        (decode.py): the card's JPEG engines (nvjpeg.py), then resize (kernel.py)
-    this thread        pixels → features: full batches in half precision, one launch each (graph.py)
+    this thread        pixels → features: full batches in half precision, one launch each (lane.py)
     writer thread      features → sink, while the next batches are computed
 
 Between any two of them lies a bounded queue; nothing grows with the number of images. What the card
@@ -26,8 +26,7 @@ import torch
 from fieldmark import devices
 from fieldmark.embed.gpu.crew import Crew, PipelineStopped
 from fieldmark.embed.gpu.decode import DeviceDecoder, SlabDecoder, WorkClock
-from fieldmark.embed.gpu.graph import recorded
-from fieldmark.embed.gpu.lane import Lane, elapsed_s
+from fieldmark.embed.gpu.lane import Lane, elapsed_s, recorded
 from fieldmark.embed.gpu.reader_process import ReaderJob
 from fieldmark.embed.gpu.readers import Dispatcher, ReaderPool, ReaderProcess, fitting
 from fieldmark.embed.gpu.resample import FILTERS
