@@ -54,6 +54,7 @@ class AskSession:
         with ExitStack() as opening:
             if isinstance(journal, Path):
                 journal = opening.enter_context(AnswerJournal(journal))
+            line: LocalLine | ModelConnection
             line = self.model.line(self.options, journal, self.budget)
             self._line = opening.enter_context(line)
             self._open = opening.pop_all()
