@@ -54,9 +54,8 @@ class AskSession:
         with ExitStack() as opening:
             if isinstance(journal, Path):
                 journal = opening.enter_context(AnswerJournal(journal))
-            line: LocalLine | ModelConnection
-            line = self.model.line(self.options, journal, self.budget)
-            self._line = opening.enter_context(line)
+            self._line = self.model.line(self.options, journal, self.budget)
+            opening.enter_context(self._line)
             self._open = opening.pop_all()
         return self
 
