@@ -12,10 +12,9 @@ import inspect
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fieldmark.abilities import ANSWERS, EMBEDS_IMAGES
 from fieldmark.errors import UsageError
 from fieldmark.protocols._settings import NoSettings
-from fieldmark.registry import PROTOCOLS
+from fieldmark.registry import ANSWERS, EMBEDS_IMAGES, PROTOCOLS
 
 if TYPE_CHECKING:
     import polars as pl

@@ -28,7 +28,7 @@ from fieldmark.chat.send.retry import (
     without_secrets,
 )
 from fieldmark.errors import ModelError
-from fieldmark.http_reader import MB, Limits, Reply, ReplyTooLarge, read_reply
+from fieldmark.http_reader import MB, HttpLimits, Reply, ReplyTooLarge, read_reply
 
 if TYPE_CHECKING:
     from fieldmark.chat.mock.server import MockServer
@@ -105,7 +105,7 @@ class HttpClient:
         began = clock.now()
         try:
             timeout_s = self._options.timeout_s
-            limits = Limits(MOST_REPLY_BYTES, timeout_s, timeout_s, timeout_s)
+            limits = HttpLimits(MOST_REPLY_BYTES, timeout_s, timeout_s, timeout_s)
             reply = await self._ask("POST", self._url, body, limits)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(connection_fault(error, self._options.timeout_s))
@@ -141,7 +141,7 @@ class HttpClient:
         url = URL(path if "://" in path else self._base_url + path, encoded=True)
         if url.origin() != self._url.origin():
             return Fault("stop", f"the endpoint points to another address ({url.host})")
-        limits = Limits(MOST_BATCH_BYTES, MOST_BATCH_S, self._options.timeout_s, MOST_BATCH_S)
+        limits = HttpLimits(MOST_BATCH_BYTES, MOST_BATCH_S, self._options.timeout_s, MOST_BATCH_S)
         try:
             reply = await self._ask(method, url, body, limits, kind if body else "")
         except ReplyTooLarge as error:
@@ -153,7 +153,7 @@ class HttpClient:
         return self._clean(self._api.judge(reply.status, reply.headers, reply.data))
 
     async def _ask(
-        self, method: str, url: URL, body: bytes, limits: Limits, kind: str = ""
+        self, method: str, url: URL, body: bytes, limits: HttpLimits, kind: str = ""
     ) -> Reply:
         assert self._session is not None, "the sender is opened with `async with`"
         data = io.BytesIO(body) if len(body) >= _AT_ONCE_BYTES else body or None

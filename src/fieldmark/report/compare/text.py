@@ -34,8 +34,8 @@ ONE_TRAINING = (
 
 def comparison_text(compared: RowComparison, width: int = 80) -> str:
     """The whole answer."""
-    tasks = compared.tasks
-    first = [f"Comparing A = {compared.a} with B = {compared.b}.", *compared.setups]
+    tasks, (a, b) = compared.tasks, compared.names
+    first = [f"Comparing A = {a} with B = {b}.", *compared.setups]
     lines = [*textwrap.wrap(" ".join(first), width, break_on_hyphens=False), ""]
     lines += [*textwrap.wrap(verdict(compared), width, break_on_hyphens=False), ""]
     names = _headings(tasks)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fieldmark.abilities import ANSWERS, DUAL
 from fieldmark.protocols import protocol_of
+from fieldmark.registry import ANSWERS, DUAL
 from fieldmark.report.cells import Row
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._yaml import yaml_text

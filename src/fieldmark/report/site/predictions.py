@@ -163,11 +163,11 @@ def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
         frame = store.predictions(row.run.id).filter(pl.col("info").is_not_null())
         mine: list[list[str] | None] = [None] * len(order)
         for part, repeat, item, info in frame.select("part", "repeat", "id", "info").iter_rows():
-            told = json.loads(info)
+            answer = json.loads(info)
             if (at := order.get((part, repeat, item))) is not None and (
-                "text" in told or "prompt" in told
+                "text" in answer or "prompt" in answer
             ):
-                mine[at] = [told.get("prompt", ""), told.get("text") or told.get("error", "")]
+                mine[at] = [answer.get("prompt", ""), answer.get("text") or answer.get("error", "")]
         if any(mine):
             texts[number] = mine
     text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
