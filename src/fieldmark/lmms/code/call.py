@@ -23,8 +23,8 @@ from fieldmark.code import names_in
 from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
 from fieldmark.lmms.code.dialogue import NetworkRefused, NoJudgement
 from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
-from fieldmark.lmms.code.inside import MARK, code_runs
-from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.code.inside import code_runs
+from fieldmark.lmms.code.trust import MARK, Function, Trust
 from fieldmark.registry import may_run
 
 if TYPE_CHECKING:

@@ -159,3 +159,4 @@ class Surroundings:
     folder: str
     environment: dict[str, str]
     may_run: bool
+    template_s: float
