@@ -28,7 +28,7 @@ from fieldmark.chat.send.retry import (
     without_secrets,
 )
 from fieldmark.errors import ModelError
-from fieldmark.http_reader import MB, HttpLimits, Reply, ReplyTooLarge, read_reply
+from fieldmark.http_reader import MB, HttpLimits, HttpReply, ReplyTooLarge, read_reply
 
 if TYPE_CHECKING:
     from fieldmark.chat.mock.server import MockServer
@@ -154,7 +154,7 @@ class HttpClient:
 
     async def _ask(
         self, method: str, url: URL, body: bytes, limits: HttpLimits, kind: str = ""
-    ) -> Reply:
+    ) -> HttpReply:
         assert self._session is not None, "the sender is opened with `async with`"
         data = io.BytesIO(body) if len(body) >= _AT_ONCE_BYTES else body or None
         headers = {"Content-Type": kind} if kind else None
