@@ -21,3 +21,18 @@ def exports(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str
         return getattr(import_module(f"{package}.{home_of[name]}"), name)
 
     return load
+
+
+class Later:
+    """A class attribute whose value, `module:name`, is imported when an object is first asked for
+    it; the class itself gives the reference.
+    """
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference
+
+    def __get__(self, owner: object | None, cls: type) -> Any:
+        if owner is None:
+            return self
+        module, _, name = self.reference.partition(":")
+        return getattr(import_module(module), name)

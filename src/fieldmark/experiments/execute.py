@@ -142,10 +142,10 @@ def execute(
     plan.workspace.shared.update(options.shared)
     with Store.open(settings.store, is_private=options.is_private) as store:
         _confirm(plan, store)
-        executor = _Executor(plan, settings, store, progress, options)
+        runner = _JobRunner(plan, settings, store, progress, options)
         for number, planned in enumerate(_by_model(plan.to_run), start=1):
             progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
-            done = executor.do(planned)
+            done = runner.do(planned)
             if isinstance(done, Failure):
                 failures.append(done)
             elif done is not None:
@@ -180,7 +180,7 @@ def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
 
 
 @dataclass(slots=True)
-class _Executor:
+class _JobRunner:
     """What the runs of one command have in common."""
 
     plan: Plan

@@ -44,7 +44,7 @@ class Protocol:
     """what a user may set, besides the block: a frozen dataclass"""
     Block: Any = None
     """the schema (pydantic) of its block in a task file, of the same name; None: it has none.
-    A word alone (`probe = "svm"`) stands for its first key. A property where it is slow to import:
+    A word alone (`probe = "svm"`) stands for its first key. `Later` where it is slow to import:
     help texts must not wait for it."""
 
     def reads(self, task: Any) -> bool:
