@@ -119,6 +119,22 @@ def load_own_task(name: str, where: str = "", mistakes: list[SchemaError] | None
     return _with_whole_paths(task, located.path, is_sound=mistakes is None)
 
 
+def _has_our_keys(path: Path) -> bool:
+    """Has the file keys of our form only, so that no reader of another need look at it?"""
+    from fieldmark.source_lines import read_yaml
+    from fieldmark.tasks._schema import task_schema
+
+    if path.parent == FOLDER:
+        return True
+    try:
+        keys = read_yaml(path).data
+    except UsageError:  # it may have what only another form has, such as `!function`
+        return False
+    return (
+        isinstance(keys.get("task"), str) and keys.keys() <= task_schema(keys).model_fields.keys()
+    )
+
+
 def _validated(located: Located, mistakes: list[SchemaError] | None) -> Task:
     """The typed form of the file; with `mistakes`, of what is right in it, and something that is
     right in place of a required key.
@@ -267,7 +283,7 @@ class Finder:
         return [row for library in self._libraries() for row in library.rows()]
 
     def _in_file(self, name: str, path: Path, where: str) -> list[NamedTask]:
-        if is_file(path) and path.parent != FOLDER:  # those of the package are in its own form
+        if is_file(path) and not _has_our_keys(path):
             for library in self._libraries():
                 tasks = library.in_file(path)
                 if tasks is not None:
