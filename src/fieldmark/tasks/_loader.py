@@ -77,11 +77,6 @@ def task_files() -> dict[str, Path]:
     return files | _added
 
 
-def register_file(name: str, path: Path) -> None:
-    """Makes the task in the file known by its name."""
-    _added[name] = path
-
-
 def find_file(base: str, where: str = "") -> Path:
     if base.endswith((".yaml", ".yml")):
         return with_home(base)
@@ -311,5 +306,5 @@ def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
 def register_task(path: Path | str) -> str:
     """Makes the task in the file known by its name, which is returned."""
     name = str(load_task(str(path)).task)
-    register_file(name, Path(path))
+    _added[name] = Path(path)
     return name
