@@ -1,5 +1,5 @@
-"""Facts of tasks, datasets, models and runs: what is known besides scores, and which line reproduces
-them?
+"""Facts of tasks, datasets, models and runs: what is known besides scores, and what reproduces a
+score?
 
 Taken from the run's own record and from the tables of datasets and model families; nothing is
 loaded to find out, and what is not known is left empty or said to be unknown.
