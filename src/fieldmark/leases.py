@@ -73,7 +73,7 @@ def wait_until_heard(
         tell(next(iter(unheard)))
         time.sleep(LOOK_S)
         now = silent()
-        unheard = {name: said for name, said in unheard.items() if now.get(name) == said}
+        unheard = {name: beat for name, beat in unheard.items() if now.get(name) == beat}
 
 
 class Lease:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
 from fieldmark.models import abilities, check_key, check_model_name, full_name
@@ -37,6 +36,7 @@ from fieldmark.protocols import (
     settings_of,
     task_problems,
 )
+from fieldmark.registry import ANSWERS
 from fieldmark.settings import dataset_key
 from fieldmark.slurm.options import SlurmOptions
 from fieldmark.source_lines import Located, validate

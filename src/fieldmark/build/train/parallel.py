@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from fieldmark.build.train.network import Trainee, towers
+from fieldmark.build.train.network import ClipTrainingModel, towers
 from fieldmark.devices import choose_device
 from fieldmark.errors import ModelError, UsageError
 
@@ -140,30 +140,32 @@ def _number(key: str, word: str) -> int:
 # --- one network on all processes
 
 
-def spread(trainee: Trainee, ranks: Ranks, parallel: str, dtype: torch.dtype | None = None) -> Any:
+def spread(
+    clip_model: ClipTrainingModel, ranks: Ranks, parallel: str, dtype: torch.dtype | None = None
+) -> Any:
     """Puts the network on the device and makes it one with those of the other processes. Returns
-    what is to be called in place of `trainee`, whose attributes stay in use.
+    what is to be called in place of `clip_model`, whose attributes stay in use.
 
     `dtype`: that of autocast. FSDP gathers the blocks of both towers in it on a GPU; what flows
     between layers, everything else and the sum of gradients stay in float32, as with DDP.
     """
-    trainee.to(ranks.device)
+    clip_model.to(ranks.device)
     if ranks.n_ranks == 1:
-        return trainee
+        return clip_model
     if parallel == "fsdp":
-        return _shard(trainee, dtype if ranks.device.type == "cuda" else None)
+        return _shard(clip_model, dtype if ranks.device.type == "cuda" else None)
     ids = [ranks.device.index] if ranks.device.type == "cuda" else None
     return nn.parallel.DistributedDataParallel(
-        trainee, device_ids=ids, gradient_as_bucket_view=True
+        clip_model, device_ids=ids, gradient_as_bucket_view=True
     )
 
 
-def _shard(trainee: Trainee, dtype: torch.dtype | None) -> Any:
+def _shard(clip_model: ClipTrainingModel, dtype: torch.dtype | None) -> Any:
     try:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     except ImportError as error:
         raise ModelError('train.parallel = "fsdp" needs torch 2.6 or newer.') from error
-    for value in (*trainee.parameters(), *trainee.buffers()):
+    for value in (*clip_model.parameters(), *clip_model.buffers()):
         distributed.broadcast(value.data, src=0)  # as DDP does
     # The input of a block stays as it is: autocast casts it where a product wants it, so that the
     # residual stream is not rounded in every block. On a CPU autocast does not cast what a layer
@@ -171,10 +173,10 @@ def _shard(trainee: Trainee, dtype: torch.dtype | None) -> Any:
     policy = MixedPrecisionPolicy(
         param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False
     )
-    for block in (block for blocks in towers(trainee) for block in blocks):
+    for block in (block for blocks in towers(clip_model) for block in blocks):
         fully_shard(block, mp_policy=policy)
     # Not resharded after the forward pass: the loss reads the scales, which the root holds.
-    return fully_shard(trainee, reshard_after_forward=False)
+    return fully_shard(clip_model, reshard_after_forward=False)
 
 
 @contextlib.contextmanager
@@ -212,15 +214,15 @@ def clip_gradients(module: nn.Module, largest: float) -> Tensor:
 
 
 def full_state(
-    trainee: Trainee, optimiser: Any, is_kept: bool = True
+    clip_model: ClipTrainingModel, optimiser: Any, is_kept: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Whole states of network and optimiser on the CPU, by the names in `Trainee`: the same however
-    many processes there are and whether DDP or FSDP. Every process calls it; one that does not keep
-    them (`is_kept`) only helps, and needs no memory for them.
+    """Whole states of network and optimiser on the CPU, by the names in `ClipTrainingModel`: the
+    same however many processes there are and whether DDP or FSDP. Every process
+    calls it; one that does not keep them (`is_kept`) only helps, and needs no memory for them.
     """
-    if hasattr(trainee, "reshard"):
-        trainee.reshard()
-    raw, names = optimiser.state_dict(), _names(trainee, optimiser)
+    if hasattr(clip_model, "reshard"):
+        clip_model.reshard()
+    raw, names = optimiser.state_dict(), _names(clip_model, optimiser)
     moments = {
         "state": {
             names[place]: full_tensors(values, is_kept) for place, values in raw["state"].items()
@@ -230,17 +232,17 @@ def full_state(
             for group in raw["param_groups"]
         ],
     }
-    return full_tensors(trainee.state_dict(), is_kept), moments
+    return full_tensors(clip_model.state_dict(), is_kept), moments
 
 
 def set_full_state(
-    trainee: Trainee, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]]
+    clip_model: ClipTrainingModel, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]]
 ) -> None:
     """The inverse, for an optimiser with the same groups. Every process gives the same states:
     `torch.load(mmap=True)` has them in memory once.
     """
     network, moments = states
-    own = trainee.state_dict()
+    own = clip_model.state_dict()
     sizes, saved = _sizes(own), _sizes(network)
     if differing := [name for name in sorted({**own, **network}) if sizes[name] != saved[name]]:
         raise ModelError(
@@ -249,8 +251,8 @@ def set_full_state(
             "that it was trained with, recipe.toml beside it, or another --out."
         )
     set_full_tensors(own, network)
-    places = {name: place for place, name in enumerate(_names(trainee, optimiser))}
-    weights = dict(trainee.named_parameters())
+    places = {name: place for place, name in enumerate(_names(clip_model, optimiser))}
+    weights = dict(clip_model.named_parameters())
     state = {
         places[name]: {key: _like(weights[name], value) for key, value in values.items()}
         for name, values in moments["state"].items()
@@ -267,9 +269,9 @@ def _sizes(tensors: Mapping[str, Tensor]) -> defaultdict[str, str]:
     return defaultdict(lambda: "no such weight", sizes)
 
 
-def _names(trainee: Trainee, optimiser: Any) -> list[str]:
+def _names(clip_model: ClipTrainingModel, optimiser: Any) -> list[str]:
     """Of the optimiser's weights, in the order in which its state numbers them."""
-    names = {id(weight): name for name, weight in trainee.named_parameters()}
+    names = {id(weight): name for name, weight in clip_model.named_parameters()}
     return [names[id(weight)] for group in optimiser.param_groups for weight in group["params"]]
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS
-from fieldmark.lazy import Later
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.registry import ANSWERS
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,8 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import CodeNotRun, FieldmarkError
-from fieldmark.lazy import Later
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
 from fieldmark.registry import portable_name, short_name
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS, DUAL
-from fieldmark.lazy import Later
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.registry import ANSWERS, DUAL
 
 if TYPE_CHECKING:
     import polars as pl

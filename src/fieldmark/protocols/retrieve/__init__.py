@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import DUAL
-from fieldmark.lazy import Later
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.registry import DUAL
 
 if TYPE_CHECKING:
     import polars as pl

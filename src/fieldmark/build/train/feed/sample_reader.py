@@ -21,7 +21,7 @@ from fieldmark.build.train.order import SampleOrder
 from fieldmark.build.train.texts import DrawnText, TextPlan
 from fieldmark.data import open_image, quick_check, read_header
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
-from fieldmark.embed.gpu.reader_process import SlabAnswer, SlabRequest, aligned, serve
+from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferRequest, aligned, serve
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.processes import Channel
 
@@ -44,8 +44,8 @@ class SampleJob:
     """pixels of a side of what the network sees"""
     decode: str
     """reference (Pillow), cpu (torch) or gpu: the card, and Pillow where it cannot"""
-    n_slabs: int
-    slab_bytes: int
+    n_buffers: int
+    buffer_bytes: int
 
 
 class BatchPlace(NamedTuple):
@@ -72,7 +72,7 @@ class ReadSample(NamedTuple):
     replaced: tuple[str, ...] = ()
     """samples that should have been here, and what is wrong with each"""
     offset: int = -1
-    """in the slab"""
+    """in the buffer"""
 
 
 class SampleReader:
@@ -111,7 +111,7 @@ class SampleReader:
         self, data: bytes, step: int, sample: int, on_card: bool
     ) -> tuple[bytes, JpegFacts | None, Crop]:
         # What looks damaged is Pillow's to judge, so that the same samples are replaced everywhere.
-        is_for_card = on_card and len(data) <= self.job.slab_bytes and not quick_check(data)
+        is_for_card = on_card and len(data) <= self.job.buffer_bytes and not quick_check(data)
         if is_for_card and (facts := jpeg_facts(data)):
             crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
             return data, facts, crop
@@ -135,28 +135,28 @@ class SampleReader:
 
 
 class SampleFiller:
-    """Fills slabs with samples."""
+    """Fills buffers with samples."""
 
     def __init__(self, job: SampleJob, memory: mmap.mmap) -> None:
         self._job, self._memory, self._reader = job, memory, SampleReader(job)
         self._left: dict[BatchPlace, tuple[bytes, ReadSample]] = {}
         """samples that were read but did not fit any more, until they are asked for again"""
 
-    def fill(self, request: SlabRequest) -> SlabAnswer:
+    def fill(self, request: BufferRequest) -> BufferAnswer:
         began = time.perf_counter()
-        base, at = request.slab * self._job.slab_bytes, 0
+        base, at = request.buffer * self._job.buffer_bytes, 0
         samples: list[ReadSample] = []
         for place in request.files:
             if place not in self._left:
                 self._left[place] = self._reader.read(place, self._job.decode == "gpu")
             data, sample = self._left[place]
-            if at + len(data) > self._job.slab_bytes:  # the first of a request always fits
+            if at + len(data) > self._job.buffer_bytes:  # the first of a request always fits
                 break
             del self._left[place]
             self._memory[base + at : base + at + len(data)] = data
             samples.append(sample._replace(offset=at))
             at += aligned(len(data))
-        return SlabAnswer(request.slab, samples, time.perf_counter() - began, 0.0)
+        return BufferAnswer(request.buffer, samples, time.perf_counter() - began, 0.0)
 
 
 def serve_samples(channel: Channel, fd: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 
-class Lane:
-    """Work that a device does in order. Urgent work goes before that of other lanes."""
+class CudaStream:
+    """Work that a device does in order. Urgent work goes before that of other streams."""
 
     def __init__(self, device: Any, is_urgent: bool = False) -> None:
         self._stream: Any = None
@@ -18,11 +18,11 @@ class Lane:
             self._stream = torch.cuda.Stream(device, priority=-1 if is_urgent else 0)
 
     def use(self) -> AbstractContextManager[Any]:
-        """What is asked for inside is done on this lane."""
+        """What is asked for inside is done on this stream."""
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
     def mark(self) -> Any:
-        """A point of the lane that others can wait for; on a CPU, the time."""
+        """A point of the stream that others can wait for; on a CPU, the time."""
         if self._stream is None:
             return time.perf_counter()
         event = torch.cuda.Event(enable_timing=True)
@@ -35,14 +35,14 @@ class Lane:
             event.synchronize()
 
     def follow(self, event: Any, tensor: Any) -> None:
-        """What comes now on this lane may use the tensor, which another lane has at that mark."""
+        """What comes now here may use the tensor, which another stream has at that mark."""
         if self._stream is not None:
             self._stream.wait_event(event)
             tensor.record_stream(self._stream)
 
 
 def elapsed_s(began: Any, ended: Any) -> float:
-    """Seconds between two marks of one lane, when the device has come to the second."""
+    """Seconds between two marks of one stream, when the device has come to the second."""
     if isinstance(began, float):
         return float(ended - began)
     ended.synchronize()
