@@ -37,7 +37,7 @@ from fieldmark.stats.power import (
     fewest_units,
 )
 from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
-from fieldmark.stats.wilson import Interval, wilson
+from fieldmark.stats.wilson import Interval, wilson, wilson_limits
 
 __all__ = [
     "CORRELATION",
@@ -76,4 +76,5 @@ __all__ = [
     "unit_blocks",
     "unit_weights",
     "wilson",
+    "wilson_limits",
 ]
