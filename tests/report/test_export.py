@@ -241,4 +241,4 @@ def test_every_seed_is_exported(tmp_path, filled):
             filled(store, spec, {"": np.arange(40) < 20 + seed})
         rows = plain_scores(choose(store))
     assert sorted(row["seed"] for row in rows) == [0, 1, 2]
-    assert "way" not in rows[0]
+    assert "setup" not in rows[0]

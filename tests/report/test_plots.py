@@ -315,6 +315,6 @@ def test_plot_command(store, tmp_path, capsys):
     assert main(["plot", "forest", "--task", "beluga", "--out", str(out), *place]) == 0
     assert out.read_bytes().startswith(b"<svg")
     told = capsys.readouterr()
-    assert told.out == "" and "Scores of 5 models asked in 13 ways on beluga" in told.err
+    assert told.out == "" and "Scores of 5 models in 13 setups on beluga" in told.err
     assert main(["plot", "size", "--json", *place]) == 0
     validate(json.loads(capsys.readouterr().out))

@@ -2,8 +2,8 @@
 
 A file here without a leading underscore is a command: `table.py` is `fieldmark table`, with a class
 `TableArgs` (or `make_args()`) for its flags, the docstring for its help and `run(args)` for its
-work. A file without such a class is a family of commands: in `data.py`, `MakeArgs` and `make(args)`
-are `fieldmark data make`. Other packages add commands by an entry point in the group
+work. A file without such a class is a family of commands: in `data.py`, `DataMakeArgs` and
+`make(args)` are `fieldmark data make`. Other packages add commands by an entry point in the group
 `fieldmark.commands`: a module with a docstring, `Args` and `run(args)`. Only the command asked for
 is imported, and nothing heavy before it needs it.
 """
@@ -67,9 +67,8 @@ def commands() -> dict[str, str]:
 
 def _members(name: str, text: str) -> dict[str, str]:
     """The commands of a family, by the classes of their flags; {} for a single command."""
-    classes = re.findall(r'^class (\w+)Args\b.*:\n    """(.*)', text, re.M)
-    is_single = "def make_args()" in text or f"class {name.capitalize()}Args" in text
-    return {} if is_single else {made.lower(): _first_sentence(about) for made, about in classes}
+    classes = re.findall(rf'^class {name.capitalize()}(\w+)Args\b.*:\n    """(.*)', text, re.M)
+    return {inner.lower(): _first_sentence(about) for inner, about in classes}
 
 
 def _first_sentence(text: str) -> str:

@@ -48,8 +48,8 @@ def find(words: list[str]) -> Command | None:
     if not inner and single is not None:
         first = getattr(module, "FIRST_FLAGS", ())
         return Command(name, single, module.run, inspect.getdoc(module) or "", first)
-    cls = getattr(module, f"{inner.capitalize()}Args", None)
-    if single is not None or not inner or cls is None or cls.__module__ != module.__name__:
+    cls = getattr(module, f"{name.capitalize()}{inner.capitalize()}Args", None)
+    if not inner or cls is None:
         return None
     run = getattr(module, inner)
     return Command(f"{name} {inner}", cls, run, inspect.cleandoc(cls.__doc__ or ""))

@@ -21,7 +21,7 @@ group `fieldmark.metrics`, or `register_metric`.
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 from fieldmark.metrics._metric import Metric, metric
 from fieldmark.metrics._registry import (
     known_metrics,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 from fieldmark.processes import host
 from fieldmark.store.database import nothing_stored
 from fieldmark.store.part_notes import (

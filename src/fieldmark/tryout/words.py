@@ -73,12 +73,12 @@ def tell_short(answer: TrialAnswer) -> str:
     choice = answer.choice
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
     if answer.is_first:
-        said = f"A first answer, from {answer.n_photos} photos: {answer.model}"
+        opening = f"A first answer, from {answer.n_photos} photos: {answer.model}"
     elif answer.model == answer.tried:
-        said = f"Tried {answer.tried}: the best so far. It"
+        opening = f"Tried {answer.tried}: the best so far. It"
     else:
-        said = f"Tried {answer.tried}. Still the best: {answer.model}, which"
-    return f"{said} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
+        opening = f"Tried {answer.tried}. Still the best: {answer.model}, which"
+    return f"{opening} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
 
 
 def tell(verdict: Verdict) -> Iterator[str]:

@@ -25,7 +25,7 @@ EVERY_S = 0.2
 """how often it says how far it is"""
 
 
-class _Relay:
+class _RemoteProgress:
     """Progress that is shown in another process."""
 
     def __init__(self, channel: Channel) -> None:
@@ -61,7 +61,7 @@ class _Relay:
 
 def work(channel: Channel) -> None:
     """Does jobs until none has come for as long as the last one said."""
-    relay, model, idle_s = _Relay(channel), None, None
+    relay, model, idle_s = _RemoteProgress(channel), None, None
     while channel.has_news(idle_s):
         try:
             job: WorkerJob = channel.receive()
@@ -84,7 +84,7 @@ def _load(job: WorkerJob) -> Backbone:
     return model
 
 
-def _do(job: WorkerJob, model: Backbone, relay: _Relay) -> WorkerResult:
+def _do(job: WorkerJob, model: Backbone, relay: _RemoteProgress) -> WorkerResult:
     contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
     options = replace(job.options, contents=contents)
     filled = fill(model, job.root, job.items, options, relay)

@@ -13,7 +13,6 @@ from statistics import fmean
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
-from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
     Spec,
@@ -32,7 +31,8 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.ways import spec_facts
+from fieldmark.report.rows import Row, mark_notes
+from fieldmark.report.run_labels import spec_facts
 from fieldmark.store import Score, fit_summary
 from fieldmark.words import first_few
 
@@ -123,16 +123,16 @@ def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
 
 
 def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
-    ways: dict[tuple[str, str], dict[Any, Score]] = {}
+    setups: dict[tuple[str, str], dict[Any, Score]] = {}
     for row in rows:
         facts = _facts(row)
         value = facts.pop(setting, None)
         rest = repr((row.data, sorted(facts.items(), key=str)))
-        ways.setdefault((row.label, rest), {})[_plain(value)] = row.score
+        setups.setdefault((row.label, rest), {})[_plain(value)] = row.score
     return _numbered(
         [
             Series(model, "", tuple((x, scores[x]) for x in sorted(scores, key=_standing)))
-            for (model, _), scores in ways.items()
+            for (model, _), scores in setups.items()
             if len(scores) > 1
         ]
     )

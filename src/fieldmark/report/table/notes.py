@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fieldmark.report.cells import Row
 from fieldmark.report.chance import by_position, position_words
+from fieldmark.report.rows import Row
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary, mean_calibration
 
 MOST_NAMED = 3
