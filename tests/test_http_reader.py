@@ -10,19 +10,19 @@ import aiohttp
 import pytest
 
 from fieldmark import http_reader
-from fieldmark.http_reader import Limits, RedirectRefused, Reply, ReplyTooLarge, read_reply
+from fieldmark.http_reader import HttpLimits, HttpReply, RedirectRefused, ReplyTooLarge, read_reply
 from kit.raw_server import OK, Script, raw_server, redirect, repeating, sending
 
-LIMITS = Limits(most_bytes=1_000_000, headers_s=0.5, idle_s=0.5, total_s=2.0, max_redirects=3)
+LIMITS = HttpLimits(most_bytes=1_000_000, headers_s=0.5, idle_s=0.5, total_s=2.0, max_redirects=3)
 
 
-def read(script: Script, limits: Limits = LIMITS) -> Reply:
+def read(script: Script, limits: HttpLimits = LIMITS) -> HttpReply:
     with raw_server(script) as url:
         return ask(url, limits)
 
 
-def ask(url: str, limits: Limits = LIMITS) -> Reply:
-    async def run() -> Reply:
+def ask(url: str, limits: HttpLimits = LIMITS) -> HttpReply:
+    async def run() -> HttpReply:
         async with aiohttp.ClientSession() as session:
             return await read_reply(session, "GET", url, limits)
 
@@ -88,7 +88,7 @@ def test_redirects_that_lead_nowhere_are_named(to: str, text: str) -> None:
 
 
 def test_redirects_are_not_followed_unless_asked() -> None:
-    assert read(redirect("file:///etc/passwd"), Limits()).status == 302
+    assert read(redirect("file:///etc/passwd"), HttpLimits()).status == 302
 
 
 @pytest.mark.parametrize(("public", "refused"), [("localhost", True), ("nowhere", False)])

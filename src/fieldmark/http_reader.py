@@ -3,8 +3,8 @@
 A server may send a body without end, a small one that unpacks to gigabytes, a header line every
 minute, `100 Continue` for ever, or a redirect to a machine that only we can reach. Every reader of
 this package (chat, `data get`, `describe`, weights) goes through `open_response` and `blocks`, or
-through `read_reply`, which is both; `Limits` says how much and how long. Built on aiohttp, which
-bounds header lines and unpacks in bounded steps. Retries are the caller's affair.
+through `read_reply`, which is both; `HttpLimits` says how much and how long. Built on aiohttp,
+which bounds header lines and unpacks in bounded steps. Retries are the caller's affair.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCHEMES = ("http", "https")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpLimits:
     """How much a server may send, and how long it may take."""
 
     most_bytes: int | None = 64 * MB
@@ -43,7 +43,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A whole reply, whatever its status."""
 
     status: int
@@ -67,16 +67,16 @@ async def read_reply(
     session: aiohttp.ClientSession,
     method: str,
     url: str | URL,
-    limits: Limits,
+    limits: HttpLimits,
     **options: Any,
-) -> Reply:
+) -> HttpReply:
     """One request and its whole reply. Raises aiohttp's errors, `TimeoutError`, `ReplyTooLarge`."""
     async with (
         asyncio.timeout(limits.total_s),
         open_response(session, method, url, limits, **options) as response,
     ):
         parts = [block async for block in blocks(response, limits)]
-        return Reply(response.status, response.headers, b"".join(parts))
+        return HttpReply(response.status, response.headers, b"".join(parts))
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ async def open_response(
     session: aiohttp.ClientSession,
     method: str,
     url: str | URL,
-    limits: Limits,
+    limits: HttpLimits,
     **options: Any,
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """A response whose header has come. What its body is read with: `blocks`."""
@@ -112,7 +112,7 @@ async def open_response(
         yield response
 
 
-async def blocks(response: aiohttp.ClientResponse, limits: Limits) -> AsyncIterator[bytes]:
+async def blocks(response: aiohttp.ClientResponse, limits: HttpLimits) -> AsyncIterator[bytes]:
     """The body, unpacked, in pieces of at most a megabyte or so."""
     n_bytes, most = 0, limits.most_bytes
     while True:
@@ -158,10 +158,10 @@ async def _is_private(host: str) -> bool:
 async def addresses_of(host: str) -> list[str]:
     """IP addresses of a host; none where it has none, which the request itself will tell."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+        entries = await asyncio.get_running_loop().getaddrinfo(host, None)
     except (OSError, UnicodeError):
         return []
-    return [str(entry[4][0]).partition("%")[0] for entry in found]
+    return [str(entry[4][0]).partition("%")[0] for entry in entries]
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

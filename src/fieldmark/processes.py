@@ -31,6 +31,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -420,10 +421,7 @@ def _begin() -> None:
 
 
 def _named(module: str, name: str) -> Callable[..., Any]:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = attrgetter(name)(importlib.import_module(module))
     return function
 
 

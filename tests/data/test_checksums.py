@@ -52,7 +52,7 @@ def test_digests_of_tables_not_of_images(tmp_path: Path) -> None:
 
 def test_the_command_prints_them(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["data", "make", "beluga", "--size", "20", "--quiet"]) == 0
+    assert main(["data", "make", "beluga", "--size", "20"]) == 0
     capsys.readouterr()
     assert main(["data", "check", "beluga", "--checksums"]) == 0
     output = capsys.readouterr().out

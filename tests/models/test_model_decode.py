@@ -19,7 +19,6 @@ from fieldmark.embed.patches import PatchFeatures
 from fieldmark.embed.work import decode_of
 from fieldmark.errors import ModelError, UsageError
 from fieldmark.models import ModelMemory, Recipe, TorchBackbone, identify, load_model
-from fieldmark.models._load import REGISTRY
 from fieldmark.models._name import resolve_decode
 
 NET = "timm/test_resnet?pretrained=false&size=32"
@@ -207,7 +206,8 @@ def test_a_family_of_somebody_elses_heeds_it_though_it_knows_nothing_of_it(
         network(), Recipe((8, 8)), device=request.device, precision=request.precision
     )
     points = {"theirs": SimpleNamespace(load=lambda: family)}
-    monkeypatch.setattr(type(REGISTRY), "_entry_points", lambda self: points)
+    found = {"fieldmark.models": points}
+    monkeypatch.setattr("fieldmark.registry.entry_points_of", lambda group: found.get(group, {}))
     for decode in ("reference", "cpu"):
         assert decode_of(load_model("theirs/a", device="cpu", decode=decode)) == decode
     assert len({identify("theirs/a", device="cpu", decode=path).version for path in PATHS}) == 2

@@ -66,10 +66,8 @@ def test_a_users_probe_may_say_it_too(folder: Path) -> None:
 
 
 def test_parameters_arrive() -> None:
-    assert load_probe("neighbours", {"k": 5, "metric": "cosine"}).get_params() == {
-        "k": 5,
-        "metric": "cosine",
-    }
+    parameters = {"k": 5, "metric": "cosine", "ties": "first"}
+    assert load_probe("neighbours", parameters).get_params() == parameters
 
 
 def test_a_users_file_is_a_probe(folder: Path) -> None:

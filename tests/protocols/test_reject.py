@@ -169,5 +169,7 @@ def test_a_changed_list_of_poisonous_species_is_another_run(
         second = evaluate("classical/colour", "fungiclef", settings=settings)
     finally:
         path.write_text(before)
-    assert first.run.key != second.run.key
+    assert first.run.key == second.run.key, "the list is content of the data"
+    assert first.run.name != second.run.name and first.run.id != second.run.id
     assert first.score.value != second.score.value
+    assert evaluate("classical/colour", "fungiclef", settings=settings).run.id == first.run.id

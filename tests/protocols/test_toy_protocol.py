@@ -79,7 +79,8 @@ def test_an_author_writes_at_most_fourteen_members() -> None:
 
 
 def test_help_shows_its_flags(pond: Pond) -> None:
-    text = pond.type("run", "--help")
+    assert "--help-all` shows" in pond.type("run", "--help")
+    text = pond.type("run", "--help-all")
     assert "--toy KEY=VALUE" in text and "`toy` block" in text
     assert "--whisper" in text and "says nothing at all" in text
 

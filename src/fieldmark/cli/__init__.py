@@ -2,14 +2,15 @@
 
 A file here without a leading underscore is a command: `table.py` is `fieldmark table`, with a class
 `TableArgs` (or `make_args()`) for its flags, the docstring for its help and `run(args)` for its
-work. A file without such a class is a family of commands: in `data.py`, `MakeArgs` and `make(args)`
-are `fieldmark data make`. Other packages add commands by an entry point in the group
+work. A file without such a class is a family of commands: in `data.py`, `DataMakeArgs` and
+`make(args)` are `fieldmark data make`. Other packages add commands by an entry point in the group
 `fieldmark.commands`: a module with a docstring, `Args` and `run(args)`. Only the command asked for
 is imported, and nothing heavy before it needs it.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,11 @@ GROUPS = {
     "housekeeping": "doctor* runs cache",
 }
 """what the overview shows, in this order; the starred ones on the first screen"""
+MACHINE = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ELOOP,
+    errno.ENAMETOOLONG, errno.ESTALE,
+}  # fmt: skip
+"""errors of a disk or of permissions, which no code of ours can mend"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if debug or error.filename is None or error.errno not in MACHINE:
+            raise
+        talk(f"fieldmark: {error.filename}  cannot be used: {error.strerror}.")
+        return 3
 
 
 def commands() -> dict[str, str]:
@@ -67,9 +78,8 @@ def commands() -> dict[str, str]:
 
 def _members(name: str, text: str) -> dict[str, str]:
     """The commands of a family, by the classes of their flags; {} for a single command."""
-    classes = re.findall(r'^class (\w+)Args\b.*:\n    """(.*)', text, re.M)
-    is_single = "def make_args()" in text or f"class {name.capitalize()}Args" in text
-    return {} if is_single else {made.lower(): _first_sentence(about) for made, about in classes}
+    classes = re.findall(rf'^class {name.capitalize()}(\w+)Args\b.*:\n    """(.*)', text, re.M)
+    return {inner.lower(): _first_sentence(about) for inner, about in classes}
 
 
 def _first_sentence(text: str) -> str:
@@ -94,7 +104,7 @@ def _dispatch(words: list[str]) -> int:
     from fieldmark.cli._parse import find, parse
 
     for length in (2, 1):
-        command = find(words[:length])
+        command = find(words[:length], PLUGINS)
         if command is not None:
             return parse(command, words[length:])
     listing = find([words[0], "ls"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LsArgs:
+class CacheLsArgs:
     """List the cached features by model.
 
     examples:
@@ -35,7 +35,7 @@ class LsArgs:
     common: Annotated[CommonFlags, Only(("cache",))] = Common()
 
 
-def ls(args: LsArgs) -> int:
+def ls(args: CacheLsArgs) -> int:
     from fieldmark.embed import cached_models
 
     settings = args.common.settings()
@@ -77,7 +77,7 @@ def _plain(cached: ModelCache) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class CleanArgs:
+class CacheCleanArgs:
     """Delete cached features. They are computed again when needed.
 
     examples:
@@ -92,7 +92,7 @@ class CleanArgs:
     common: Annotated[CommonFlags, Only(("cache",))] = Common()
 
 
-def clean(args: CleanArgs) -> int:
+def clean(args: CacheCleanArgs) -> int:
     from fieldmark.embed import cached_models, clean_cache
 
     if bool(args.model) == args.all:

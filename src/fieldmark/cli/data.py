@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class GetArgs:
+class DataGetArgs:
     """Download a dataset, or the files in a table of web addresses. Resumes where it stopped.
 
     examples:
@@ -63,7 +63,7 @@ class GetArgs:
     common: Annotated[CommonFlags, Only(("data", "data_root", "offline", "quiet"))] = Common()
 
 
-def get(args: GetArgs) -> int:
+def get(args: DataGetArgs) -> int:
     if bool(args.name) == bool(args.urls):
         raise UsageError(
             "expected either a dataset or --urls FILE: `fieldmark datasets` lists the datasets."
@@ -71,7 +71,7 @@ def get(args: GetArgs) -> int:
     return _get_listed(args, args.urls) if args.urls else _get_dataset(args)
 
 
-def _get_dataset(args: GetArgs) -> int:
+def _get_dataset(args: DataGetArgs) -> int:
     from fieldmark.data import load_dataset
     from fieldmark.data.get import Choice, announce, get_dataset
 
@@ -136,7 +136,7 @@ def _exit_code(states: list[FileState]) -> int:
 
 
 def _show(
-    args: GetArgs, root: Path, states: list[FileState], findings: list[Finding] | None
+    args: DataGetArgs, root: Path, states: list[FileState], findings: list[Finding] | None
 ) -> None:
     if args.json:
         files = [dataclasses.asdict(file) for file in states]
@@ -155,7 +155,7 @@ def _show(
     show_rows(rows, False, right=("size",))
 
 
-def _next(args: GetArgs, root: Path, states: list[FileState]) -> None:
+def _next(args: DataGetArgs, root: Path, states: list[FileState]) -> None:
     if args.json:
         return
     where = f" --data {args.name}={root}" if args.out else ""
@@ -174,7 +174,7 @@ def _next(args: GetArgs, root: Path, states: list[FileState]) -> None:
         talk(f"{root}  is not complete yet; then run {same} again.")
 
 
-def _get_listed(args: GetArgs, table: Path) -> int:
+def _get_listed(args: DataGetArgs, table: Path) -> int:
     from fieldmark.data.get import REPORT, UrlColumns, get_urls
 
     if args.out is None:
@@ -209,7 +209,7 @@ def _get_listed(args: GetArgs, table: Path) -> int:
     return 5
 
 
-def _pace(args: GetArgs) -> Pace:
+def _pace(args: DataGetArgs) -> Pace:
     from fieldmark.data.get import Pace
 
     check_least("--parallel", args.parallel, 1)
@@ -231,7 +231,7 @@ def _refuse_synthetic(root: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckArgs:
+class DataCheckArgs:
     """Check a dataset's folder for missing and damaged files.
 
     examples:
@@ -248,7 +248,7 @@ class CheckArgs:
     common: DataFlags = Common()
 
 
-def check(args: CheckArgs) -> int:
+def check(args: DataCheckArgs) -> int:
     from fieldmark.data import MARK, Finding, annotation_digests, is_as_drawn, load_dataset
 
     root = args.common.settings().root_of(args.name)
@@ -281,7 +281,7 @@ def check(args: CheckArgs) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeArgs:
+class DataMakeArgs:
     """Draw a synthetic copy of a dataset, in its exact layout.
 
     examples:
@@ -302,7 +302,7 @@ class MakeArgs:
     common: DataFlags = Common()
 
 
-def make(args: MakeArgs) -> int:
+def make(args: DataMakeArgs) -> int:
     from fieldmark.data import load_dataset
     from fieldmark.world import World
 

@@ -30,7 +30,7 @@ StepNames = Annotated[
     Positional[tuple[str, ...]], arg(metavar="[STEP|RUN…]", help_behavior_hint="")
 ]
 ENDED = ("lost", "finished", "merged")
-SCREEN_S, LOG_S, LEASE_S = 2.0, 0.5, 0.1
+SCREEN_S, LOG_S = 2.0, 0.5
 """seconds between two looks"""
 CLEAR = "\x1b[H\x1b[J"
 DIGITS = "123456789"
@@ -40,7 +40,7 @@ DIGITS = "123456789"
 
 
 @dataclass(frozen=True, slots=True)
-class LsArgs:
+class JobsLsArgs:
     """List the steps of runs on Slurm or in local processes.
 
     Finished work is left out unless you give --all. silent: the job is gone, but its worker may
@@ -64,7 +64,7 @@ class LsArgs:
     common: ResultsFlags = Common()
 
 
-def ls(args: LsArgs) -> int:
+def ls(args: JobsLsArgs) -> int:
     settings = args.common.settings()
     job_folder, executors = open_steps(settings)
     is_screen = args.watch and not args.json and sys.stdin.isatty() and sys.stdout.isatty()
@@ -85,7 +85,7 @@ def ls(args: LsArgs) -> int:
                 return 0
 
 
-def _show(shown: list[ShownStep], args: LsArgs, is_screen: bool) -> list[ShownStep]:
+def _show(shown: list[ShownStep], args: JobsLsArgs, is_screen: bool) -> list[ShownStep]:
     """The steps that are on the screen now."""
     if args.json:
         print_json([one.plain() for one in shown])
@@ -148,7 +148,7 @@ def _answer(key: str, kept: Sequence[ShownStep]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LogsArgs:
+class JobsLogsArgs:
     """Show what the worker of a step printed.
 
     A traceback of each failed run comes last.
@@ -166,7 +166,7 @@ class LogsArgs:
     common: ResultsFlags = Common()
 
 
-def logs(args: LogsArgs) -> int:
+def logs(args: JobsLogsArgs) -> int:
     from fieldmark.experiments.cluster import short_id
 
     job_folder, executors = open_steps(args.common.settings())
@@ -204,7 +204,7 @@ def _print(step: StepFolder, executors: Executors, is_followed: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelArgs:
+class JobsCancelArgs:
     """Cancel steps that run or wait. Finished work is kept.
 
     A step may hold several runs: all of them end. Run the same `run` command to do the rest.
@@ -224,7 +224,7 @@ class CancelArgs:
     common: ResultsFlags = Common()
 
 
-def cancel(args: CancelArgs) -> int:
+def cancel(args: JobsCancelArgs) -> int:
     if bool(args.steps) == args.all:
         raise UsageError("give steps or runs (`fieldmark jobs` lists them), or --all.")
     job_folder, executors = open_steps(args.common.settings())
@@ -254,13 +254,8 @@ def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Exec
     from fieldmark.experiments.cluster import recover_steps
     from fieldmark.leases import LeaseFolder
 
-    with LeaseFolder(job_folder.folder) as leases:
-        while (lease := leases.claim("launch")) is None:
-            time.sleep(LEASE_S)
-        try:
-            recover_steps(steps, executors)
-        finally:
-            leases.give_up(lease, is_done=True)
+    with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
+        recover_steps(steps, executors)
 
 
 # --- steps ---

@@ -28,7 +28,7 @@ States = Annotated[UseAppendAction[tuple[State, ...]], arg(help_behavior_hint=""
 
 
 @dataclass(frozen=True, slots=True)
-class LsArgs(RunChoice):
+class RunsLsArgs(RunChoice):
     """List the runs, their state, data and process.
 
     killed: it stopped half-way; run the same command to continue it. superseded: its photos or
@@ -46,7 +46,7 @@ class LsArgs(RunChoice):
     """print JSON"""
 
 
-def ls(args: LsArgs) -> int:
+def ls(args: RunsLsArgs) -> int:
     path = existing_store(args.common)
     with args.open_store() as store:
         runs = statuses(store, args.where, args.state)
@@ -58,7 +58,7 @@ def ls(args: LsArgs) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class RmArgs(RunChoice):
+class RunsRmArgs(RunChoice):
     """Remove runs with their predictions and scores. You cannot undo it: try --dry-run first.
 
     Several kinds of flags choose the runs that match all of them. Runs in progress are not removed.
@@ -85,7 +85,7 @@ class RmArgs(RunChoice):
     """print JSON"""
 
 
-def rm(args: RmArgs) -> int:
+def rm(args: RunsRmArgs) -> int:
     from fieldmark.store import Store
 
     states = [*args.state, *["superseded"] * args.superseded, *["failed"] * args.failed]
@@ -107,7 +107,7 @@ def rm(args: RmArgs) -> int:
     return 0
 
 
-def _chosen(store: Store, args: RmArgs, states: list[str]) -> list[RunStatus]:
+def _chosen(store: Store, args: RunsRmArgs, states: list[str]) -> list[RunStatus]:
     every = statuses(store, args.where, states)
     if not args.run:
         return every
@@ -144,7 +144,7 @@ def _refuse_claimed(chosen: list[RunStatus]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class FreeArgs:
+class RunsFreeArgs:
     """Free a run that another process has claimed.
 
     Only needed where fieldmark cannot see that the process has ended: on another machine, or in a
@@ -162,7 +162,7 @@ class FreeArgs:
     common: ResultsFlags = Common()
 
 
-def free(args: FreeArgs) -> int:
+def free(args: RunsFreeArgs) -> int:
     from fieldmark.store import Store
 
     if bool(args.run) == args.all:

@@ -23,7 +23,7 @@ _Word = Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")]
 
 
 @dataclass(frozen=True, slots=True)
-class MakeArgs:
+class ShardsMakeArgs:
     """Make webdataset shards of photos and their names.
 
     examples:
@@ -56,7 +56,7 @@ class MakeArgs:
     common: Annotated[CommonFlags, Only(("data", "data_root", "bad_images", "quiet"))] = Common()
 
 
-def make(args: MakeArgs) -> int:
+def make(args: ShardsMakeArgs) -> int:
     from fieldmark.build.shards import MakeOptions, make_shards, read_source
     from fieldmark.progress import for_people
 
@@ -128,7 +128,7 @@ def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> N
 
 
 @dataclass(frozen=True, slots=True)
-class CheckArgs:
+class ShardsCheckArgs:
     """Check webdataset shards for damage and missing parts.
 
     examples:
@@ -147,7 +147,7 @@ class CheckArgs:
     common: QuietFlags = Common()
 
 
-def check(args: CheckArgs) -> int:
+def check(args: ShardsCheckArgs) -> int:
     from fieldmark.build.shards import check_shards, find_shards
     from fieldmark.progress import for_people
 
@@ -187,7 +187,7 @@ def _tell_counts(counts: dict[str, int], what: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexArgs:
+class ShardsIndexArgs:
     """Write counts and checksums of shards into one JSON file. wids reads it too.
 
     examples:
@@ -204,7 +204,7 @@ class IndexArgs:
     common: QuietFlags = Common()
 
 
-def index(args: IndexArgs) -> int:
+def index(args: ShardsIndexArgs) -> int:
     from fieldmark.build.shards import find_shards, relative_url, shard_index, write_index
     from fieldmark.progress import for_people
 
@@ -229,7 +229,7 @@ def index(args: IndexArgs) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinArgs:
+class ShardsJoinArgs:
     """Copy shards with a caption added to each photo. The rest stays the same to the byte.
 
     examples:
@@ -250,7 +250,7 @@ class JoinArgs:
     common: QuietFlags = Common()
 
 
-def join(args: JoinArgs) -> int:
+def join(args: ShardsJoinArgs) -> int:
     from fieldmark.build.shards import captions_files, find_shards, join_captions, shard_name
     from fieldmark.progress import for_people
 

@@ -30,7 +30,13 @@ from fieldmark.chat import (
 from fieldmark.errors import DataError, UsageError
 from fieldmark.lmms.ask.choices import weigh
 from fieldmark.lmms.ask.fields import Fields, is_plain
-from fieldmark.lmms.ask.generate import Reply, Sender, converse, generate, seen_by_mock
+from fieldmark.lmms.ask.generate import (
+    DocumentReply,
+    RequestSender,
+    converse,
+    generate,
+    seen_by_mock,
+)
 from fieldmark.lmms.ask.prompts import Setup, build_prompt
 from fieldmark.lmms.ask.settings import prompt_key, prompt_kwargs, read_generation, target_kwargs
 from fieldmark.lmms.ask.shots import make_examples
@@ -172,7 +178,7 @@ Scored = tuple[list[tuple[Any, ...]], dict[str, Any]]
 """the rows of documents, and what holds for all of them"""
 
 
-def _scored(setup: Setup, replies: list[Reply], seed: int) -> Scored:
+def _scored(setup: Setup, replies: list[DocumentReply], seed: int) -> Scored:
     setup.part.refuse_changed()
     judged = score_replies(setup, replies, seed)
     return [row_of(setup, document) for document in judged], summed_up(setup, judged)
@@ -214,19 +220,19 @@ def _ask_inside(
     adopt(users, _call_outside)
     setup = make_setup(part, model, draw, settings)
     ask_outside("open", seen_by_mock(setup, model))
-    replies = _ask(setup, _Relay(model))
+    replies = _ask(setup, _SandboxSession(model))
     ask_outside("close")
     return _scored(setup, replies, draw.seed)
 
 
-class _Relay:
+class _SandboxSession:
     """Stands for `AskSession` in the sandbox."""
 
     def __init__(self, model: ChatModel | LocalModel) -> None:
         self.model = model
 
     @property
-    def progress(self) -> _Relay:
+    def progress(self) -> _SandboxSession:
         return self
 
     def advance(self, n: int = 1) -> None:
@@ -302,7 +308,7 @@ def judge_of(settings: AskSettings, workspace: Workspace | None) -> Judge:
     return judge
 
 
-def _ask(setup: Setup, sending: Sender) -> list[Reply]:
+def _ask(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     output = setup.task.output_type
     if output == "generate_until":
         return generate(setup, sending)

@@ -17,12 +17,12 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.abilities import EMBEDS_TEXTS
 from fieldmark.embed import throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
 from fieldmark.models import Backbone, abilities, load_model
 from fieldmark.progress import Progress
+from fieldmark.registry import EMBEDS_TEXTS
 from fieldmark.settings import Settings
 from fieldmark.stats import Items, compare, compare_many, errors, tiers
 from fieldmark.tryout.judge.choice import ModelChoice, choose

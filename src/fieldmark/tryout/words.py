@@ -69,12 +69,12 @@ def tell_short(tried: str, best: str, choice: ModelChoice, n_first: int = 0) -> 
     """The answer so far, in a line; `n_first` photos were a sample for a first answer."""
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
     if n_first:
-        said = f"A first answer, from {n_first} photos: {best}"
+        opening = f"A first answer, from {n_first} photos: {best}"
     elif best == tried:
-        said = f"Tried {tried}: the best so far. It"
+        opening = f"Tried {tried}: the best so far. It"
     else:
-        said = f"Tried {tried}. Still the best: {best}, which"
-    return f"{said} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
+        opening = f"Tried {tried}. Still the best: {best}, which"
+    return f"{opening} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
 
 
 def tell(verdict: Verdict) -> Iterator[str]:

@@ -31,10 +31,9 @@ from fieldmark.chat.send.retry import (
     Fault,
     backoff_s,
     connection_fault,
-    retry_after_s,
 )
 from fieldmark.errors import ModelError, UsageError
-from fieldmark.http_reader import Limits, ReplyTooLarge, read_reply
+from fieldmark.http_reader import HttpLimits, ReplyTooLarge, read_reply, retry_after_s
 from fieldmark.progress import Progress, Silent
 from fieldmark.registry import app_version
 
@@ -269,7 +268,7 @@ class WikiApi:
         self.n_requests += 1
         headers = {"Promise-Non-Write-API-Action": "true"}
         timeout_s = self.etiquette.timeout_s
-        limits = Limits(headers_s=timeout_s, idle_s=timeout_s, total_s=timeout_s)
+        limits = HttpLimits(headers_s=timeout_s, idle_s=timeout_s, total_s=timeout_s)
         try:
             reply = await read_reply(
                 self._session, "POST", self.endpoint, limits, data=query, headers=headers

@@ -23,7 +23,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from fieldmark.data.get.http import MAX_REDIRECTS, HttpResponse, RangePastEnd, Refused, ask
 from fieldmark.data.get.verify import Download, Pace, fault
 from fieldmark.errors import DataError
-from fieldmark.http_reader import Limits, blocks
+from fieldmark.http_reader import HttpLimits, blocks
 from fieldmark.progress import Progress
 
 MB = 1_000_000
@@ -128,7 +128,7 @@ async def _request(
     """Streams to the part; tells what it is now."""
     about, start = _resume_point(file, url)
     validator = about.validator if about.url == url else ""
-    limits = Limits(None, pace.timeout_s, pace.timeout_s, max_redirects=MAX_REDIRECTS)
+    limits = HttpLimits(None, pace.timeout_s, pace.timeout_s, max_redirects=MAX_REDIRECTS)
     try:
         async with ask(session, url, start, validator, limits) as answer:
             if start and answer.start == 0:
@@ -196,7 +196,7 @@ async def _copy(
     part: IO[bytes],
     start: int,
     watch: _StallWatch,
-    limits: Limits,
+    limits: HttpLimits,
 ) -> None:
     done, total, most = start, answer.total, file.most_bytes(watch.pace)
     room = shutil.disk_usage(file.target.parent).free - SPARE_BYTES

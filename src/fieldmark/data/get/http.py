@@ -20,7 +20,7 @@ from yarl import URL
 
 from fieldmark.http_reader import (
     SCHEMES,
-    Limits,
+    HttpLimits,
     RedirectRefused,
     error_text,
     open_response,
@@ -121,7 +121,7 @@ def open_session() -> aiohttp.ClientSession:
 
 @asynccontextmanager
 async def ask(
-    session: aiohttp.ClientSession, url: str, start: int, validator: str, limits: Limits
+    session: aiohttp.ClientSession, url: str, start: int, validator: str, limits: HttpLimits
 ) -> AsyncIterator[HttpResponse]:
     """Asks for the file from byte `start` on; `validator` makes sure that it is still the same."""
     headers = {}
@@ -176,7 +176,7 @@ def ask_size(url: str) -> int | None:
 
 def ask_sizes(urls: Sequence[str]) -> list[int | None]:
     """The sizes that servers state, a few asked at a time."""
-    limits = Limits(headers_s=SIZE_S, max_redirects=MAX_REDIRECTS)
+    limits = HttpLimits(headers_s=SIZE_S, max_redirects=MAX_REDIRECTS)
     turn = asyncio.Semaphore(SIZES_AT_ONCE)
 
     async def ask_one(session: aiohttp.ClientSession, url: str) -> int | None:

@@ -8,24 +8,57 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fieldmark.data import MEMORY, Contents
+from fieldmark.data import MEMORY, Content, Contents, ImageRef
 from fieldmark.embed.cache import behaviour_of, does_alike
-from fieldmark.embed.engine import fill
-from fieldmark.embed.workers.pool import WorkerJob, WorkerResult
+from fieldmark.embed.engine import EmbedOptions, fill
+from fieldmark.embed.work import Throughput
 from fieldmark.errors import ModelError
 from fieldmark.processes import Channel
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from fieldmark.models import Backbone
 
 EVERY_S = 0.2
 """how often it says how far it is"""
 
 
-class _Relay:
+@dataclass(frozen=True, slots=True)
+class WorkerJob:
+    """What a worker is to do."""
+
+    load: Callable[[], Backbone]
+    fingerprint: str
+    """of the model that is expected"""
+    root: Path
+    items: list[ImageRef]
+    options: EmbedOptions
+    idle_s: float
+    """how long to wait for another job"""
+    memory: Path | None = None
+    """where to remember what images hold; None: in the cache"""
+    also: tuple[Path, ...] = ()
+    """what else is remembered of them (`fieldmark.data.Contents`)"""
+    behaviour: np.ndarray | None = None
+    """what the model does here (`behaviour_of`)"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """What a worker has done."""
+
+    throughput: Throughput
+    contents: dict[str, Content]
+    """what its images hold"""
+
+
+class _RemoteProgress:
     """Progress that is shown in another process."""
 
     def __init__(self, channel: Channel) -> None:
@@ -61,7 +94,7 @@ class _Relay:
 
 def work(channel: Channel) -> None:
     """Does jobs until none has come for as long as the last one said."""
-    relay, model, idle_s = _Relay(channel), None, None
+    relay, model, idle_s = _RemoteProgress(channel), None, None
     while channel.has_news(idle_s):
         try:
             job: WorkerJob = channel.receive()
@@ -84,7 +117,7 @@ def _load(job: WorkerJob) -> Backbone:
     return model
 
 
-def _do(job: WorkerJob, model: Backbone, relay: _Relay) -> WorkerResult:
+def _do(job: WorkerJob, model: Backbone, relay: _RemoteProgress) -> WorkerResult:
     contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
     options = replace(job.options, contents=contents)
     filled = fill(model, job.root, job.items, options, relay)

@@ -23,7 +23,7 @@ from fieldmark.chat import (
     letter_settings,
 )
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.generate import Reply, Sender, settings_of
+from fieldmark.lmms.ask.generate import DocumentReply, RequestSender, settings_of
 from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
@@ -32,7 +32,7 @@ _ALONE = "#alone"
 """a request for choices without any context"""
 
 
-def weigh(setup: Setup, sending: Sender) -> list[Reply]:
+def weigh(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     """Likelihoods of the choices, of the target, or of a text by itself."""
     if isinstance(sending.model, LocalModel):
         return _likelihoods(setup, sending)
@@ -59,7 +59,7 @@ class _SentWords(NamedTuple):
     continuations: tuple[str, ...]
 
 
-def _likelihoods(setup: Setup, sending: Sender) -> list[Reply]:
+def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     came: dict[tuple[int, int], Answer] = {}
     asked: dict[int, list[_SentWords]] = {}
 
@@ -85,7 +85,9 @@ def _likelihoods(setup: Setup, sending: Sender) -> list[Reply]:
     return [_reply(row, asked[row], came) for row in setup.part.rows]
 
 
-def _reply(row: int, asked: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]) -> Reply:
+def _reply(
+    row: int, asked: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]
+) -> DocumentReply:
     """Conditional likelihoods first, then those without context."""
     answers = tuple(came[row, number] for number in range(len(asked)))
     pairs = [
@@ -93,7 +95,7 @@ def _reply(row: int, asked: Sequence[_SentWords], came: Mapping[tuple[int, int],
         for answer in answers
         for likelihood in answer.likelihoods
     ]
-    return Reply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
+    return DocumentReply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
 
 
 def _questions(setup: Setup, row: int) -> list[_Reading]:
@@ -118,7 +120,7 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
     return isinstance(setup.fields.text(setup.part.document(row), row), int)
 
 
-def _letters(setup: Setup, sending: Sender) -> list[Reply]:
+def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     came: dict[int, Answer] = {}
     asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
 
@@ -148,14 +150,14 @@ def _without_many_inputs(setup: Setup, row: int) -> Prompt:
     return build_prompt(setup, row)
 
 
-def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -> Reply:
+def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -> DocumentReply:
     scores: Sequence[float] | None = letter_scores(answer, options)
     how = BY_LETTER if scores is not None else BY_TEXT
     chosen = letter_choice(answer, options)
     if scores is None and chosen is not None:
         scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
     shown = tuple(option.name for option in options)
-    reply = Reply(row, words, (), (answer,), shown, how)
+    reply = DocumentReply(row, words, (), (answer,), shown, how)
     if scores is None:
         return replace(reply, is_read=False)
     pairs: list[tuple[Any, ...]] = [

@@ -22,7 +22,7 @@ MOST_ROUNDS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reply:
+class DocumentReply:
     """What came back about one document."""
 
     row: int
@@ -46,7 +46,7 @@ class Reply:
         return worst[0] if worst else OK if self.is_read else "unparsed"
 
 
-class Sender(Protocol):
+class RequestSender(Protocol):
     """`AskSession`, or what stands for it in the sandbox."""
 
     @property
@@ -60,7 +60,7 @@ class Sender(Protocol):
     ) -> Any: ...
 
 
-def generate(setup: Setup, sending: Sender) -> list[Reply]:
+def generate(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     """One request per document and repeat."""
     came: dict[tuple[int, int], Answer] = {}
     asked: dict[int, str] = {}
@@ -75,7 +75,7 @@ def generate(setup: Setup, sending: Sender) -> list[Reply]:
     return [_reply(setup, row, asked[row], came) for row in setup.part.rows]
 
 
-def _requests(setup: Setup, sending: Sender, asked: dict[int, str]) -> Iterator[Request]:
+def _requests(setup: Setup, sending: RequestSender, asked: dict[int, str]) -> Iterator[Request]:
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
         asked[row] = prompt.text
@@ -84,16 +84,18 @@ def _requests(setup: Setup, sending: Sender, asked: dict[int, str]) -> Iterator[
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
 
-def settings_of(setup: Setup, sending: Sender, repeat: int = 0) -> AnswerSettings:
+def settings_of(setup: Setup, sending: RequestSender, repeat: int = 0) -> AnswerSettings:
     """Repeats differ in their seed: with one seed an endpoint would say the same every time."""
     settings = sending.model.settings(setup.generation.settings)
     own = settings.seed
     return settings if own is None or not repeat else replace(settings, seed=own + repeat)
 
 
-def _reply(setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]) -> Reply:
+def _reply(
+    setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]
+) -> DocumentReply:
     answers = tuple(came[row, repeat] for repeat in range(setup.task.n_repeats))
-    return Reply(row, asked, (tuple(answer.text for answer in answers),), answers)
+    return DocumentReply(row, asked, (tuple(answer.text for answer in answers),), answers)
 
 
 def seen_by_mock(setup: Setup, model: ChatModel | LocalModel) -> dict[str, str]:
@@ -119,7 +121,7 @@ class _Conversation:
     is_over: bool = False
 
 
-def converse(setup: Setup, sending: Sender) -> list[Reply]:
+def converse(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     talks = {row: _Conversation(row) for row in setup.part.rows}
     for number in range(MOST_ROUNDS + 1):
         going = [talk for talk in talks.values() if not talk.is_over]
@@ -132,7 +134,7 @@ def converse(setup: Setup, sending: Sender) -> list[Reply]:
         )
     sending.progress.advance(len(talks))
     return [
-        Reply(talk.row, talk.input, ((talk.outputs,),), tuple(talk.answers))
+        DocumentReply(talk.row, talk.input, ((talk.outputs,),), tuple(talk.answers))
         for talk in talks.values()
     ]
 
@@ -145,7 +147,7 @@ def _hear(talk: _Conversation, answer: Answer) -> None:
 
 
 def _round_requests(
-    setup: Setup, sending: Sender, going: Iterable[_Conversation], number: int
+    setup: Setup, sending: RequestSender, going: Iterable[_Conversation], number: int
 ) -> Iterator[Request]:
     for talk in going:
         turn = _go_on(setup, talk, number) if number else _begin(setup, talk)

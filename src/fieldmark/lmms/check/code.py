@@ -80,10 +80,10 @@ def try_imports(
     for path, of_file in files.items():
         whole = [replace(function, file=function.file.absolute()) for function in of_file]
         try:
-            told = SANDBOX.run(_import, whole, trust, limit_s=timeout_s)
+            problems = SANDBOX.run(_import, whole, trust, limit_s=timeout_s)
         except SandboxLost as lost:
-            told = [f"{one.place}  {one}: importing {path.name} {lost}." for one in whole]
-        for function, there, text in zip(of_file, whole, told, strict=True):
+            problems = [f"{one.place}  {one}: importing {path.name} {lost}." for one in whole]
+        for function, there, text in zip(of_file, whole, problems, strict=True):
             errors[function] = text.replace(there.place, function.place, 1)
     return errors
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.choices import has_many_inputs
-from fieldmark.lmms.ask.generate import Reply
+from fieldmark.lmms.ask.generate import DocumentReply
 from fieldmark.lmms.ask.prompts import Setup, choices_of
 from fieldmark.lmms.ask.shots import answer_of
 from fieldmark.lmms.code.call import call, load_function, seeded
@@ -50,7 +50,7 @@ MOST_KEPT = 16_000
 class ScoredDocument:
     """A document with its values; none where it was not answered."""
 
-    reply: Reply
+    reply: DocumentReply
     target: Any
     filtered: dict[str, list[Any]] = field(default_factory=dict)
     """pipeline → what it made of each request's responses"""
@@ -62,7 +62,9 @@ class ScoredDocument:
     """what makes the document look like a mistake in its task"""
 
 
-def score_replies(setup: Setup, replies: Sequence[Reply], seed: int) -> list[ScoredDocument]:
+def score_replies(
+    setup: Setup, replies: Sequence[DocumentReply], seed: int
+) -> list[ScoredDocument]:
     """Values of all documents that were answered, under every pipeline."""
     judged = [ScoredDocument(reply, _target(setup, reply.row)) for reply in replies]
     answered = [document for document in judged if document.reply.outcome == OK]

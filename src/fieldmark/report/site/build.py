@@ -16,9 +16,8 @@ import polars as pl
 
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
-from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
-from fieldmark.report.rows import Table, read_table
+from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.comparisons import RowComparisons
 from fieldmark.report.site.images import (
     UNKNOWN,
@@ -207,11 +206,11 @@ def samples_of(data: ColumnData, thumbs: Mapping[str, str], best: int) -> list[l
     """
     labels = ["", *data.labels]
     columns = (data.arrays[name].tolist() for name in ("id", "target", f"answer {best}"))
-    told = {
-        number: (labels[target], labels[said])
-        for number, target, said in zip(*columns, strict=True)
+    label_pairs = {
+        number: (labels[target], labels[answer])
+        for number, target, answer in zip(*columns, strict=True)
     }
-    shown = {thumbs[item]: told[at] for at, item in enumerate(data.ids) if item in thumbs}
+    shown = {thumbs[item]: label_pairs[at] for at, item in enumerate(data.ids) if item in thumbs}
     frame = pl.DataFrame(
         {"name": list(shown), "label": [label for label, _ in shown.values()]},
         schema={"name": pl.String, "label": pl.String},

@@ -20,10 +20,9 @@ import polars as pl
 
 from fieldmark.errors import UnknownName
 from fieldmark.protocols import may_fail, protocol_of
-from fieldmark.report.cells import Row
-from fieldmark.report.paired import score_rule
+from fieldmark.report.compare.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
-from fieldmark.report.rows import Table, read_table
+from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, public_table
 from fieldmark.store import Score, Store
 
@@ -163,11 +162,11 @@ def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
         frame = store.predictions(row.run.id).filter(pl.col("info").is_not_null())
         mine: list[list[str] | None] = [None] * len(order)
         for part, repeat, item, info in frame.select("part", "repeat", "id", "info").iter_rows():
-            told = json.loads(info)
+            answer = json.loads(info)
             if (at := order.get((part, repeat, item))) is not None and (
-                "text" in told or "prompt" in told
+                "text" in answer or "prompt" in answer
             ):
-                mine[at] = [told.get("prompt", ""), told.get("text") or told.get("error", "")]
+                mine[at] = [answer.get("prompt", ""), answer.get("text") or answer.get("error", "")]
         if any(mine):
             texts[number] = mine
     text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
