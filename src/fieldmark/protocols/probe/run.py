@@ -98,6 +98,7 @@ class _PartRun:
         self.n_train: list[int] = []
         self.notes: dict[str, Any] = {}
         self.fits = FitNotes(block.classifier)
+        self.calibration: list[dict[str, float]] = []
 
     def ask(self) -> PartPredictions:
         frames = [
@@ -112,6 +113,8 @@ class _PartRun:
         if kinds:
             self.notes["kinds"] = kinds
         self.notes["n_classes"] = n_classes(self.part)
+        if any(self.calibration):
+            self.notes["calibration"] = self.calibration
         self.notes |= self.fits.noted()
         self.notes |= left_out(self.task, self.part, self.draw, self.features.bad)
         return PartPredictions(
@@ -171,9 +174,11 @@ class _PartRun:
         if label:
             train = train.filter(pl.col("target") != label)
         fitted = self._fit(train)
-        answer, sure = fitted.ask_labels(self.features.matrix(test))
+        x_test = self.features.matrix(test)
+        answer, sure = fitted.ask_labels(x_test)
         if not label:
             self.fits.add(fitted.probe, {})
+            self.calibration.append(fitted.calibration(x_test, test["target"].to_list()))
             return answer, sure
         kinds = kinds_of(self.part)
         threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
