@@ -445,6 +445,8 @@ def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
     them differ (`probe/svm, C=0.1`). A job that is the only one of its model and task, but for
     seeds and numbers of training images, which are told anyway, has no label.
     """
+    if len(jobs) == 1:
+        return tuple(jobs)
     methods: dict[tuple[str, str], set[str]] = defaultdict(set)
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     facts = [dict(_facts(job)) for job in jobs]

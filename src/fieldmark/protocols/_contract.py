@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fieldmark.errors import UsageError
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
     from fieldmark.tasks.split import Draw
 
 
+class Later:
+    """A class attribute whose value, `module:name`, is imported when an object is first asked for
+    it; the class itself gives the reference.
+    """
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference
+
+    def __get__(self, owner: object | None, cls: type) -> Any:
+        if owner is None:
+            return self
+        module, _, name = self.reference.partition(":")
+        return getattr(import_module(module), name)
+
+
 class Protocol:
     """How a model is asked a task; of a subclass, the first line is its summary in lists."""
 
@@ -43,7 +59,7 @@ class Protocol:
     """what a user may set, besides the block: a frozen dataclass"""
     Block: Any = None
     """the schema (pydantic) of its block in a task file, of the same name; None: it has none.
-    A word alone (`probe = "svm"`) stands for its first key. A property where it is slow to import:
+    A word alone (`probe = "svm"`) stands for its first key. `Later` where it is slow to import:
     help texts must not wait for it."""
 
     def reads(self, task: Any) -> bool:

@@ -20,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fieldmark.build.train import loader  # noqa: E402
-from fieldmark.build.train.feed.augment import draw_crop  # noqa: E402
+from fieldmark.build.train.feed.sample_reader import draw_crop  # noqa: E402
 from fieldmark.build.train.index import TrainData, open_data  # noqa: E402
 from fieldmark.build.train.loader import LoaderOptions, TrainBatch, open_loader  # noqa: E402
 from fieldmark.build.train.recipe import TrainRecipe  # noqa: E402

@@ -26,7 +26,7 @@ from fieldmark.build.train.network import (
     random_modules,
     recompute_blocks,
 )
-from fieldmark.build.train.parallel import Ranks, open_ranks, spread
+from fieldmark.build.train.parallel import Ranks, StopSignals, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
@@ -43,7 +43,6 @@ from fieldmark.build.train.record.scores import (
     RunScores,
     write_data_facts,
 )
-from fieldmark.build.train.signals import StopSignals
 from fieldmark.build.train.updates import (
     LossGuard,
     StepNumbers,

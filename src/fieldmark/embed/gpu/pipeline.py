@@ -3,7 +3,8 @@
     reader processes   files → hashed, checked bytes in pinned buffers (readers.py)
     decoder threads    buffers → pixels of the network's size, upright, on a stream of high priority
                        (decode.py): the card's JPEG engines (nvjpeg.py), then resize (kernel.py)
-    this thread        pixels → features: full batches in half precision, one launch each (graph.py)
+    this thread        pixels → features: full batches in half precision, one launch each
+                       (cuda_stream.py)
     writer thread      features → sink, while the next batches are computed
 
 Between any two of them lies a bounded queue; nothing grows with the number of images. What the card
@@ -24,9 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from fieldmark import devices
-from fieldmark.embed.gpu.cuda_stream import CudaStream, elapsed_s
+from fieldmark.embed.gpu.cuda_stream import CudaStream, elapsed_s, recorded
 from fieldmark.embed.gpu.decode import BufferDecoder, DeviceDecoder, WorkClock
-from fieldmark.embed.gpu.graph import recorded
 from fieldmark.embed.gpu.reader_process import ReaderJob
 from fieldmark.embed.gpu.readers import Dispatcher, ReaderPool, ReaderProcess, fitting
 from fieldmark.embed.gpu.resample import FILTERS

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fieldmark.charts import BAND, BLUE, QUIET, SHADE, WIDTH
-from fieldmark.report.cells import Row, without_stand_ins
 from fieldmark.report.plots._results import MOST_PANELS
+from fieldmark.report.rows import Row, without_stand_ins
 from fieldmark.store import Score
 from fieldmark.words import first_few
 
@@ -72,8 +72,8 @@ def rounded(value: float) -> float:
 
 def score_title(score: Score) -> str:
     unit = ", %" if score.is_fraction else ""
-    way = "higher" if score.higher_is_better else "lower"
-    return f"{score.metric}{unit} ({way} is better)"
+    direction = "higher" if score.higher_is_better else "lower"
+    return f"{score.metric}{unit} ({direction} is better)"
 
 
 def heading(row: Row) -> str:
@@ -92,11 +92,11 @@ def columns_in_words(firsts: Sequence[Row]) -> str:
 
 
 def models_in_words(rows: Sequence[Row]) -> str:
-    """`1 model`, `3 models`, `3 models asked in 7 ways`."""
+    """`1 model`, `3 models`, `3 models in 7 setups`."""
     rows = without_stand_ins(rows) or rows
     n_models, n_rows = len({row.model for row in rows}), len({row.name for row in rows})
     models = f"{n_models} model{'s' * (n_models > 1)}"
-    return models if n_models == n_rows else f"{models} asked in {n_rows} ways"
+    return models if n_models == n_rows else f"{models} in {n_rows} setups"
 
 
 def figure(title: str, notes: Sequence[str], body: Mapping[str, Any], n_panels: int = 1) -> Spec:

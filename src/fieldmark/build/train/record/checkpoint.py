@@ -30,7 +30,7 @@ from fieldmark.build.train.updates import autocast_type
 from fieldmark.devices import choose_decode
 from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line
-from fieldmark.files import whole_file, write_file
+from fieldmark.files import remove_parts, whole_file, write_file
 
 FORMAT = 1
 DECODE = "data.decode"
@@ -99,8 +99,9 @@ class CheckpointFolder:
         """The newest whole checkpoint; None where there is none yet.
 
         UsageError where the run was made from another recipe or other data. The notes of those that
-        were passed over go: they are no checkpoints any more.
+        were passed over go, as does what a kill left half written: they are no checkpoints.
         """
+        remove_parts(self.folder)
         notes = self.notes()
         for note in notes:
             self._check_same(note, say)

@@ -33,7 +33,7 @@ from fieldmark.build.train.record.checkpoint import (
 )
 from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import remove_parts, write_file
 from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
@@ -91,6 +91,8 @@ class RunScores:
         self._running: dict[int, Any] = {}
         self.failed: set[int] = set()
         """steps of which scores are missing"""
+        for folder in (*self.run.glob(f"{MODEL}*"), *self.run.glob(f"{EVALUATED}/step-*")):
+            remove_parts(folder)
         before = read_step_scores(self.run)
         self.by_step = {past: scores for past, scores in before.items() if past <= step}
         if self.best_step is None:
