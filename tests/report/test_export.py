@@ -95,6 +95,7 @@ def test_json_holds_every_score(store):
     told = {
         "fit": None,
         "bad_images": {},
+        "calibration": None,
         "by_position": [],
     }  # tests/report/test_fits.py has runs with both
     assert rows == [{**row, **told} for row in plain_scores(choose(store))]

@@ -60,7 +60,7 @@ from fieldmark.store import (
 )
 
 HEARTBEAT_S = 20.0
-ONCE = ("fit", "bad_images", "busy_s")
+ONCE = ("fit", "calibration", "bad_images", "busy_s")
 """notes of a part that hold for all its repeats"""
 
 

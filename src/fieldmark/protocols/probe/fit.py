@@ -18,6 +18,7 @@ import polars as pl
 from threadpoolctl import ThreadpoolController
 
 from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.metrics import calibration
 from fieldmark.probes import Normaliser, load_probe
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.registry import is_file_reference, short_name
@@ -25,6 +26,8 @@ from fieldmark.tasks import Task
 
 SMALL_FIT = 20_000_000
 """values in the training matrix, above which several BLAS threads pay"""
+_BLOCK_VALUES = 1 << 22
+"""probabilities at a time: 32 MB"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,39 @@ class Fitted:
             return answer, np.asarray(as_array(self.probe.predict_score(placed)), np.float64)
 
     def ask_labels(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of a probe that gives one label per row."""
+        """The same of a probe that gives one label, or None for no answer, per row."""
         answer, sure = self.ask(x)
-        return _checked(self.classifier, answer, len(x)), sure
+        labels, name = np.asarray(answer, dtype=object), short_name(self.classifier)
+        if labels.shape != (len(x),):
+            raise UsageError(
+                f"probe {name!r} gave predictions of shape {labels.shape} for {len(x)} images, "
+                f"expected ({len(x)},)."
+            )
+        odd = [label for label in labels if label is not None and not isinstance(label, str)]
+        if odd:
+            raise UsageError(
+                f"probe {name!r} predicted {odd[0]!r}, expected one of the labels it was trained "
+                "with."
+            )
+        return labels, sure
+
+    def calibration(self, x: np.ndarray, label_n: Sequence[str]) -> dict[str, float]:
+        """How far its probabilities of these labels can be trusted; nothing if it gives none."""
+        if not hasattr(self.probe, "predict_proba") or not hasattr(self.probe, "classes_"):
+            return {}
+        column_of = {label: at for at, label in enumerate(as_array(self.probe.classes_))}
+        column_n = np.array([column_of.get(label, -1) for label in label_n])
+        best_n, sure_n, truth_n = np.empty_like(column_n), *np.zeros((2, len(x)))
+        n_block = max(1, _BLOCK_VALUES // len(column_of))
+        with _fitting_threads(self.n_values), told_by_name(self.classifier):
+            for start in range(0, len(x), n_block):
+                part = slice(start, start + n_block)
+                placed = on_device(self.normaliser.transform(x[part]), self.probe, self.device)
+                prob_bc, own_b = as_array(self.probe.predict_proba(placed)), column_n[part]
+                best_n[part], sure_n[part] = prob_bc.argmax(axis=1), prob_bc.max(axis=1)
+                own_prob_b = prob_bc[np.arange(len(own_b)), own_b]
+                truth_n[part] = np.where(own_b < 0, 0, own_prob_b)  # a label it never saw
+        return calibration(sure_n, best_n == column_n, truth_n)
 
 
 def fit_probe(
@@ -123,23 +156,6 @@ def told_by_name(classifier: str) -> Iterator[None]:
             f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
             "(--debug shows where)."
         ) from error
-
-
-def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
-    """One label, or None for no answer, per image."""
-    labels = np.asarray(answer, dtype=object)
-    if labels.shape != (n,):
-        raise UsageError(
-            f"probe {short_name(classifier)!r} gave predictions of shape {labels.shape} for {n} "
-            f"images, expected ({n},)."
-        )
-    odd = [label for label in labels if label is not None and not isinstance(label, str)]
-    if odd:
-        raise UsageError(
-            f"probe {short_name(classifier)!r} predicted {odd[0]!r}, expected one of the labels "
-            "it was trained with."
-        )
-    return labels
 
 
 def _fitting_threads(n_values: int) -> AbstractContextManager[Any]:

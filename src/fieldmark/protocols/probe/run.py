@@ -98,6 +98,7 @@ class _PartRun:
         self.n_train: list[int] = []
         self.notes: dict[str, Any] = {}
         self.fits = FitNotes(block.classifier)
+        self.calibration: list[dict[str, float]] = []
 
     def ask(self) -> PartPredictions:
         frames = [
@@ -112,6 +113,8 @@ class _PartRun:
         if kinds:
             self.notes["kinds"] = kinds
         self.notes["n_classes"] = n_classes(self.part)
+        if any(self.calibration):
+            self.notes["calibration"] = self.calibration
         self.notes |= self.fits.noted()
         self.notes |= left_out(self.task, self.part, self.draw, self.features.bad)
         return PartPredictions(
@@ -144,7 +147,8 @@ class _PartRun:
         rows = draw_test(self.task, self.part, self.draw, repeat)
         return self.features.readable(rows, f"{self.name}: none of the {{}} test")
 
-    def _train(self, repeat: int) -> pl.DataFrame:
+    def _drawn(self, repeat: int) -> Drawn:
+        test = self._test(repeat)
         drawn = draw_train(self.task, self.part, self.draw, repeat)
         train = self.features.readable(drawn, f"{self.name}: none of the {{}} training")
         # Leaving out broken images must not leave one class: any score would be a sham.
@@ -155,10 +159,6 @@ class _PartRun:
                 f"images have the label {has[0]!r}: at least two classes are needed."
             )
         self.n_train.append(len(train))
-        return train
-
-    def _drawn(self, repeat: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        test, train = self._test(repeat), self._train(repeat)
         is_seen = test.get_column("target").is_in(train["target"].unique().to_list())
         self.notes["n_test_of_unseen_classes"] = int((~is_seen).sum())
         return train, test
@@ -174,9 +174,11 @@ class _PartRun:
         if label:
             train = train.filter(pl.col("target") != label)
         fitted = self._fit(train)
-        answer, sure = fitted.ask_labels(self.features.matrix(test))
+        x_test = self.features.matrix(test)
+        answer, sure = fitted.ask_labels(x_test)
         if not label:
             self.fits.add(fitted.probe, {})
+            self.calibration.append(fitted.calibration(x_test, test["target"].to_list()))
             return answer, sure
         kinds = kinds_of(self.part)
         threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
