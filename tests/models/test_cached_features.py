@@ -33,7 +33,7 @@ def imported_by(words: list[str]) -> tuple[list[str], str]:
         [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout), ran.stderr
+    return json.loads(ran.stdout.splitlines()[-1]), ran.stderr  # after the scores of the run
 
 
 def predictions(results: Path) -> dict[str, list[tuple[str, str | None, float | None]]]:
