@@ -162,7 +162,7 @@ def make_jobs(
 def _load_tasks(
     tasks: Sequence[tuple[str, str]],
     axes: Axes,
-    models: Sequence[str],
+    models: Sequence[tuple[str, str]],
     include_path: Sequence[Path],
 ) -> tuple[list[NamedTask], list[str]]:
     """The tasks, and what is wrong with the axes and with the tasks as these models are asked."""
