@@ -152,15 +152,15 @@ def step_alone(training: Training, length: int) -> float:
     import torch
 
     from fieldmark.build.train.loader import TrainBatch
-    from fieldmark.build.train.network import make_trainee
+    from fieldmark.build.train.network import make_clip_model
     from fieldmark.build.train.parallel import open_ranks, spread
     from fieldmark.build.train.updates import Updater
 
     recipe, batch, device = training.recipe(1000), training.batch, training.device
     size = (batch, 3, training.image_px, training.image_px)
     with open_ranks(device) as ranks:
-        trainee = make_trainee(recipe.model, recipe.loss.kind, 0)
-        updater = Updater(trainee, spread(trainee, ranks, "ddp"), recipe, ranks, 1000, print)
+        clip_model = make_clip_model(recipe.model, recipe.loss.kind, 0)
+        updater = Updater(clip_model, spread(clip_model, ranks, "ddp"), recipe, ranks, 1000, print)
         tokens = torch.randint(1, 49_000, (batch, length), device=device)
         tokens[:, -1] = 49_407
         numbers = torch.arange(batch, device=device)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
+import sys
+import threading
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import grimp
 import pytest
 
 import fieldmark
+from fieldmark.cli import main
 from fieldmark.protocols import PROTOCOLS
+from kit.made import made
 
 SOURCE = Path(fieldmark.__file__).parent
 TESTS = Path(__file__).parent
@@ -88,6 +94,37 @@ def test_nothing_outside_lmms_speaks_of_it() -> None:
         if re.search(r"fieldmark\.lmms|\blmms_(?!eval)|DocumentTask", line)
     )
     assert hits == LMMS_NAMED
+
+
+@pytest.mark.parametrize(
+    ("model", "protocol"), [("classical/colour", "probe"), ("chat/mock/wren", "ask")]
+)
+def test_a_run_passes_through_no_other_protocol(model: str, protocol: str, tmp_path: Path) -> None:
+    """And a task of our form through no other form; bodies of modules and classes, which say what
+    there is, do not count. The task could be asked by several protocols.
+    """
+    text = (SOURCE / "tasks" / "world-species.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(text.replace("task: world-species", "task: mine"))
+    passed: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+        if event == "call" and is_function and code.co_filename.startswith(str(SOURCE)):
+            passed.add(name_of(Path(code.co_filename)))
+
+    where = f"--data world={made('world', 120)} --results {tmp_path} --quiet"
+    words = ["run", "--model", model, "--task", str(tmp_path / "mine.yaml"), *where.split()]
+    sys.setprofile(note)
+    threading.setprofile(note)
+    try:
+        assert main(words) == 0
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    protocols = {name.split("/")[1] for name in passed if re.match("protocols/[a-z]", name)}
+    assert protocols == {protocol}
+    assert not [name for name in passed if name.startswith("lmms/")]
 
 
 def test_a_class_name_means_one_thing() -> None:

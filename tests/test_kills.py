@@ -408,7 +408,8 @@ def shards_join(place: Path, _: Patch) -> Iterator[Activity]:
     (place / "big.tar").write_bytes(tar_bytes([(f"{key}.jpg", photos) for key in keys]))
     texts = {"key": keys, "caption": [f"Caption of {key}." for key in keys]}
     pl.DataFrame(texts).write_parquet(place / "captions.parquet")
-    given, writing = (place / "big.tar", place / "captions.parquet"), "fieldmark.build.shards.join"
+    given = (place / "big.tar", place / "captions.parquet")
+    writing = "fieldmark.build.shards.captions"
 
     def is_absent(out: Path) -> None:
         assert not (out / "copy.tar").exists()

@@ -26,7 +26,7 @@ PRODUCTS = {
     "data/get/unpack.py": "the list of what was unpacked",
     "embed/": "features (raw rows, Parquet)",
     "experiments/cluster/": "folders and logs of jobs; the results of a job are a store of its own",
-    "lmms/code/sandbox.py": "/dev/null",
+    "lmms/code/inside.py": "/dev/null",
     "processes.py": "logs of helpers",
     "report/site/": "pages and thumbnails, in a folder that gets its name when it is whole",
     # `data make`: a folder that gets its mark when it is whole

@@ -5,13 +5,15 @@
     print(result.score.value, result.score.low, result.score.high)
 
 The names below are the public API; they are loaded when first used, so `import fieldmark` is free.
+Packages whose modules need numpy, polars or torch offer their names the same way (`exports`):
+`--help` and lists must start at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fieldmark.lazy import exports
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fieldmark.data import load_dataset, register_dataset
@@ -42,6 +44,19 @@ __all__ = [
     "register_task",
     "try_photos",
 ]
+
+
+def exports(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: `homes` are modules (relative to it) and their names."""
+    home_of = {name: module for module, names in homes.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+
+    return load
+
 
 __getattr__ = exports(
     __name__,

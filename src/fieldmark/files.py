@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,6 +24,16 @@ def whole_file(path: Path, is_durable: bool = False) -> Iterator[IO[bytes]]:
 
     DataError where it cannot be written.
     """
+    try:
+        with replacing(path, is_durable) as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path, is_durable: bool = False) -> Iterator[IO[bytes]]:
+    """The same for whoever says by himself why it cannot be written: OSError."""
     part = part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,8 +45,6 @@ def whole_file(path: Path, is_durable: bool = False) -> Iterator[IO[bytes]]:
         part.replace(path)
         if is_durable:
             sync_folder(path.parent)
-    except OSError as error:
-        raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
@@ -45,6 +53,19 @@ def whole_file(path: Path, is_durable: bool = False) -> Iterator[IO[bytes]]:
 def part_of(path: Path) -> Path:
     """A hidden file beside a place that nobody else writes: machines may share the folder."""
     return path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+
+
+_PART = re.compile(r"\.(.+)\.\d+-[0-9a-f]{8}\.part")
+
+
+def remove_parts(folder: Path, is_own: Callable[[str], object] = bool) -> None:
+    """Removes what killed processes left of files whose names are one's own: to be called where
+    nobody else may write these, under a lock or a lease. Checkpoints and shards are gigabytes.
+    """
+    for path in folder.glob(".*.part"):
+        if (match := _PART.fullmatch(path.name)) and is_own(match[1]):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def write_file(path: Path, data: bytes, is_durable: bool = False) -> None:

@@ -20,7 +20,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -171,6 +171,19 @@ class LeaseFolder:
                 self._watched.pop(lease.path, None)
                 return lease
         return None
+
+    @contextlib.contextmanager
+    def turn(self, name: str, tell: Callable[[str], object] = str) -> Iterator[Lease]:
+        """What one process does at a time: waits for the lease, and gives it up at the end. `tell`
+        hears again and again who has it.
+        """
+        while (lease := self.claim(name)) is None:
+            tell(self.holder(name)[0])
+            time.sleep(LOOK_S)
+        try:
+            yield lease
+        finally:
+            self.give_up(lease, is_done=True)
 
     def _create(self, name: str, newest: Path | None) -> Lease | None:
         """The lease after the newest; None where another was faster.

@@ -5,6 +5,9 @@ is one entry (`models/open_clip.py` is the family `open-clip`). Users add theirs
 the package: an entry point in the group of the same name (`fieldmark.models`), a `register_*` call,
 or the path of a file with the object's name (`my_model.py:MyBackbone`). Listing names imports
 nothing.
+
+Here too are the abilities: the words by which a model says how it can be asked, and a protocol what
+it needs; and whether it stands in for a model.
 """
 
 from __future__ import annotations
@@ -24,6 +27,16 @@ from typing import Any
 
 from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle, names_in
 from fieldmark.errors import CodeNotRun, FieldmarkError, UnknownName, UsageError, closest, meant
+
+EMBEDS_IMAGES, EMBEDS_TEXTS = "embeds_images", "embeds_texts"
+ANSWERS, SCORES_CONTINUATIONS = "answers", "scores_continuations"
+DUAL = frozenset({EMBEDS_IMAGES, EMBEDS_TEXTS})
+"""of a dual encoder, whose images and texts live in one space"""
+
+MOCK = "mock"
+"""a stand-in that is told the right answers, and gives some of them: for rehearsals"""
+CONTROL = "control"
+"""a stand-in that cannot see: what it scores, a model must beat"""
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "fieldmark.metric_registrars": {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import resource
 import shutil
 import signal
@@ -230,6 +231,50 @@ def test_read_only_disk(place: Path, small_disk: Path) -> None:
             "folder with --out."
         ],
     )
+
+
+def test_a_name_that_no_disk_takes_is_one_line(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIELDMARK_CACHE", "c" * 300)
+    assert told([*RUN[:3], *COLOUR[5:]]) == (
+        3,
+        [f"fieldmark: {'c' * 300}/features  cannot be used: File name too long."],
+    )
+
+
+NO_RIGHTS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+"""takes from root what ordinary users do not have"""
+UNREADABLE = {
+    "data/folder/train": "data/folder/train  cannot be listed: Permission denied.",
+    "birds.yaml": "birds.yaml  cannot be read: Permission denied.",
+    "cache": "cache/features  cannot be used: Permission denied.",
+    "home/.config/fieldmark": "config.toml  cannot be used: Permission denied.",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_an_ordinary_user_may_not_read_is_one_line(place: Path, name: str) -> None:
+    (place / "home/.config/fieldmark").mkdir(parents=True)
+    (place / "home/.config/fieldmark/config.toml").touch()
+    (place / "cache").mkdir(exist_ok=True)
+    before = NO_RIGHTS if os.geteuid() == 0 else []
+    if before and not shutil.which(before[0]):
+        pytest.skip("root reads everything")
+    mode = (place / name).stat().st_mode
+    (place / name).chmod(0)
+    try:
+        done = subprocess.run(
+            [*before, sys.executable, "-m", "fieldmark", *COLOUR, "--quiet"],
+            env=os.environ | {"HOME": str(place / "home"), "XDG_CONFIG_HOME": ""},
+            capture_output=True, text=True,
+        )  # fmt: skip
+    finally:
+        (place / name).chmod(mode)
+    assert done.returncode in (2, 3)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("fieldmark: ") and line.endswith(UNREADABLE[name])
 
 
 def test_odd_names_and_sizes_are_only_names_and_sizes(place: Path) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from fieldmark.chat import AnswerSettings, MockServer, Usage, chat_model, user_tables
 from fieldmark.chat.prices import load_tables
+from fieldmark.errors import UsageError
 from fieldmark.experiments import Axes, make_jobs
+from fieldmark.settings import user_config
 from kit.chat import FAST, ask_about, ask_all
 
 SMALL_DATA = {
@@ -157,8 +159,13 @@ def test_gemini_is_another_word_for_google() -> None:
 
 
 def test_a_provider_of_the_user_wins_over_another_word(tmp_path: Path) -> None:
-    (tmp_path / "fieldmark.toml").write_text(
-        '[[chat_providers]]\nname = "gemini"\nbase_url = "http://127.0.0.1:9/v1"\n'
-    )
+    """One of a folder does not: it would send questions and keys elsewhere."""
+    row = '[[chat_providers]]\nname = "gemini"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    (tmp_path / "fieldmark.toml").write_text(row)
+    with pytest.raises(UsageError, match="gives the known provider 'gemini' another address"):
+        chat_model("chat/gemini/mine", user_tables(tmp_path))
+    (tmp_path / "fieldmark.toml").unlink()
+    user_config().parent.mkdir(parents=True)
+    user_config().write_text(row)
     model = chat_model("chat/gemini/mine", user_tables(tmp_path))
     assert (model.name, model.base_url) == ("chat/gemini/mine", "http://127.0.0.1:9/v1")

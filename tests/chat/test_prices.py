@@ -101,6 +101,8 @@ def test_cached_tokens_have_their_own_price() -> None:
     usage = Usage(1_000_000, 100_000, cached=400_000)
     assert priced(usd_cached=0.5).usd(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1)
     assert priced().usd(usage) == pytest.approx(2 + 1)
+    odd = Usage(1_000_000, 0, cached=10**12)
+    assert priced(usd_cached=0.5).usd(odd) == 0.5, "never below zero, which would lift a cap"
 
 
 COUNTS = [

@@ -96,7 +96,7 @@ def asked(server: MockServer, n: int, journal: AnswerJournal | None = None, **ho
 def test_a_reply_that_is_too_large_is_one_failed_item(
     server: type[MockServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_client, "MOST_REPLY_BYTES", 1 << 20)
+    monkeypatch.setattr(http_client, "MOST_REPLY_BYTES", 1_000_000)
     found, tally = asked(server(), 4)
     assert tally.outcomes == {"ok": 3, "failed": 1}
     assert found["item-1"].error == "a reply of more than 1 MB"

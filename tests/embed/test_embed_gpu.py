@@ -149,7 +149,7 @@ def test_the_kernel_agrees_with_the_matrix_products() -> None:
 
 
 def test_a_recorded_network_gives_what_it_gives_unrecorded() -> None:
-    from fieldmark.embed.gpu.graph import RecordedNetwork, recorded
+    from fieldmark.embed.gpu.cuda_stream import RecordedNetwork, recorded
 
     model = load_model(MODELS[1], device="cuda")
     pixels = torch.randint(0, 256, (32, 3, 224, 224), dtype=torch.uint8, device="cuda")

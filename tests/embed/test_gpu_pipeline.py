@@ -168,10 +168,10 @@ def test_broken_images_are_counted_and_the_others_kept(tmp_path: Path, model: Ti
         embed(model, root, refs, EmbedOptions(tmp_path / "cache"))
 
 
-def test_images_larger_than_a_slab_and_many_crops(
+def test_images_larger_than_a_buffer_and_many_crops(
     tmp_path: Path, model: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "SLAB_BYTES", 1 << 16)
+    monkeypatch.setattr(pipeline, "BUFFER_BYTES", 1 << 16)
     root = tmp_path / "photos"
     root.mkdir()
     scene(900, 700, 9).save(root / "large.jpg", quality=99)

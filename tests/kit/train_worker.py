@@ -14,7 +14,12 @@ from typing import Any
 import torch
 
 from fieldmark.build.train.loss import LossParts, contrastive_loss
-from fieldmark.build.train.network import Trainee, WeightAverage, make_trainee, recompute_blocks
+from fieldmark.build.train.network import (
+    ClipTrainingModel,
+    WeightAverage,
+    make_clip_model,
+    recompute_blocks,
+)
 from fieldmark.build.train.parallel import (
     Ranks,
     clip_gradients,
@@ -71,28 +76,28 @@ def train(case: Case, config: str, ranks: Ranks) -> dict[str, Any]:
         lock_image=case.locked == "image",
         lock_text=case.locked == "text",
     )
-    trainee = make_trainee(model, case.kind, seed=ranks.rank)  # all become as the first is
+    clip_model = make_clip_model(model, case.kind, seed=ranks.rank)  # all become as the first is
     if case.pieces > 1:
-        recompute_blocks(trainee, 0.5)
+        recompute_blocks(clip_model, 0.5)
     dtype = torch.bfloat16 if case.precision == "bf16" else None
-    called = spread(trainee, ranks, case.parallel, dtype)
+    called = spread(clip_model, ranks, case.parallel, dtype)
     optimiser = torch.optim.AdamW(called.parameters(), lr=1e-2, eps=1e-3)
-    average = WeightAverage(trainee, 0.5)
+    average = WeightAverage(clip_model, 0.5)
     n, losses, norms = ROWS // ranks.n_ranks, [], []
     for step in range(STEPS):
         mine = slice(ranks.rank * n, (ranks.rank + 1) * n)
         batch = tuple(part[mine] for part in drawn_batch(step, case.n_projectors))
         optimiser.zero_grad()
         backward = backward_plain if case.pieces == 1 else backward_cached
-        parts = backward(called, trainee, batch, case, ranks)
+        parts = backward(called, clip_model, batch, case, ranks)
         losses.append(float(ranks.sum(parts.rows.sum())) / ROWS)
         norms.append(float(clip_gradients(called, 0)))
         assert abs(float(clip_gradients(called, 1.0)) / norms[-1] - 1) < 1e-5
         optimiser.step()
-        trainee.clamp_scales()
+        clip_model.clamp_scales()
         average.update()
-    assert full_state(trainee, optimiser, is_kept=False)[0] == {}
-    network, moments = full_state(trainee, optimiser)
+    assert full_state(clip_model, optimiser, is_kept=False)[0] == {}
+    network, moments = full_state(clip_model, optimiser)
     averaged = full_tensors(average.weights)
     return {
         "losses": losses,
@@ -105,20 +110,26 @@ def train(case: Case, config: str, ranks: Ranks) -> dict[str, Any]:
 
 
 def backward_plain(
-    called: Any, trainee: Trainee, batch: Any, case: Case, ranks: Ranks
+    called: Any, clip_model: ClipTrainingModel, batch: Any, case: Case, ranks: Ranks
 ) -> LossParts:
     images, tokens, numbers, ids = batch
     with torch.autocast("cpu", torch.bfloat16, enabled=case.precision == "bf16"):
         features = called(images, tokens, numbers)
     parts = contrastive_loss(
-        *features, numbers, ids, trainee.scales, trainee.biases, LossRecipe(kind=case.kind), ranks
+        *features,
+        numbers,
+        ids,
+        clip_model.scales,
+        clip_model.biases,
+        LossRecipe(kind=case.kind),
+        ranks,
     )
     parts.total.backward()
     return parts
 
 
 def backward_cached(
-    called: Any, trainee: Trainee, batch: Any, case: Case, ranks: Ranks
+    called: Any, clip_model: ClipTrainingModel, batch: Any, case: Case, ranks: Ranks
 ) -> LossParts:
     """Features of all pieces without gradient, the loss of them all, then piece by piece."""
     images, tokens, numbers, ids = batch
@@ -127,7 +138,7 @@ def backward_cached(
     with torch.no_grad():
         kept = [called(*cut) for cut in cuts]
     leaves = [torch.cat(part).requires_grad_() for part in zip(*kept, strict=True)]
-    heads = [head for head in (trainee.scales, trainee.biases) if head is not None]
+    heads = [head for head in (clip_model.scales, clip_model.biases) if head is not None]
     copies = [head.detach().clone().requires_grad_() for head in heads]
     scales, biases = (*copies, None)[:2]
     settings = LossRecipe(kind=case.kind)
@@ -143,7 +154,9 @@ def backward_cached(
                 for value, gradient in zip(again, gradients, strict=True)
             )
             if is_last:
-                heads = [head for head in (trainee.scales, trainee.biases) if head is not None]
+                heads = [
+                    head for head in (clip_model.scales, clip_model.biases) if head is not None
+                ]
                 for head, copied in zip(heads, copies, strict=True):
                     stand_in = stand_in + (head * copied.grad).sum()
             stand_in.backward()
@@ -154,13 +167,13 @@ def restored(
     model: ModelRecipe, case: Case, states: Any, averaged: dict[str, Any], ranks: Ranks
 ) -> tuple[Any, Any, Any]:
     """What was saved, through another network."""
-    trainee = make_trainee(model, case.kind, seed=7)
-    called = spread(trainee, ranks, case.parallel)
+    clip_model = make_clip_model(model, case.kind, seed=7)
+    called = spread(clip_model, ranks, case.parallel)
     optimiser = torch.optim.AdamW(called.parameters(), lr=1.0)
-    set_full_state(trainee, optimiser, states)
-    average = WeightAverage(trainee, 0.5)
+    set_full_state(clip_model, optimiser, states)
+    average = WeightAverage(clip_model, 0.5)
     set_full_tensors(average.weights, averaged)
-    return *full_state(trainee, optimiser), full_tensors(average.weights)
+    return *full_state(clip_model, optimiser), full_tensors(average.weights)
 
 
 def main(out: str, config: str, *cases: str) -> None:

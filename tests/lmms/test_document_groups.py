@@ -99,7 +99,7 @@ def test_other_ways_of_asking_are_other_groups(tmp_path):
     path = written(tmp_path, CHOICE, FILTERS)
     written(tmp_path, CHOICE, FILTERS, models=(GOOD,), n_test=50)
     rows = [row for row in grouped(path).rows if row.column == "birds"]
-    assert sorted((row.model, row.way.partition(", ")[2]) for row in rows) == [
+    assert sorted((row.model, row.setup.partition(", ")[2]) for row in rows) == [
         (GOOD, ""),
         (GOOD, "n_test=50"),
         (POOR, ""),

@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 from fieldmark.experiments import evaluate
-from fieldmark.protocols._predictions import left_out
+from fieldmark.protocols._predictions import FitNotes, left_out
 from fieldmark.protocols.probe.fit import fit_probe
+from fieldmark.report.table.notes import run_lines
 from fieldmark.settings import Settings
-from fieldmark.store import PartRecord, Store, bad_images, fit_summary
+from fieldmark.store import PartRecord, Store, bad_images, fit_summary, mean_calibration
 from fieldmark.tasks import task_schema
 from fieldmark.tasks.split import Draw, PartItems
 from kit.made import make_dataset
@@ -97,6 +98,46 @@ def test_repeats_are_told_together(root: Callable[[str], Path], settings: Settin
     told = fit_summary(parts)
     assert told.n_fits == 3 and len(told.chosen["alpha"]) == 3
     assert told.line.endswith("(3 fits)")
+
+
+def test_a_grid_is_stored_with_its_scores() -> None:
+    assert TASK.probe is not None
+    strengths = [0.01, 1.0, 100.0]
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 3)).astype(np.float32)
+    for probe in ({"classifier": "logistic", "C": strengths}, EDGE | {"alphas": strengths}):
+        block = type(TASK.probe).model_validate(probe)
+        fits = FitNotes(block.classifier)
+        fits.add(fit_probe(TASK, block, x, np.where(x[:, 0] > 0, "owl", "fox")).probe, {})
+        fit = fits.noted()["fit"]
+        (tried,) = fit["tried"]
+        (setting,) = tried.keys() - {"score"}
+        assert tried[setting] == strengths
+        assert max(tried["score"]) == fit["chosen"]["cv_score"][0]
+
+
+def test_how_true_probabilities_are_is_stored_and_told(
+    root: Callable[[str], Path], settings: Settings
+) -> None:
+    root("world")
+    probe = {"classifier": "logistic"}
+    evaluate("classical/colour", "world-species", settings=settings, probe=probe, n_train=60)
+    (part,) = parts_of(settings)
+    told = mean_calibration([part])
+    assert 0 < told["ece"] < 1 and 0 < told["nll"] < 36
+    lines, _ = run_lines([part])
+    assert lines[0] == f"calibration error {told['ece']:.3f}, log loss {told['nll']:.3g}"
+
+
+def test_labels_without_training_images_have_no_probability() -> None:
+    assert TASK.probe is not None
+    block = TASK.probe.model_copy(update={"classifier": "logistic"})
+    x = np.array([[0.0], [0.1], [1.0], [1.1]], np.float32)
+    fitted = fit_probe(TASK, block, x, np.array(["fox", "fox", "owl", "owl"], object))
+    prob_nc = fitted.probe.predict_proba(x)
+    told = fitted.calibration(x, ["fox", "owl", "newt", "owl"])
+    truth_n = np.array([prob_nc[0, 0], prob_nc[1, 1], np.finfo(float).eps, prob_nc[3, 1]])
+    assert told["nll"] == pytest.approx(-np.log(truth_n).mean())
 
 
 def test_nothing_chosen_is_nothing_told(root: Callable[[str], Path], settings: Settings) -> None:

@@ -121,7 +121,7 @@ def test_two_ways_of_asking_one_model_are_compared_like_models(empty, filled):
     assert compared.overall.verdict in "ab"
     filled(empty, replace(spec, model="a/two"), {"": right(100, 60, 1)})
     shared = compare_models(empty, "one", "two")
-    assert [task.a.way for task in shared.tasks] == [task.b.way for task in shared.tasks]
+    assert [task.a.setup for task in shared.tasks] == [task.b.setup for task in shared.tasks]
     assert "a/one has 2 setups here" in shared.setups[0]
 
 
@@ -135,7 +135,7 @@ def test_tasks_together_show_what_none_shows_alone(empty, filled):
             filled(empty, RunSpec(model, f"t{task}", "probe/x"), {"": own < skill})
     compared = compare_models(empty, "one", "two")
     assert compared.overall.verdict == "a"
-    assert len(compared.overall.places) == compared.overall.n_photo_sets == 20
+    assert len(compared.overall.columns) == compared.overall.n_photo_sets == 20
     difference = np.mean([task.comparison.difference for task in compared.tasks])
     assert compared.overall.comparison.difference == pytest.approx(difference)
     text = comparison_text(compared).partition("\n\n")[2]
@@ -180,7 +180,7 @@ def test_a_task_of_another_unit_is_not_in_the_mean(empty, filled):
         score = Score("accuracy", 7.0, n=100, is_primary=True, is_fraction=False)
         empty.finish_run(run, [score])
     compared = compare_models(empty, "one", "two")
-    assert len(compared.tasks) == 3 and len(compared.overall.places) == 2
+    assert len(compared.tasks) == 3 and len(compared.overall.columns) == 2
     assert "It leaves out u." in comparison_text(compared, 500)
 
 

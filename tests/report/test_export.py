@@ -95,6 +95,7 @@ def test_json_holds_every_score(store):
     told = {
         "fit": None,
         "bad_images": {},
+        "calibration": None,
         "by_position": [],
     }  # tests/report/test_fits.py has runs with both
     assert rows == [{**row, **told} for row in plain_scores(choose(store))]
@@ -240,4 +241,4 @@ def test_every_seed_is_exported(tmp_path, filled):
             filled(store, spec, {"": np.arange(40) < 20 + seed})
         rows = plain_scores(choose(store))
     assert sorted(row["seed"] for row in rows) == [0, 1, 2]
-    assert "way" not in rows[0]
+    assert "setup" not in rows[0]

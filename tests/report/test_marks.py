@@ -11,9 +11,9 @@ import pytest
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.report import compare_models, comparison_text, read_table, wide_table
-from fieldmark.report.cells import without_stand_ins
 from fieldmark.report.compare.published import match_published, published
 from fieldmark.report.plots import draw, read_results
+from fieldmark.report.rows import without_stand_ins
 from fieldmark.report.site.summary import build_summary
 from fieldmark.store import Marks, PartResult, Predictions, RunSpec, Score, Store
 from fieldmark.world import World

@@ -237,6 +237,27 @@ def test_a_sweep_takes_the_setting_with_most_values_or_the_one_asked_for(store):
         draw("sweep", read_results(store, by="alhpa"))
 
 
+def test_a_sweep_draws_every_value_that_a_search_tried(tmp_path):
+    """Of two fits the mean, of two settings the best over the other one."""
+    tried = [
+        {"rate": [1.0, 1.0, 10.0, 10.0], "decay": [0.0, 1.0, 0.0, 1.0], "score": [0.2, 0.4, 0.6, s]}
+        for s in (0.8, None)
+    ]
+    fit = {"probe": "linear", "n_fits": 2, "chosen": {}, "notes": {}, "tried": tried}
+    with Store.open(tmp_path / "searched.db") as store:
+        ask(store, RunSpec("m/a", "beluga", "probe/linear"), 120, fit=fit)
+        ask(store, RunSpec("m/b", "beluga", "probe/linear"), 120, fit=fit | {"tried": tried[:1]})
+        spec = draw("sweep", read_results(store, by="rate"))
+        validate(spec)
+        assert spec["title"]["text"] == ["Search over rate on beluga"]
+        values = [each for each in specs(spec) if "series" in each and "low" in each]
+        drawn = {(each["series"], each["x"]): each["score"] for each in values}
+        assert drawn["m/a", 1.0] == 40 and drawn["m/b", 10.0] == 80
+        assert drawn["m/a", 10.0] == pytest.approx(70)
+        with pytest.raises(UnknownName):
+            draw("sweep", read_results(store, by="alpha"))
+
+
 def test_confusion_counts_pairs(tmp_path):
     with Store.open(tmp_path / "pairs.db") as store:
         ask(store, RunSpec("m", "beluga", "probe/ridge"), 120)

@@ -10,8 +10,8 @@ import pytest
 
 from fieldmark.models import known_models
 from fieldmark.report import match_published, plain_published, published_text
-from fieldmark.report.cells import Row
 from fieldmark.report.compare.published import published
+from fieldmark.report.rows import Row
 from fieldmark.store import Run, RunSpec, Score
 from fieldmark.tasks import load_own_task
 

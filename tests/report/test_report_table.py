@@ -12,7 +12,7 @@ import pytest
 
 from fieldmark.errors import UnknownName
 from fieldmark.report import long_table, part_table, plain_rows, read_table, wide_table
-from fieldmark.report.labels import signature
+from fieldmark.report.facts import signature
 from fieldmark.store import RunFilter, RunSpec, Score, Store
 
 APP = version("fieldmark")

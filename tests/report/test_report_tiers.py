@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark.metrics import load_metric
 from fieldmark.report import read_table
-from fieldmark.report.paired import Paired, read_paired
+from fieldmark.report.compare.paired import Paired, read_paired
 from fieldmark.stats import estimate
 from fieldmark.store import PartResult, Predictions, Run, RunFilter, RunSpec, Score, Store
 

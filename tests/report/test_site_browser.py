@@ -323,7 +323,7 @@ def check_all_pairs(page: Any, store: Store, address: str) -> int:
     own = {
         row.name: mine.name for row, mine in zip(table.rows, read_table(store).rows, strict=True)
     }
-    keys = {row.place: column_name(row) for row in table.rows}
+    keys = {row.column_key: column_name(row) for row in table.rows}
     page.goto(address)
     n_tasks = 0
     for a, b in itertools.permutations(names, 2):
@@ -340,9 +340,9 @@ def check_all_pairs(page: Any, store: Store, address: str) -> int:
         except DataError:
             assert not shown
             continue
-        assert set(shown) == {keys[task.a.place] for task in compared.tasks}
+        assert set(shown) == {keys[task.a.column_key] for task in compared.tasks}
         for task in compared.tasks:
-            _, _, difference, interval, verdict, *_ = shown[keys[task.a.place]]
+            _, _, difference, interval, verdict, *_ = shown[keys[task.a.column_key]]
             expected = expected_task(task)
             assert (difference, interval) == (expected["difference"], expected["interval"]), (a, b)
             assert expected["verdict"] in verdict, (a, b, task.a.heading)

@@ -20,8 +20,8 @@ from fieldmark.report import (
 )
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.site import build_summary
-from fieldmark.report.study import averaged
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
+from fieldmark.report.tiers import averaged
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
 LABELS = np.array(["fox", "hare"])
@@ -69,7 +69,7 @@ def fill(store: Store, skills: dict[str, float], n_tasks: int, n: int = 300, **m
 def test_together_the_tasks_see_what_none_of_them_does(empty) -> None:
     fill(empty, {"m/good": 0.74, "m/poor": 0.68}, n_tasks=12)
     table = read_table(empty)
-    tied = {row.place for row in table.rows if row.model == "m/poor" and row.is_tied}
+    tied = {row.column_key for row in table.rows if row.model == "m/poor" and row.is_tied}
     assert len(tied) > 6, "single tasks cannot tell them apart"
     assert table.study.overall.best == ("m/good",)
     assert verdict(table) == "Best overall (12 tasks): m/good. All others are clearly worse."
@@ -162,7 +162,7 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     fill(empty, {"m/a": 0.9, "m/b": 0.6}, n_tasks=2)
     write(empty, asked("m/c", "rare"), right(100, 0.5, 1))
     table = read_table(empty)
-    assert len(table.study.overall.places) == 2
+    assert len(table.study.overall.columns) == 2
     assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
     assert verdict(table).endswith(
         "clearly worse. 1 other is left out: it lacks some of these tasks."

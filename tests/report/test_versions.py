@@ -14,8 +14,9 @@ import pytest
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.report import compare_models, plain_rows, read_table, verdict, wide_table
-from fieldmark.report.labels import _shortened, signature, signatures
+from fieldmark.report.facts import signature, signatures
 from fieldmark.report.plots import draw, read_results
+from fieldmark.report.run_labels import _shortened
 from fieldmark.report.site import build_summary
 from fieldmark.report.table.ranking import grid_of
 from fieldmark.store import RunFilter, Store
@@ -295,7 +296,7 @@ def test_plain_rows_say_which_version_is_meant(edited: Path) -> None:
 
 
 def test_labels_do_not_depend_on_the_order_of_runs(edited: Path) -> None:
-    from fieldmark.report.labels import columns_of_runs, model_labels
+    from fieldmark.report.run_labels import columns_of_runs, model_labels
 
     runs = runs_at(edited)
     assert model_labels(runs) == model_labels(runs[::-1])

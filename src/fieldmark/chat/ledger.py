@@ -98,7 +98,7 @@ class Ledger:
             return f"no request was answered, the last: {self.tally.last_error}"
         return ""
 
-    def last_words(self, reason: str) -> ModelError:
+    def closing_line(self, reason: str) -> ModelError:
         """The error of a run that is given up."""
         n_kept = self.tally.n - self.tally.outcomes.get("failed", 0)
         start = f"model {self.asker.model.name!r}: {reason.rstrip('.')}. "

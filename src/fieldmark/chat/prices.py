@@ -341,8 +341,9 @@ class Card(_TableRow):
         if self.usd_in is None or self.usd_out is None:
             return None
         cached_price = self.usd_in if self.usd_cached is None else self.usd_cached
-        fresh = usage.tokens_in - usage.cached + (_CACHE_WRITE - 1) * usage.to_cache
-        millions = fresh * self.usd_in + usage.cached * cached_price
+        cached = min(usage.cached, usage.tokens_in)  # more would be a price below zero
+        fresh = usage.tokens_in - cached + (_CACHE_WRITE - 1) * usage.to_cache
+        millions = fresh * self.usd_in + cached * cached_price
         return (millions + usage.tokens_out * self.usd_out) / 1e6
 
     def tokens_of_image(self, width: int, height: int) -> int | None:

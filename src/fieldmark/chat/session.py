@@ -47,30 +47,20 @@ class AskSession:
         self.progress = progress or Silent()
         self._journal, self._open = journal, ExitStack()
         self._line: LocalLine | ModelConnection
+        """how this kind of model is asked"""
 
     def __enter__(self) -> AskSession:
         journal = self._journal
         with ExitStack() as opening:
             if isinstance(journal, Path):
                 journal = opening.enter_context(AnswerJournal(journal))
-            self._line = self._make_line(journal)
+            self._line = self.model.line(self.options, journal, self.budget)
             opening.enter_context(self._line)
             self._open = opening.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
-
-    def _make_line(self, journal: AnswerJournal | None) -> LocalLine | ModelConnection:
-        from fieldmark.chat.local.model import LocalModel
-
-        if isinstance(self.model, LocalModel):
-            from fieldmark.chat.local.run import LocalLine
-
-            return LocalLine(self.model, self.options, journal, self.budget)
-        from fieldmark.chat.send.connection import ModelConnection
-
-        return ModelConnection(self.model, self.options, journal, self.budget)
 
     def ask(
         self, requests: Iterable[Request], on_answer: OnAnswer = ignore, title: str = ""

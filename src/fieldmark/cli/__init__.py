@@ -10,6 +10,7 @@ is imported, and nothing heavy before it needs it.
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,11 @@ GROUPS = {
     "housekeeping": "doctor* runs cache",
 }
 """what the overview shows, in this order; the starred ones on the first screen"""
+MACHINE = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ELOOP,
+    errno.ENAMETOOLONG, errno.ESTALE,
+}  # fmt: skip
+"""errors of a disk or of permissions, which no code of ours can mend"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if debug or error.filename is None or error.errno not in MACHINE:
+            raise
+        talk(f"fieldmark: {error.filename}  cannot be used: {error.strerror}.")
+        return 3
 
 
 def commands() -> dict[str, str]:
@@ -93,7 +104,7 @@ def _dispatch(words: list[str]) -> int:
     from fieldmark.cli._parse import find, parse
 
     for length in (2, 1):
-        command = find(words[:length])
+        command = find(words[:length], PLUGINS)
         if command is not None:
             return parse(command, words[length:])
     listing = find([words[0], "ls"])

@@ -51,9 +51,9 @@ class ChatFlags:
 
     def model(self, name: str, settings: Settings) -> Any:
         """The chat model of this name; UsageError for a model that only embeds."""
-        from fieldmark.abilities import ANSWERS
         from fieldmark.chat import ChatModel
         from fieldmark.models import abilities, check_model_name, load_chat_model
+        from fieldmark.registry import ANSWERS
 
         check_model_name(name)
         if ANSWERS not in abilities(name):

@@ -24,7 +24,7 @@ from fieldmark.errors import UsageError
 class CompareArgs:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
     """two rows of the table, by name or by a part of it that fits one model only: models, versions
-    (NAME#4ae7), or ways of asking one"""
+    (NAME#4ae7), or setups of one"""
     task: Annotated[Words, arg(metavar="TASK")] = ()
     """only these tasks (* and ? are wildcards)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""

@@ -54,11 +54,11 @@ class EmbedArgs:
 
 
 def run(args: EmbedArgs) -> int:
-    from fieldmark.abilities import EMBEDS_IMAGES
     from fieldmark.embed import DeviceWorkers, EmbedOptions, devices_for
     from fieldmark.experiments import Models
     from fieldmark.models import abilities, check_model_name
     from fieldmark.progress import for_people
+    from fieldmark.registry import EMBEDS_IMAGES
 
     _check_flags(args)
     settings = args.common.settings()

@@ -30,7 +30,7 @@ StepNames = Annotated[
     Positional[tuple[str, ...]], arg(metavar="[STEP|RUN…]", help_behavior_hint="")
 ]
 ENDED = ("lost", "finished", "merged")
-SCREEN_S, LOG_S, LEASE_S = 2.0, 0.5, 0.1
+SCREEN_S, LOG_S = 2.0, 0.5
 """seconds between two looks"""
 CLEAR = "\x1b[H\x1b[J"
 DIGITS = "123456789"
@@ -254,13 +254,8 @@ def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Exec
     from fieldmark.experiments.cluster import recover_steps
     from fieldmark.leases import LeaseFolder
 
-    with LeaseFolder(job_folder.folder) as leases:
-        while (lease := leases.claim("launch")) is None:
-            time.sleep(LEASE_S)
-        try:
-            recover_steps(steps, executors)
-        finally:
-            leases.give_up(lease, is_done=True)
+    with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
+        recover_steps(steps, executors)
 
 
 # --- steps ---

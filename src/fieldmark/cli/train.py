@@ -30,7 +30,7 @@ from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.build.train.job.launch import TrainStanding
+    from fieldmark.build.train.launch import TrainStanding
     from fieldmark.build.train.recipe import SlurmRecipe, TrainRecipe
     from fieldmark.build.train.run import TrainPlan, TrainTotals
     from fieldmark.progress import Lines, Live
@@ -129,7 +129,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
 
 
 def _submit(args: TrainArgs) -> int:
-    from fieldmark.build.train.job.launch import launch
+    from fieldmark.build.train.launch import launch
     from fieldmark.build.train.suite import setting_flags
 
     recipe, out = _read_recipe(args)

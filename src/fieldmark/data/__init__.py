@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from fieldmark import exports
 from fieldmark.errors import DataError, FieldmarkError, UsageError
-from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference, short_name
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ One folder per model fingerprint: the rows (`rows.py`), `model.json` (which mode
 
 from __future__ import annotations
 
-import io
 import json
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from fieldmark.embed.rows import KEY_DTYPE
 from fieldmark.embed.shards import LEASES
 from fieldmark.embed.work import Throughput, n_parameters_of, noted_decode
 from fieldmark.errors import DataError
+from fieldmark.files import remove_parts, replacing
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -35,20 +34,9 @@ differ by up to 0.8 % (`fieldmark.devices`)"""
 
 
 def write_about(folder: Path, about: dict[str, Any]) -> None:
-    """Keeps what the features belong to, atomically."""
-    _put(folder / "model.json", json.dumps(about, indent=1).encode())
-
-
-def _put(path: Path, data: bytes) -> None:
-    """All or nothing, and no half a file on a full disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    """Keeps what the features belong to."""
+    with replacing(folder / "model.json") as file:
+        file.write(json.dumps(about, indent=1).encode())
 
 
 def kept_facts(folder: Path) -> dict[str, Any]:
@@ -81,9 +69,8 @@ def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
     """Keeps what the model did when its first features were computed."""
     path = folder / BEHAVIOUR
     if behaviour is not None and not path.exists():
-        data = io.BytesIO()
-        np.save(data, np.asarray(behaviour, np.float32))
-        _put(path, data.getvalue())
+        with replacing(path) as file:
+            np.save(file, np.asarray(behaviour, np.float32))
 
 
 def read_behaviour(folder: Path) -> np.ndarray | None:
@@ -167,6 +154,7 @@ def _delete_features(folder: Path) -> None:
     for pattern in own:
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
+    remove_parts(folder)
     with suppress(OSError):
         (folder / LEASES).rmdir()
     if not any(folder.iterdir()):

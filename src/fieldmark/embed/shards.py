@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 from fieldmark import draws
@@ -124,16 +123,3 @@ class LeasedBuckets:
 
     def _name(self, number: int) -> str:
         return f"{self._prefix}-{number:03d}"
-
-
-@contextmanager
-def leased(folder: Path, name: str, progress: Progress) -> Iterator[None]:
-    """One piece of work that one process does at a time: waits until it is this one's turn."""
-    pause_s = FIRST_PAUSE_S
-    with LeaseFolder(folder) as leases:
-        while (lease := leases.claim(name)) is None:
-            progress.status(f"waiting for {leases.holder(name)[0]}")
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, PAUSE_S)
-        yield
-        leases.give_up(lease, is_done=True)

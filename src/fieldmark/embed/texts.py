@@ -17,8 +17,9 @@ from fieldmark import draws
 from fieldmark.embed.cache import write_about
 from fieldmark.embed.engine import EmbedOptions, usable_cache
 from fieldmark.embed.rows import FeatureRows
-from fieldmark.embed.shards import LEASES, leased
+from fieldmark.embed.shards import LEASES
 from fieldmark.errors import ModelError, naming_model
+from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ def embed_texts(
 def _gathered(
     model: DualEncoder, texts: Sequence[str], options: EmbedOptions, progress: Progress
 ) -> np.ndarray:
+    def waiting(who: str) -> None:
+        progress.status(f"waiting for {who}")
+
     folder = options.cache / "features" / _fingerprint(model)
     keys = [draws.digest("text", text) for text in texts]
     by_key = dict(zip(keys, texts, strict=True))
@@ -52,7 +56,7 @@ def _gathered(
         if not options.leases:
             _compute(model, by_key, rows, progress)
         elif rows.missing(list(by_key)).any():
-            with leased(folder / LEASES, "texts", progress):
+            with LeaseFolder(folder / LEASES) as leases, leases.turn("texts", waiting):
                 rows.refresh()
                 _compute(model, by_key, rows, progress)
                 rows.sync()

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
 from fieldmark.models import abilities, check_key, check_model_name, full_name
@@ -37,6 +36,7 @@ from fieldmark.protocols import (
     settings_of,
     task_problems,
 )
+from fieldmark.registry import ANSWERS
 from fieldmark.settings import dataset_key
 from fieldmark.slurm.options import SlurmOptions
 from fieldmark.source_lines import Located, validate
@@ -445,6 +445,8 @@ def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
     them differ (`probe/svm, C=0.1`). A job that is the only one of its model and task, but for
     seeds and numbers of training images, which are told anyway, has no label.
     """
+    if len(jobs) == 1:
+        return tuple(jobs)
     methods: dict[tuple[str, str], set[str]] = defaultdict(set)
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     facts = [dict(_facts(job)) for job in jobs]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import (
     behaviour_of,
@@ -34,6 +33,7 @@ from fieldmark.models import (
     load_model,
     resolve_device,
 )
+from fieldmark.registry import ANSWERS
 from fieldmark.settings import Settings
 
 

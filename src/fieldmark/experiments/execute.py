@@ -60,7 +60,7 @@ from fieldmark.store import (
 )
 
 HEARTBEAT_S = 20.0
-ONCE = ("fit", "bad_images", "busy_s")
+ONCE = ("fit", "calibration", "bad_images", "busy_s")
 """notes of a part that hold for all its repeats"""
 
 
@@ -143,7 +143,10 @@ def execute(
     with Store.open(settings.store, is_private=options.is_private) as store:
         _confirm(plan, store)
         runner = _JobRunner(plan, settings, store, progress, options)
-        for number, planned in enumerate(_by_model(plan.to_run), start=1):
+        # Model by model, so that each is loaded once; in the order the grid names them.
+        models = list(dict.fromkeys(planned.job.model for planned in plan.to_run))
+        in_order = sorted(plan.to_run, key=lambda planned: models.index(planned.job.model))
+        for number, planned in enumerate(in_order, start=1):
             progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
             done = runner.do(planned)
             if isinstance(done, Failure):
@@ -330,6 +333,9 @@ def _write(
         if (answers.part, repeat) in have:
             continue
         frame = answers.frame.filter(pl.col("repeat") == repeat)
+        # The first repeat of a part tells what all of them chose and left out.
+        once = ONCE if repeat else ()
+        notes = {name: note for name, note in answers.notes.items() if name not in once}
         store.write_part(
             run,
             PartResult(
@@ -347,17 +353,9 @@ def _write(
                 repeat=repeat,
                 n_train=answers.n_train,
                 seconds=seconds,
-                info=_facts_of_repeat(answers, repeat),
+                info=notes | {"groups": dict(answers.groups)},
             ),
         )
-
-
-def _facts_of_repeat(answers: PartPredictions, repeat: int) -> dict[str, Any]:
-    """The first repeat of a part tells what all of them chose and left out."""
-    notes = answers.notes
-    if repeat:
-        notes = {name: value for name, value in notes.items() if name not in ONCE}
-    return notes | {"groups": dict(answers.groups)}
 
 
 def _facts(model: Any, settings: Settings) -> dict[str, Any]:
@@ -375,12 +373,6 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
         "peak_mb": peak_bytes() >> 20,
     }
     return {name: value for name, value in facts.items() if value}
-
-
-def _by_model(jobs: Sequence[Planned]) -> list[Planned]:
-    """Model by model, so that each is loaded once; in the order the grid names them."""
-    order = {name: rank for rank, name in enumerate(dict.fromkeys(j.job.model for j in jobs))}
-    return sorted(jobs, key=lambda planned: order[planned.job.model])
 
 
 @contextmanager

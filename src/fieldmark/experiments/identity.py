@@ -18,7 +18,7 @@ taken up again by a command that gives it the same name, and so would have given
 there. A process claims a key before it reads images, and holds it until the run is done.
 
 Here is what a run is; whether it is done already is decided from that in `plan.py`
-(`_existing_run`), and once more when its turn comes in `execute.py` (`_JobRunner.run`).
+(`_existing_run`), and once more when its turn comes in `execute.py` (`_JobRunner.do`).
 """
 
 from __future__ import annotations

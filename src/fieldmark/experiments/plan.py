@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from fieldmark.abilities import MOCK
 from fieldmark.chat import Estimate
 from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
@@ -41,6 +40,7 @@ from fieldmark.protocols import (
     may_fail,
     refs_of,
 )
+from fieldmark.registry import MOCK
 from fieldmark.settings import Settings
 from fieldmark.store import Claim, Run, RunFilter, RunName, RunSpec, Store
 

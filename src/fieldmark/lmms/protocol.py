@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS
 from fieldmark.protocols import AskSettings, Protocol
+from fieldmark.registry import ANSWERS
 
 if TYPE_CHECKING:
     import polars as pl

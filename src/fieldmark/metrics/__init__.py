@@ -21,7 +21,7 @@ group `fieldmark.metrics`, or `register_metric`.
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 from fieldmark.metrics._metric import Metric, metric
 from fieldmark.metrics._registry import (
     known_metrics,
@@ -31,6 +31,7 @@ from fieldmark.metrics._registry import (
 
 if TYPE_CHECKING:
     from fieldmark.metrics._blind import blind_answers
+    from fieldmark.metrics._calibration import calibration
     from fieldmark.metrics._no_answer import fill_values, wrong_answers
     from fieldmark.metrics._retrieval import (
         average_precision_at_k,
@@ -48,6 +49,7 @@ __all__ = [
     "average_precision_at_k",
     "average_precisions",
     "blind_answers",
+    "calibration",
     "fill_values",
     "first_positives",
     "known_metrics",
@@ -67,6 +69,7 @@ __getattr__ = exports(
     __name__,
     {
         "_blind": ("blind_answers",),
+        "_calibration": ("calibration",),
         "_no_answer": ("fill_values", "wrong_answers"),
         "_retrieval": (
             "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from fieldmark.abilities import ANSWERS, EMBEDS_IMAGES, EMBEDS_TEXTS, SCORES_CONTINUATIONS
+from fieldmark.registry import ANSWERS, EMBEDS_IMAGES, EMBEDS_TEXTS, SCORES_CONTINUATIONS
 
 if TYPE_CHECKING:
     import numpy as np

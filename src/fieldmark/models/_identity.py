@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
-from fieldmark.abilities import ANSWERS
 from fieldmark.code import Closure, Digest, file_digest
 from fieldmark.errors import DataError
 from fieldmark.files import write_file
@@ -40,7 +39,7 @@ from fieldmark.models._user import (
     path_digest,
     read_closure,
 )
-from fieldmark.registry import resolve_reference
+from fieldmark.registry import ANSWERS, resolve_reference
 
 LOG = logging.getLogger(__name__)
 MOST = 16

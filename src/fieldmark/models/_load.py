@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import EMBEDS_IMAGES
 from fieldmark.code import file_digest
 from fieldmark.errors import UnknownName, UsageError, closest
 from fieldmark.models._backbone import ABILITY_OF_METHOD, Backbone, Checkpoint
@@ -28,7 +27,7 @@ from fieldmark.models._name import (
     wishing,
 )
 from fieldmark.models._user import adopt, load_file
-from fieldmark.registry import Registry, is_file_reference, resolve_reference
+from fieldmark.registry import EMBEDS_IMAGES, Registry, is_file_reference, resolve_reference
 
 if TYPE_CHECKING:
     from fieldmark.models._identity import ModelMemory

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.abilities import ANSWERS, MOCK
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.models._backbone import Checkpoint
+from fieldmark.registry import ANSWERS, MOCK
 
 if TYPE_CHECKING:
     from fieldmark.chat import ChatModel

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.abilities import CONTROL, EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.errors import UnknownName
 from fieldmark.models._backbone import Backbone, Features, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest
+from fieldmark.registry import CONTROL, EMBEDS_IMAGES, EMBEDS_TEXTS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,11 +25,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.abilities import EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.errors import ModelError, UsageError, first_line
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest, need_package
 from fieldmark.models._user import library_version
+from fieldmark.registry import EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.settings import load_settings, user_config
 
 VERSION = 1

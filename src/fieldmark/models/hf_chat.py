@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.abilities import ANSWERS, SCORES_CONTINUATIONS
 from fieldmark.models._backbone import Checkpoint
+from fieldmark.registry import ANSWERS, SCORES_CONTINUATIONS
 
 if TYPE_CHECKING:
     from fieldmark.chat import LocalModel

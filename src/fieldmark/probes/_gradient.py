@@ -237,6 +237,7 @@ class GradientProbe(ProbeEstimator):
         self.one_class_ = not targets.has_traits and len(targets.classes) == 1
         self.cv_score_ = float("nan")
         self.chosen_: dict[str, float] = {}
+        self.tried_: dict[str, list[float]] = {}
         self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
 
     def _search(
@@ -288,6 +289,8 @@ class GradientProbe(ProbeEstimator):
             raise self._diverged()
         best, self.cv_score_ = settings[int(score_s.argmax())], float(score_s.max())
         self.chosen_ = {**best, "cv_score": self.cv_score_}
+        columns = {name: [setting[name] for setting in settings] for name in best}
+        self.tried_ = {**columns, "score": score_s.tolist()}
         self.fit_notes_ += targets.holdout_notes(held) + holdout_notes(targets.strata, score_s)
         for name in best:
             others = {other: value for other, value in best.items() if other != name}

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fieldmark.abilities import ANSWERS, EMBEDS_IMAGES
 from fieldmark.errors import UsageError
 from fieldmark.protocols._settings import NoSettings
-from fieldmark.registry import PROTOCOLS
+from fieldmark.registry import ANSWERS, EMBEDS_IMAGES, PROTOCOLS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,6 +27,21 @@ if TYPE_CHECKING:
     from fieldmark.protocols._score import Scoring
     from fieldmark.store import PartRecord, Score
     from fieldmark.tasks.split import Draw
+
+
+class Later:
+    """A class attribute whose value, `module:name`, is imported when an object is first asked for
+    it; the class itself gives the reference.
+    """
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference
+
+    def __get__(self, owner: object | None, cls: type) -> Any:
+        if owner is None:
+            return self
+        module, _, name = self.reference.partition(":")
+        return getattr(import_module(module), name)
 
 
 class Protocol:
@@ -44,7 +59,7 @@ class Protocol:
     """what a user may set, besides the block: a frozen dataclass"""
     Block: Any = None
     """the schema (pydantic) of its block in a task file, of the same name; None: it has none.
-    A word alone (`probe = "svm"`) stands for its first key. A property where it is slow to import:
+    A word alone (`probe = "svm"`) stands for its first key. `Later` where it is slow to import:
     help texts must not wait for it."""
 
     def reads(self, task: Any) -> bool:

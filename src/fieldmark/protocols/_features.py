@@ -79,7 +79,9 @@ def embed_rows(
     flat = [ref for images in refs for ref in images]
     embedded = embed(model, root, flat, options, progress)
     sizes = np.array([len(images) for images in refs])
-    features, is_ok = _pooled(embedded, sizes, pool) if (sizes != 1).any() else _plain(embedded)
+    features, is_ok = embedded.features, embedded.is_ok
+    if (sizes != 1).any():
+        features, is_ok = _pooled(embedded, sizes, pool)
     ids = rows.get_column("id").to_list()
     place = {item: row for row, item in enumerate(ids) if is_ok[row]}
     return RowFeatures(features, place, embedded.bad, embedded.keys)
@@ -93,10 +95,6 @@ def prefetch_rows(
     """
     refs = [ref for images in refs_of(rows) for ref in images]
     fill(model, root, refs, embed_options(workspace), progress)
-
-
-def _plain(embedded: Embedded) -> tuple[np.ndarray, np.ndarray]:
-    return embedded.features, embedded.is_ok
 
 
 def _pooled(

@@ -1,7 +1,8 @@
 """Predictions of a part: what does every protocol hand to the store, and what is noted with them?
 
 A probe tells what a search chose by `chosen_` (a mapping of plain values) and what a reader should
-know of the fit by `fit_notes_` (sentences). `fieldmark.store` reads them again.
+know of the fit by `fit_notes_` (sentences); `tried_` holds all settings of a grid and their
+held-out scores (columns). `fieldmark.store` reads them again.
 """
 
 from __future__ import annotations
@@ -60,12 +61,16 @@ class FitNotes:
     def __init__(self, classifier: str, is_joint: bool = False) -> None:
         self.classifier, self.is_joint = classifier, is_joint
         self.chosen: list[dict[str, Any]] = []
+        self.tried: list[dict[str, list[Any]]] = []
         self.notes: Counter[str] = Counter()
 
     def add(self, probe: object, more: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
         """Remembers what one fit chose, and what was chosen around it."""
         every = {**dict(getattr(probe, "chosen_", {})), **more}
         self.chosen.append({str(name): _plain(value) for name, value in every.items()})
+        tried = dict(getattr(probe, "tried_", {}))
+        if tried:
+            self.tried.append({name: list(map(_plain, column)) for name, column in tried.items()})
         self.notes.update({str(note) for note in (*getattr(probe, "fit_notes_", ()), *notes)})
 
     def noted(self) -> dict[str, Any]:
@@ -79,7 +84,8 @@ class FitNotes:
             "chosen": {name: [values.get(name) for values in self.chosen] for name in names},
             "notes": dict(self.notes),
         }
-        return {"fit": fit | ({"is_joint": True} if self.is_joint else {})}
+        more = {"is_joint": True} if self.is_joint else {}
+        return {"fit": fit | more | ({"tried": self.tried} if self.tried else {})}
 
 
 def left_out(task: Task, part: PartItems, draw: Draw, bad: Mapping[str, str]) -> dict[str, Any]:

@@ -90,7 +90,9 @@ def _scores(
     rows: pl.DataFrame,
     kinds: Mapping[str, str] | None,
 ) -> Iterator[Score]:
-    metrics = {name: load_metric(name) for name in _with_steadier(names)}
+    if "macro_f1" in names and "macro_accuracy" not in names:
+        names = (*names, "macro_accuracy")  # the interval of macro F1 is weak with rare classes
+    metrics = {name: load_metric(name) for name in names}
     arranged: dict[str, pl.DataFrame] = {}
     for name, metric in metrics.items():
         if metric.uses == "value":
@@ -99,22 +101,12 @@ def _scores(
             arranged[metric.uses], metrics[name] = arrange(rows, ["prediction"], metric, kinds)
     for view in views:
         for name, metric in metrics.items():
-            if _is_shown(view, metric, len(scoring.parts)):
-                is_primary = not view.name and name == scoring.metrics[0]
-                mine = arranged[name if metric.uses == "value" else metric.uses]
-                yield _score(view, mine, name, metric, is_primary)
-
-
-def _with_steadier(metrics: Sequence[str]) -> tuple[str, ...]:
-    """Balanced accuracy stands beside macro F1, whose interval is weak with rare classes."""
-    needs = "macro_f1" in metrics and "macro_accuracy" not in metrics
-    return (*metrics, "macro_accuracy") if needs else tuple(metrics)
-
-
-def _is_shown(view: _View, metric: Metric, n_parts: int) -> bool:
-    if metric.uses == "whole":
-        return not view.name
-    return not view.is_part or n_parts <= MANY_PARTS or metric.kind == "mean"
+            is_cheap = len(scoring.parts) <= MANY_PARTS or metric.kind == "mean"
+            if (view.name and metric.uses == "whole") or (view.is_part and not is_cheap):
+                continue
+            is_primary = not view.name and name == scoring.metrics[0]
+            mine = arranged[name if metric.uses == "value" else metric.uses]
+            yield _score(view, mine, name, metric, is_primary)
 
 
 def _views(scoring: Scoring) -> Iterator[_View]:

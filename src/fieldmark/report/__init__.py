@@ -1,20 +1,19 @@
 """Reports: what a person looks at.
 
-`rows` reads finished runs as `cells`, `paired` their answers to common items; `labels` and `ways`
-name models, columns and ways of asking; `study` says which models may be the best, `facts` what is
-known of tasks and models, `providers` what runs of another kind need. A folder per command:
-`table`, `compare`, `plots`, `export`, `site`, `serve`. The names are loaded when first used: lists
-on the command line want straight columns, not a database.
+`rows` reads finished runs, `run_labels` names their models, columns and setups, `tiers` says which
+models may be the best, `chance` what guessing scores, `facts` what is known of tasks and models,
+`providers` what runs of another kind need. A folder per command: `table`, `compare`, `plots`,
+`export`, `site`, `serve`. The names are loaded when first used: lists on the command line want
+straight columns, not a database.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.cells import Row
     from fieldmark.report.compare.models import ComparedTask, RowComparison, compare_models
     from fieldmark.report.compare.power import (
         measured_spread,
@@ -25,12 +24,18 @@ if TYPE_CHECKING:
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
     from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
-    from fieldmark.report.rows import Table, plain_rows, read_table, with_groups
+    from fieldmark.report.rows import Row, Table, read_table
     from fieldmark.report.table.layout import align
     from fieldmark.report.table.notes import fit_lines, plain_fits
     from fieldmark.report.table.ranking import plain_standings
-    from fieldmark.report.table.slices import STORED, sliced
-    from fieldmark.report.table.text import long_table, part_table, score_lines, wide_table
+    from fieldmark.report.table.slices import STORED, sliced, with_groups
+    from fieldmark.report.table.text import (
+        long_table,
+        part_table,
+        plain_rows,
+        score_lines,
+        wide_table,
+    )
     from fieldmark.report.table.verdict import verdict
 
 __all__ = [
@@ -70,18 +75,17 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "cells": ("Row",),
         "compare.models": ("ComparedTask", "RowComparison", "compare_models"),
         "compare.power": ("measured_spread", "needed_text", "needed_units", "plain_needed"),
         "compare.published": ("match_published", "plain_published", "published_text"),
         "compare.text": ("comparison_text", "plain_comparison"),
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),
-        "rows": ("Table", "plain_rows", "read_table", "with_groups"),
+        "rows": ("Row", "Table", "read_table"),
         "table.layout": ("align",),
         "table.notes": ("fit_lines", "plain_fits"),
         "table.ranking": ("plain_standings",),
-        "table.slices": ("STORED", "sliced"),
-        "table.text": ("long_table", "part_table", "score_lines", "wide_table"),
+        "table.slices": ("STORED", "sliced", "with_groups"),
+        "table.text": ("long_table", "part_table", "plain_rows", "score_lines", "wide_table"),
         "table.verdict": ("verdict",),
     },
 )

@@ -1,4 +1,5 @@
-"""Facts of tasks, datasets and models: what is known of a run beside its scores?
+"""Facts of tasks, datasets, models and runs: what is known besides scores, and what reproduces a
+score?
 
 Taken from the run's own record and from the tables of datasets and model families; nothing is
 loaded to find out, and what is not known is left empty or said to be unknown.
@@ -11,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from fieldmark import draws
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.report.cells import Row
-from fieldmark.report.labels import marked_task, model_name
 from fieldmark.report.providers import provider_of
-from fieldmark.store import Run, Store, host
+from fieldmark.report.rows import Row
+from fieldmark.report.run_labels import marked_task, model_name
+from fieldmark.store import Run, RunSpec, Store, canonical_json, host
 
 UNKNOWN = "unknown"
 _HUB = "https://huggingface.co/datasets/"
@@ -201,3 +203,38 @@ def _noted(store: Store, rows: Sequence[Row], fact: str, models: set[str]) -> di
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+# --- signature: the line under a table ---
+
+
+def signatures(rows: Sequence[Row]) -> list[str]:
+    """The lines of all columns, in their order; each names the versions its runs were made with."""
+    apps: dict[str, set[str]] = {}
+    for row in rows:
+        line = signature(row.run.spec, [run.spec for run in row.runs])
+        apps.setdefault(line, set()).update(run.app for run in row.runs or (row.run,))
+    return [f"{line} app={','.join(sorted(versions))}" for line, versions in apps.items()]
+
+
+def signature(spec: RunSpec, draws_of_it: Sequence[RunSpec] = ()) -> str:
+    """All but the model and the version of fieldmark; of several draws all seeds, and of their
+    data what they share.
+    """
+    every = draws_of_it or [spec]
+    data = {one.data for one in every}
+    facts = {
+        "task": spec.task_name,
+        "version": spec.task_version,
+        "data": spec.data
+        if len(data) == 1
+        else "+".join(sorted({d.partition("-")[0] for d in data})),
+        "protocol": spec.protocol,
+        "settings": draws.digest(canonical_json(spec.settings)).hex()[:8],
+        "n_train": "all" if spec.n_train is None else spec.n_train,
+        "n_test": "all" if spec.n_test is None else spec.n_test,
+        "seed": ",".join(str(seed) for seed in sorted({one.seed for one in every})),
+        "repeats": spec.repeats,
+    }
+    is_default = {"n_test": "all", "repeats": 1, "version": "", "data": ""}
+    return " ".join(f"{k}={v}" for k, v in facts.items() if v != is_default.get(k))

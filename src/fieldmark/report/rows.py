@@ -1,54 +1,206 @@
-"""Table rows: which scores stand in a table, and which of a group of tasks?
+"""Table rows: which scores stand in a table, and of how many runs is each?
 
-Those of finished runs. A row is a model asked in one way, a column a task on one version of its
-data by one metric. Runs that differ in nothing but their seed are draws of one cell. A run whose
-data were changed in place since, and run again, is superseded: it is left out, and counted.
+Those of finished runs. A row is a model asked in one setup, a column a task on one version of its
+data by one metric. Runs that differ in nothing but their seed are training draws of one row: its
+score is the mean over them, its interval holds the luck of the test items and of the draws. A run
+whose data were changed in place since, and run again, is superseded: it is left out, and counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from fieldmark import draws
-from fieldmark.errors import UnknownName
-from fieldmark.report.cells import Row, fewer_note, join_runs, mark_notes
-from fieldmark.report.chance import with_chance
-from fieldmark.report.labels import (
+from fieldmark.errors import FieldmarkError, UnknownName
+from fieldmark.report.chance import ChanceLevel, at_one_size, by_options, with_chance
+from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
+from fieldmark.report.run_labels import (
     Column,
-    column_labels,
     columns_of_runs,
     data_notes,
     model_labels,
     model_name,
+    newest_first,
+    setup_labels,
     version_notes,
 )
-from fieldmark.report.providers import (
-    GroupScores,
-    is_valued,
-    pairing_metric,
-    provider_of,
-    why_not_paired,
-)
-from fieldmark.report.questions import at_one_size, by_options
-from fieldmark.report.ways import way_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
-    UNANSWERED,
     Run,
     RunFilter,
-    RunSpec,
     Score,
     Store,
-    canonical_json,
 )
 
 if TYPE_CHECKING:
-    from fieldmark.report.study import Study
+    from fieldmark.report.tiers import Study
+
+BEST = "A"
+LEAST_ANSWERED = 0.9
+"""share of the questions that a row must have answered to be recommended without a word"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One score: of a model, asked in one setup, on one task."""
+
+    run: Run
+    """the newest of its runs"""
+    score: Score
+    model: str
+    """the model's name; with its version where several are shown"""
+    column: str
+    """the heading: the task and, on lines of their own, what differs between its columns"""
+    data: str = ""
+    """which version of the data, where the task stands in several"""
+    is_counted: bool = True
+    """in means and ranks over tasks: a task counts once, and on one version of its data"""
+    tier: str | None = None
+    """A for those that may be the best of the column, B for those that may be the best of the
+    rest, ...; None: not compared"""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """how many items had which outcome, where not all were answered"""
+    setup: str = ""
+    """settings that tell the row from others of its model, where several are shown"""
+    runs: tuple[Run, ...] = ()
+    """all of its runs, which differ in their seed only"""
+    answered: float = 1.0
+    """share of the questions; the others count as answered wrongly"""
+    among: float | None = None
+    """the score among the items answered, where not all were"""
+    chance: ChanceLevel | None = None
+    """None: not known"""
+    has_compared_size: bool = True
+    """trained on as many photos as the models of its column are compared at"""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            object.__setattr__(self, "runs", (self.run,))
+
+    @property
+    def name(self) -> str:
+        """What the row is called in a sentence: the model and, where it is named, the setup."""
+        return with_remarks(self.model, self.stand_in, self.setup)
+
+    @property
+    def label(self) -> str:
+        """The model, marked where it is none."""
+        return with_remarks(self.model, self.stand_in)
+
+    @property
+    def stand_in(self) -> str:
+        """What the row stands in as ("mock", "control"); "" for a model."""
+        return self.run.marks.stand_in
+
+    @property
+    def competes(self) -> bool:
+        """Is it in tiers, verdicts and ranks?"""
+        return self.has_compared_size and not self.stand_in
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Were the photos drawn?"""
+        return self.run.marks.is_synthetic
+
+    @property
+    def column_key(self) -> tuple[str, str]:
+        """The column: its heading and the metric."""
+        return self.column, self.score.metric
+
+    @property
+    def heading(self) -> str:
+        """The column's heading in one line."""
+        return self.column.replace("\n", " ")
+
+    @property
+    def is_stored(self) -> bool:
+        """False for the scores of a group of tasks, which are worked out and not run."""
+        return self.run.id > 0
+
+    @property
+    def has_value(self) -> bool:
+        """False where no item was answered, or the metric is not defined for the answers."""
+        return not math.isnan(self.score.value)
+
+    @property
+    def caveat(self) -> str:
+        """What is said wherever the row is recommended; "" where it answered enough."""
+        if self.answered >= LEAST_ANSWERED:
+            return ""
+        return f"answered {math.floor(100 * self.answered)} % of the questions"
+
+    @property
+    def is_tied(self) -> bool | None:
+        """May be the best of its column; None: not compared."""
+        return None if self.tier is None else self.tier == BEST
+
+    @property
+    def n_draws(self) -> int:
+        """Training draws, or rounds of answers, behind the score."""
+        return sum(run.spec.repeats for run in self.runs)
+
+    @property
+    def size(self) -> tuple[float, str]:
+        """How many training images, all of them last, and in words."""
+        shots, n_train = self.run.spec.settings.get("shots"), self.run.spec.n_train
+        if n_train is not None:
+            return n_train, f"{n_train:,}"
+        return (shots, f"{shots} per class") if shots else (math.inf, "all")
+
+    @property
+    def is_drawn_once(self) -> bool:
+        """Were some training images drawn, and only once?"""
+        spec = self.run.spec
+        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+
+
+def with_remarks(model: str, *remarks: str) -> str:
+    """
+    >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
+    ('chat/mock/wren (mock, ask)', 'classical/colour')
+    """
+    words = ", ".join(filter(None, remarks))
+    return f"{model} ({words})" if words else model
+
+
+def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
+    """The rows of models. Stand-ins are shown beside them, and are in no verdict, tier, mean or
+    rank: a mock is told the answers, a control cannot see.
+    """
+    return [row for row in rows if not row.stand_in]
+
+
+def mark_notes(rows: Sequence[Row]) -> list[str]:
+    """What the marks of rows and columns mean, a line each."""
+    names = dict.fromkeys(row.label for row in rows if row.stand_in)
+    are = "is a stand-in, not a model: it is" if len(names) == 1 else "are stand-ins: they are"
+    notes = [f"{' and '.join(names)} {are} in no verdict, tier, mean or rank."] if names else []
+    if any(row.is_synthetic for row in rows):
+        notes.append(
+            "synthetic: fieldmark drew these photos. Their scores say nothing about real photos."
+        )
+    return notes
+
+
+def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
+    """What rows that are compared with each other are called, by name: with how little each
+    answered, where it was too little.
+    """
+    names = {}
+    for name in dict.fromkeys(row.name for row in rows):
+        mine = [row for row in rows if row.name == name]
+        least = min(mine, key=lambda row: row.answered)
+        where = f" of {least.heading}" if len(mine) > 1 else ""
+        caveat = f"{least.caveat}{where}" if least.caveat else ""
+        names[name] = with_remarks(least.model, least.stand_in, least.setup, caveat)
+    return names
+
+
+# --- the table ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +234,8 @@ def read_table(
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    columns, ways = columns_of_runs(done, where.folders), way_labels(done, store.record)
-    rows = _in_one_unit(_rows(done, scores, columns, ways, metric, by_part))
+    columns, setups = columns_of_runs(done, where.folders), setup_labels(done, store.record)
+    rows = _in_one_unit(_rows(done, scores, columns, setups, metric, by_part))
     rows = by_options(store, rows)
     if metric and done and not rows:
         known = {score.metric for mine in scores.values() for score in mine}
@@ -101,7 +253,7 @@ def read_table(
         rows = cells
         notes += fewer_note(n_fewer)
     if compare and not by_part:
-        from fieldmark.report.study import study_rows
+        from fieldmark.report.tiers import study_rows
 
         study = study_rows(store, cells)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
@@ -131,53 +283,11 @@ def superseded_note(n: int) -> list[str]:
     return [f"{n:,} superseded {words} data changed since): `fieldmark runs ls`."]
 
 
-def plain_rows(table: Table) -> list[dict[str, Any]]:
-    """What programs read: one flat mapping of JSON values per score."""
-    return [_plain(row, table.study) for row in table.rows]
-
-
-def _plain(row: Row, study: Study | None) -> dict[str, Any]:
-    column = None if study is None else study.columns.get(row.place)
-    spec, score = row.run.spec, row.score
-    asked = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
-    result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
-    for name in ("value", "low", "high"):
-        result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
-    return {
-        **asked,
-        **result,
-        "model_label": row.model,
-        "stand_in": row.stand_in,
-        "is_synthetic": row.is_synthetic,
-        "way": row.way,
-        "seeds": sorted(run.spec.seed for run in row.runs),
-        "column": row.column,
-        "is_counted": row.is_counted,
-        "tier": row.tier,
-        "chance": None if row.chance is None else row.chance.value,
-        "chance_among": None if row.chance is None else row.chance.among,
-        "majority": None if column is None else column.blind,
-        "is_told_from_majority": None if column is None else column.is_told_from_blind,
-        "is_tied_with_best": row.is_tied,
-        "n_items": row.run.n_items,
-        "n_answered": row.run.n_ok,
-        "answered_rate": row.answered,
-        "among_answered": row.score.value if row.among is None else row.among,
-        **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
-        "seconds": row.run.seconds,
-        "finished": row.run.finished,
-        "run": row.run.id if row.is_stored else None,
-        "runs": [run.id for run in row.runs] if row.is_stored else [],
-        "key": row.run.key if row.is_stored else None,
-        "app": row.run.app,
-    }
-
-
 def _rows(
     runs: Sequence[Run],
     scores: Mapping[int, list[Score]],
     columns: Mapping[int, Column],
-    ways: Mapping[int, str],
+    setups: Mapping[int, str],
     metric: str,
     by_part: bool,
 ) -> list[Row]:
@@ -190,7 +300,7 @@ def _rows(
         rows += [
             Row(
                 run, score, models[run.id], column.label, column.data, column.is_counted,
-                way=ways[run.id], answered=whole.get(ANSWERED_RATE, _answered(run)),
+                setup=setups[run.id], answered=whole.get(ANSWERED_RATE, answered_share(run)),
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
             )
             for score in scores.get(run.id, [])
@@ -199,7 +309,7 @@ def _rows(
     return rows
 
 
-def _answered(run: Run) -> float:
+def answered_share(run: Run) -> float:
     """The share of its items, where its scores do not tell that of its questions."""
     return (run.n_ok or 0) / run.n_items if run.n_items else 1.0
 
@@ -221,7 +331,7 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     for row in rows:
         mine = columns.setdefault(row.run.spec.task, {})
         if row.is_counted and not row.score.part:
-            models = mine.setdefault(row.place, set())
+            models = mine.setdefault(row.column_key, set())
             models |= set() if row.stand_in else {row.model}
     spare: set[tuple[str, str]] = set()
     for mine in columns.values():
@@ -231,7 +341,7 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         "once."
         for heading, metric in sorted(spare)
     ]
-    counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
+    counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
     tasks = list(columns)
     counted.sort(key=lambda row: (tasks.index(row.run.spec.task), not row.is_counted))
     return counted, notes
@@ -275,74 +385,6 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
     ]
 
 
-# --- groups of tasks ---
-
-
-def with_groups(store: Store, table: Table, metric: str = "") -> Table:
-    """The table with a row per model, complete group and averaged metric (or only `metric`)."""
-    providers = {id(owner): owner for row in table.rows if (owner := provider_of(row.run))}
-    if not providers:
-        return table
-    models = {_model(row.run): row.model for row in table.rows}
-    runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
-    ways = way_labels(runs, store.record)
-    groups = [
-        group
-        for provider in providers.values()
-        for group in provider.group_results(store, runs, store.scores())
-    ]
-    group_runs = [replace(_group_run(group), id=-number) for number, group in enumerate(groups, 1)]
-    columns = column_labels(group_runs)
-    rows = [
-        Row(
-            run,
-            score,
-            models[_model(run)],
-            columns[run.id],
-            way=_common_way(ways, group),
-            answered=_answered(run),
-        )
-        for run, group in zip(group_runs, groups, strict=True)
-        for score in group.scores
-        if metric in ("", score.metric)
-    ]
-    shown = {row.run.id for row in rows}
-    words = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
-    notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
-    return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
-
-
-def _model(run: Run) -> tuple[str, str]:
-    return run.spec.model, run.spec.model_version
-
-
-def _common_way(ways: Mapping[int, str], group: GroupScores) -> str:
-    """The way all members were asked in."""
-    mine = {ways[run.id] for run in group.members}
-    return mine.pop() if len(mine) == 1 else ""
-
-
-def _group_run(group: GroupScores) -> Run:
-    """A run that was never done: what a table needs to show the group's scores."""
-    first = group.members[0]
-    asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]
-    settings = {"group": draws.digest(*asked).hex()}
-    data = draws.digest(*(run.spec.data for run in group.members)).hex()[:8]
-    spec = replace(first.spec, task=group.group, settings=settings, task_version="", data=data)
-    return replace(
-        first,
-        spec=spec,
-        key=spec.key,
-        n_items=sum(run.n_items or 0 for run in group.members),
-        n_ok=sum(run.n_ok or 0 for run in group.members),
-        seconds=sum(run.seconds or 0.0 for run in group.members),
-        finished=max(run.finished or "" for run in group.members),
-    )
-
-
-# --- names ---
-
-
 def _check_names(store: Store, where: RunFilter) -> None:
     """A name that no run has is a slip, not an empty table."""
     runs = store.runs()
@@ -354,3 +396,86 @@ def _check_names(store: Store, where: RunFilter) -> None:
         if not store.runs(RunFilter(tasks=(pattern,))):
             known = {run.spec.task for run in runs}
             raise UnknownName("task in these results", pattern, known, "fieldmark table")
+
+
+# --- rows of several runs ---
+
+
+def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
+    """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
+    how many runs others stand for.
+    """
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.model, row.setup, *row.column_key, row.score.part)
+        cells.setdefault(key, []).append(row)
+    fewer: set[int] = set()
+    joined = []
+    for mine in cells.values():
+        by_seed: dict[int, Row] = {}
+        for row in sorted(mine, key=lambda row: (row.run.spec.repeats, row.run.finished or "")):
+            by_seed[row.run.spec.seed] = row
+        kept = [row for _, row in sorted(by_seed.items())]
+        fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
+        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept))
+    return joined, len(fewer)
+
+
+def fewer_note(n: int) -> list[str]:
+    if n == 0:
+        return []
+    words = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
+    return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
+
+
+ONLY_MEAN = "only the mean over draws is known here"
+
+
+def _cell(store: Store, rows: Sequence[Row]) -> Row:
+    runs = tuple(row.run for row in rows)
+    newest = newest_first(runs)[0]
+    first = next(row for row in rows if row.run is newest)
+    score = None if first.score.part else _score_of_draws(store, runs, first.score)
+    if score is None:
+        repeats = [row.run.spec.repeats for row in rows]
+        total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
+        score = replace(
+            first.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
+        )
+    among = [row.score.value if row.among is None else row.among for row in rows]
+    return replace(
+        first,
+        score=score,
+        runs=runs,
+        answered=sum(row.answered for row in rows) / len(rows),
+        among=None if all(row.among is None for row in rows) else sum(among) / len(rows),
+    )
+
+
+def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | None:
+    """The mean over the draws of all runs, with the interval over units and draws; None where the
+    answers cannot be scored here.
+    """
+    from fieldmark.report.compare.paired import read_paired
+    from fieldmark.stats import estimate, interval
+
+    try:
+        metric = pairing_metric(store, runs[0], score.metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if metric is None:
+        return None
+    paired = read_paired(store, [runs], metric)
+    if not len(paired.items.target):
+        return None
+    limits = interval(paired.items, paired.answer_mn[0], paired.metric)
+    return replace(
+        score,
+        value=estimate(paired.items, paired.answer_mn[0], paired.metric),
+        low=None if math.isnan(limits.low) else limits.low,
+        high=None if math.isnan(limits.high) else limits.high,
+        n=len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+        n_units=limits.n_units,
+        method=limits.method,
+        warning=limits.why,
+    )

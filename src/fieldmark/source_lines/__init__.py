@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 from fieldmark.source_lines.assignments import set_dotted, toml_value
 from fieldmark.source_lines.located import (
     Located,

@@ -9,7 +9,6 @@ attributes `kind`, `bounds`, `direction` and `closed_form` are used where it has
 
 from __future__ import annotations
 
-from fieldmark.stats.best import Tiers, may_be_best, rank_limits, tier_letter, tiers
 from fieldmark.stats.bootstrap import (
     Resampling,
     jackknife_limits,
@@ -37,7 +36,8 @@ from fieldmark.stats.power import (
     fewest_units,
 )
 from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
-from fieldmark.stats.wilson import Interval, wilson
+from fieldmark.stats.tiers import Tiers, may_be_best, rank_limits, tier_letter, tiers
+from fieldmark.stats.wilson import Interval, wilson, wilson_limits
 
 __all__ = [
     "CORRELATION",
@@ -76,4 +76,5 @@ __all__ = [
     "unit_blocks",
     "unit_weights",
     "wilson",
+    "wilson_limits",
 ]

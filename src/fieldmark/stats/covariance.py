@@ -23,7 +23,7 @@ import numpy as np
 from fieldmark.stats.ceiling import ALIKE, UnitCounts
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, is_balanced, summed
 from fieldmark.stats.items import Items, Metric
-from fieldmark.stats.thin_classes import (
+from fieldmark.stats.rare_classes import (
     class_units,
     hidden_in_rare_classes,
     no_interval,

@@ -21,7 +21,7 @@ from fieldmark.stats.covariance import Errors, errors
 from fieldmark.stats.interval import LEVEL, student
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.power import ADDED_UNITS, UnitSpread, detectable
-from fieldmark.stats.thin_classes import hidden_from_pair, may_hide
+from fieldmark.stats.rare_classes import hidden_from_pair, may_hide
 from fieldmark.stats.wilson import wilson
 
 FEWEST_EVEN, MOST_EVEN = 5, 60

@@ -2,10 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 from fieldmark.processes import host
 from fieldmark.store.database import nothing_stored
-from fieldmark.store.part_notes import FitSummary, bad_images, decode_noted, fit_summary
+from fieldmark.store.part_notes import (
+    FitSummary,
+    bad_images,
+    decode_noted,
+    fit_summary,
+    mean_calibration,
+)
 from fieldmark.store.records import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
@@ -55,6 +61,7 @@ __all__ = [
     "decode_noted",
     "fit_summary",
     "host",
+    "mean_calibration",
     "merge_shards",
     "nothing_stored",
     "reproduction_record",

@@ -62,16 +62,17 @@ class Database:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
-                self._check_in_place()
+                # A file that was removed can be written as before, and nobody finds it again.
+                if self.inode is not None and _inode(self.path) != self.inode:
+                    raise _fault(
+                        self.path,
+                        "was removed or replaced while it was in use: what was written since is "
+                        "lost. Run the same command again.",
+                    )
                 self.connection.execute("COMMIT")
             finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
-
-    def _check_in_place(self) -> None:
-        """A file that was removed can be written as before, and nobody will find it again."""
-        if self.inode is not None and _inode(self.path) != self.inode:
-            raise _gone(self.path)
 
 
 def open_database(
@@ -80,20 +81,24 @@ def open_database(
     _check_sqlite()
     try:
         if path.is_dir():
-            raise _is_folder(path)
+            raise _fault(path, "is a folder: the store is one file, such as results.db.")
         with explained(path, timeout_s):
             if read_only:
                 return _open_to_read(path, timeout_s, is_private)
             return _open_to_write(path, timeout_s, is_private)
     except OSError as error:  # a folder on the way cannot be entered
-        raise _unreachable(path, error) from error
+        why = error.strerror or error
+        text = f"cannot be reached ({why}): check its folders, {_ELSEWHERE}."
+        raise _fault(path, text) from error
 
 
 def _open_to_write(path: Path, timeout_s: float, is_private: bool = False) -> Database:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _no_folder(path.parent, error) from error
+        why = error.strerror or error
+        text = f"cannot be made ({why}): make this folder by hand, {_ELSEWHERE}."
+        raise _fault(path.parent, text) from error
     database = _connect_alone(path, timeout_s) if is_private else _connect(path, RWC, timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
@@ -240,11 +245,23 @@ def _checked_version(database: Database) -> int:
     ((application,),) = database.rows("PRAGMA application_id")
     ((n_tables,),) = database.rows("SELECT count(*) FROM sqlite_master")
     if application != APPLICATION_ID and (application or version or n_tables):
-        raise _foreign(database.path)
+        raise _fault(
+            database.path, f"is another program's SQLite database: move it away, {_ELSEWHERE}."
+        )
     if version > VERSION:
-        raise _newer(database.path, version, VERSION)
+        fault = _fault(
+            database.path,
+            f"was written by a newer fieldmark (store version {version}, this one knows up to "
+            f"{VERSION}): update fieldmark, {_ELSEWHERE}.",
+        )
+        fault.may_pass = True
+        raise fault
     if 0 < version < VERSION:
-        raise _older(database.path, version, VERSION)
+        raise _fault(
+            database.path,
+            f"was written by an older fieldmark (store version {version}, this one wants "
+            f"{VERSION}): move it away, {_ELSEWHERE}, and run the same command again.",
+        )
     return int(version)
 
 
@@ -296,6 +313,10 @@ _LASTING = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _TEXTS[sqlite3.SQLITE_PERM] = _TEXTS[sqlite3.SQLITE_CANTOPEN]
 
 
+def _fault(path: Path, text: str) -> StoreError:
+    return StoreError(at(path, None, text))
+
+
 def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None:
     """The line for a fault of the file, or None for anything else."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -304,53 +325,9 @@ def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None
     text = _TEXTS.get(code & 0xFF) if code is not None else None
     if text is None:
         return None
-    fault = StoreError(at(path, None, text.format(waited=waited_s, name=path.name, error=error)))
+    fault = _fault(path, text.format(waited=waited_s, name=path.name, error=error))
     fault.may_pass = code is not None and code & 0xFF not in _LASTING
     return fault
-
-
-def _newer(path: Path, version: int, known: int) -> StoreError:
-    versions = f"(store version {version}, this one knows up to {known})"
-    text = f"was written by a newer fieldmark {versions}: update fieldmark, {_ELSEWHERE}."
-    fault = StoreError(at(path, None, text))
-    fault.may_pass = True
-    return fault
-
-
-def _older(path: Path, version: int, wanted: int) -> StoreError:
-    versions = f"(store version {version}, this one wants {wanted})"
-    text = (
-        f"was written by an older fieldmark {versions}: move it away, {_ELSEWHERE}, and run the "
-        "same command again."
-    )
-    return StoreError(at(path, None, text))
-
-
-def _gone(path: Path) -> StoreError:
-    text = (
-        "was removed or replaced while it was in use: what was written since is lost. Run the "
-        "same command again."
-    )
-    return StoreError(at(path, None, text))
-
-
-def _foreign(path: Path) -> StoreError:
-    text = f"is another program's SQLite database: move it away, {_ELSEWHERE}."
-    return StoreError(at(path, None, text))
-
-
-def _is_folder(path: Path) -> StoreError:
-    return StoreError(at(path, None, "is a folder: the store is one file, such as results.db."))
-
-
-def _no_folder(path: Path, error: OSError) -> StoreError:
-    text = f"cannot be made ({error.strerror or error}): make this folder by hand, {_ELSEWHERE}."
-    return StoreError(at(path, None, text))
-
-
-def _unreachable(path: Path, error: OSError) -> StoreError:
-    text = f"cannot be reached ({error.strerror or error}): check its folders, {_ELSEWHERE}."
-    return StoreError(at(path, None, text))
 
 
 def _check_sqlite() -> None:

@@ -1,7 +1,8 @@
-"""Notes of parts: what did the fits of a run choose, how were photos read, which were left out?
+"""Notes of parts: what did the fits of a run choose, are their probabilities true, how were photos
+read, which were left out?
 
-Parts note it as `fit`, `decode` and `bad_images` of their `info`; the first repeat of a part
-carries what all of them chose, and where one probe learns all parts, every part does.
+Parts note it as `fit`, `calibration`, `decode` and `bad_images` of their `info`; the first repeat
+of a part carries what all of them chose, and where one probe learns all parts, every part does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class _FitRecord:
     notes: Mapping[str, int]
     is_joint: bool = False
     """all parts share these fits"""
+    tried: Sequence[Mapping[str, Sequence[Value | None]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class FitSummary:
     """by name, one value of each fit that told one"""
     notes: Mapping[str, int] = field(default_factory=dict)
     """what a reader should know, and of how many fits"""
+    tried: Sequence[Mapping[str, Sequence[Value | None]]] = ()
+    """of each fit that searched a grid: the settings as columns, and their held-out `score`"""
 
     @property
     def line(self) -> str:
@@ -80,7 +84,16 @@ def fit_summary(parts: Sequence[PartRecord]) -> FitSummary:
         sum(record.n_fits for record in records.values()),
         {name: values for name, values in chosen.items() if values},
         dict(notes),
+        [columns for record in records.values() for columns in record.tried],
     )
+
+
+def mean_calibration(parts: Sequence[PartRecord]) -> dict[str, float]:
+    """Expected calibration error (`ece`) and log loss (`nll`), the mean over parts and fits; of
+    probes without probabilities nothing.
+    """
+    fits = [fit for part in parts for fit in (part.info or {}).get("calibration") or ()]
+    return {name: statistics.fmean(fit[name] for fit in fits) for name in (fits[0] if fits else ())}
 
 
 def decode_noted(parts: Sequence[PartRecord]) -> str:

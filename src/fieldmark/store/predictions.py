@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmark.store.checksums import answer_sum, items_key
 from fieldmark.store.database import Database
-from fieldmark.store.records import OK
+from fieldmark.store.records import OK, answer_sum, items_key
 from fieldmark.store.texts import TextTable
 
 if TYPE_CHECKING:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fieldmark.registry import is_file_reference
 from fieldmark.store.database import Database
-from fieldmark.store.records import Marks, PartRecord, Run, RunFilter, RunName, RunSpec, Score
+from fieldmark.store.records import (
+    SCORE_COLUMNS,
+    Marks,
+    Run,
+    RunFilter,
+    RunSpec,
+    Score,
+    answer_sum,
+    items_key,
+    score_sum,
+)
 
 _SPEC = (
     "model, task, protocol, settings, n_train, n_test, seed, repeats, task_variant, task_version, "
@@ -30,26 +40,16 @@ _SCORE = (
 )
 
 
-def select_runs(database: Database, where: RunFilter) -> list[Run]:
-    """The runs asked for, in the order of task, variant, protocol, shots, seed, model."""
-    condition, values = _condition(where)
+def select_runs(database: Database, where: str, values: Sequence[Any]) -> list[Run]:
+    """Runs of this condition, in the order of task, variant, protocol, shots, seed, model."""
     order = "task, task_variant, protocol, n_train IS NULL, n_train, seed, model, id"
-    rows = database.rows(f"SELECT {_RUN} FROM run WHERE {condition} ORDER BY {order}", values)
-    return [_run(row) for row in rows]
-
-
-def run_by_name(database: Database, name: RunName) -> Run | None:
-    same = "key = ? AND data = ?"
-    sql = f"SELECT {_RUN} FROM run WHERE {same} ORDER BY state = 'done' DESC LIMIT 1"
-    rows = database.rows(sql, name)
-    return _run(rows[0]) if rows else None
-
-
-def _run(row: Sequence[Any]) -> Run:
-    model, task, protocol, settings, *rest = row[1:13]
-    spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
-    marks = Marks(row[-2], bool(row[-1]))
-    return replace(Run(row[0], spec, *row[13:-2]), marks=marks)
+    runs = []
+    for row in database.rows(f"SELECT {_RUN} FROM run WHERE {where} ORDER BY {order}", values):
+        model, task, protocol, settings, *rest = row[1:13]
+        spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
+        marks = Marks(row[-2], bool(row[-1]))
+        runs.append(replace(Run(row[0], spec, *row[13:-2]), marks=marks))
+    return runs
 
 
 _NAMED = "(SELECT run.{0} = name OR run.{0} GLOB name FROM (SELECT ? AS name))"
@@ -75,7 +75,7 @@ _SHOWN = (
 """not what is going to replace a done run"""
 
 
-def _condition(where: RunFilter) -> tuple[str, list[Any]]:
+def condition(where: RunFilter) -> tuple[str, list[Any]]:
     clauses, values = [_SHOWN], list[Any]()
     if where.models:
         known = [_model_condition(model) for model in where.models]
@@ -111,21 +111,11 @@ def _model_condition(text: str) -> tuple[str, list[str]]:
     return f"({' OR '.join(clauses)})", values
 
 
-def select_superseded(database: Database) -> dict[int, int]:
-    """Done runs whose data were others in the same folder later: id → id of the newest run."""
-    rows = database.rows(
-        "SELECT id, last_value(id) OVER (PARTITION BY key, root ORDER BY turn, finished, id "
-        "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS newest "
-        "FROM run WHERE state = 'done' AND root <> '' ORDER BY id"
-    )
-    return {run: newest for run, newest in rows if run != newest}
-
-
 def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]]:
     """All scores of the runs asked for, by run id; the whole run first, then the parts by name."""
-    condition, values = _condition(where)
+    clauses, values = condition(where)
     rows = database.rows(
-        f"SELECT score.run, {_SCORE} FROM score JOIN run ON run.id = score.run WHERE {condition} "
+        f"SELECT score.run, {_SCORE} FROM score JOIN run ON run.id = score.run WHERE {clauses} "
         "ORDER BY score.run, part, is_primary DESC, metric",
         values,
     )
@@ -138,11 +128,25 @@ def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]
     return scores
 
 
-def select_parts(database: Database, run: int) -> list[PartRecord]:
-    """The finished parts of a run, by name and repeat."""
-    rows = database.rows(
-        "SELECT value, repeat, finished, n_train, n_items, n_ok, seconds, info FROM part "
-        "JOIN text ON text.id = part.part WHERE run = ? ORDER BY value, repeat",
-        [run],
+def find_damage(database: Database) -> Iterator[str]:
+    """What is not as it was written, one line each. Reads all of the store."""
+    answers = database.connection.execute(
+        "SELECT run, text.value, repeat, prediction, outcome, score, info, sum FROM answer "
+        "LEFT JOIN text ON text.id = answer.part ORDER BY run, answer.part, repeat"
     )
-    return [PartRecord(*[*facts, info and json.loads(info)]) for *facts, info in rows]
+    for run, part, repeat, *columns, written in answers:
+        if answer_sum(columns) != written:
+            yield f"run {run}: predictions of part {part!r}, repeat {repeat}"
+    lists = database.connection.execute(
+        "SELECT id, key, item, target, unit, content FROM item_list"
+    )
+    for number, key, *asked, content in lists:
+        if items_key(asked, content) != key:
+            rows = database.rows("SELECT DISTINCT run FROM answer WHERE items = ?", [number])
+            yield f"run {', '.join(str(run) for (run,) in rows)}: what was asked"
+    scores = database.connection.execute(
+        f"SELECT run, sum, {SCORE_COLUMNS} FROM score ORDER BY run, part, metric"
+    )
+    for run, written, *columns in scores:
+        if score_sum(columns) != written:
+            yield f"run {run}: score {columns[1]!r} of part {columns[0]!r}"

@@ -1,15 +1,18 @@
 """Records: what goes into the store and comes out of it?
 
-Plain frozen records and the canonical JSON that their hashes stand on. No database here.
+Plain frozen records, the canonical JSON that their hashes stand on, and the checksums that say
+whether they are as they were written. No database here.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any
 
 from fieldmark import draws
@@ -227,3 +230,35 @@ def utc_now() -> str:
 def known(value: float | None) -> float | None:
     """None for NaN: SQLite has no NaN, and JSON neither."""
     return None if value is None or math.isnan(value) else float(value)
+
+
+# --- checksums (CRC-32) ---
+#
+# A disk that flips a bit, or somebody's editor, leaves numbers that look like any others. `doctor`
+# and merging compare; `table`, which must stay fast, does not. A list of items has one already: its
+# key.
+
+
+SCORE_COLUMNS = (
+    "part, metric, value, low, high, level, n, n_units, method, is_primary, higher_is_better, "
+    "is_fraction, warning"
+)
+
+
+def answer_sum(columns: Sequence[bytes | None]) -> int:
+    """Of the packed columns: prediction, outcome, score, info."""
+    crc = 0
+    for blob in columns:
+        length = -1 if blob is None else len(blob)
+        crc = zlib.crc32(blob or b"", zlib.crc32(length.to_bytes(8, "little", signed=True), crc))
+    return crc
+
+
+def score_sum(columns: Sequence[Any]) -> int:
+    """Of a score's `SCORE_COLUMNS`."""
+    plain = [float(value) if isinstance(value, (int, float)) else value for value in columns]
+    return zlib.crc32(repr(plain).encode("utf-8", "surrogatepass"))
+
+
+def items_key(asked: Sequence[bytes], content: bytes | None) -> bytes:
+    return blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()

@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import StoreError, at
-from fieldmark.store.checksums import answer_sum, items_key, score_sum
 from fieldmark.store.database import VERSION, Database, explained, open_database, open_unchanging
 from fieldmark.store.predictions import unpack
-from fieldmark.store.records import RunName
+from fieldmark.store.records import RunName, answer_sum, items_key, score_sum
 
 _SEPARATORS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\uf8ff"
 """between names: characters that hardly any name has, and none has all of"""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from sqlite3 import Connection
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import StoreError, at
+from fieldmark.leases import wait_until_heard
 from fieldmark.store import claims, queries, writing
 from fieldmark.store.database import Database, open_database
 from fieldmark.store.records import (
@@ -28,6 +29,7 @@ from fieldmark.store.records import (
     RunName,
     RunSpec,
     Score,
+    canonical_json,
 )
 from fieldmark.store.texts import TextTable
 
@@ -116,7 +118,12 @@ class Store:
 
     def finished_parts(self, run: int) -> list[PartRecord]:
         """The parts that need not be done again, by name and repeat."""
-        return queries.select_parts(self._database, run)
+        rows = self._database.rows(
+            "SELECT value, repeat, finished, n_train, n_items, n_ok, seconds, info FROM part "
+            "JOIN text ON text.id = part.part WHERE run = ? ORDER BY value, repeat",
+            [run],
+        )
+        return [PartRecord(*[*facts, info and json.loads(info)]) for *facts, info in rows]
 
     def write_part(self, run: int, result: PartResult) -> None:
         """Writes one part in one transaction. A part that is there already is replaced.
@@ -135,7 +142,9 @@ class Store:
         """Makes the run done, in place of one of the same name; ClaimLost as in `write_part`."""
         with self._database.writing() as connection:
             name = self._check_claim(connection, run)
-            writing.drop_former(connection, run)
+            sql = "DELETE FROM run WHERE state = 'done' AND id <> ? AND key = ? AND data = ?"
+            if connection.execute(sql, [run, *name]).rowcount:
+                writing.drop_unused_items(connection)
             writing.replace_scores(connection, run, scores)
             writing.close_run(connection, run, "done", None)
             writing.take_turn(connection, [name])
@@ -144,7 +153,11 @@ class Store:
         """Puts other facts about a part in place of those it has; its predictions stay."""
         with self._database.writing() as connection:
             self._name(run)
-            writing.replace_info(connection, (run, part, repeat), info)
+            connection.execute(
+                "UPDATE part SET info = ? WHERE run = ? AND repeat = ? "
+                "AND part = (SELECT id FROM text WHERE value = ?)",
+                [canonical_json(info), run, repeat, part],
+            )
 
     def fail_run(self, run: int, error: str) -> None:
         """Keeps the error with its traceback, and the finished parts.
@@ -171,7 +184,12 @@ class Store:
                 for result in results:
                     writing.insert_part(connection, self._names, run, result)
                 writing.replace_scores(connection, run, scores)
-                writing.recount(connection, run)
+                connection.execute(
+                    "UPDATE run SET n_ok = "
+                    "(SELECT coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id) "
+                    "WHERE id = ?",
+                    [run],
+                )
         except BaseException:
             self._names.forget()
             raise
@@ -198,7 +216,14 @@ class Store:
         """
         with self._database.writing() as connection:
             writing.take_turn(connection, roots)
-            writing.move_runs(connection, roots, drawn)
+            connection.executemany(
+                "UPDATE run SET root = ? WHERE key = ? AND data = ? AND state = 'done'",
+                [(root, *name) for name, root in roots.items() if root],
+            )
+            connection.executemany(
+                "UPDATE run SET is_synthetic = ? WHERE key = ? AND data = ? AND state = 'done'",
+                [(int(name in drawn), *name) for name in roots if drawn is not None],
+            )
 
     def _name(self, run: int) -> RunName:
         rows = self._database.rows("SELECT key, data FROM run WHERE id = ?", [run])
@@ -221,32 +246,63 @@ class Store:
         """
         if self.is_private:
             return True
-        if is_mine := claims.take(self._database, key):
-            self._claimed.add(key)
-        return is_mine
+        with self._database.writing() as connection:
+            if claims.other(connection, key) is not None:
+                return False
+            connection.execute(
+                f"INSERT OR REPLACE INTO claim ({claims.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                astuple(claims.mine(key)),
+            )
+        self._claimed.add(key)
+        return True
 
     def heartbeat(self, key: str) -> bool:
         """To be called three times a minute or so; False when the claim is not held any more."""
-        return self.is_private or claims.beat(self._database, key)
+        if self.is_private:
+            return True
+        claim = claims.mine(key)
+        with self._database.writing() as connection:
+            beaten = connection.execute(
+                "UPDATE claim SET heartbeat = ? "
+                "WHERE key = ? AND place = ? AND pid = ? AND born = ?",
+                [claim.heartbeat, key, claim.place, claim.pid, claim.born],
+            )
+            return beaten.rowcount == 1
 
     def release(self, key: str) -> None:
         self._claimed.discard(key)
-        if not self.is_private:
-            claims.give_back(self._database, key)
+        if self.is_private:
+            return
+        claim = claims.mine(key)
+        with self._database.writing() as connection:
+            connection.execute(
+                "DELETE FROM claim WHERE key = ? AND place = ? AND pid = ? AND born = ?",
+                [key, claim.place, claim.pid, claim.born],
+            )
 
     def free(self, key: str) -> Claim | None:
         """Takes the claim on a key from whoever has it: that process stops at its next write."""
-        return claims.free(self._database, key)
+        with self._database.writing() as connection:
+            claim = claims.holding(connection, key)
+            connection.execute("DELETE FROM claim WHERE key = ?", [key])
+            return claim
 
     def wait_for_unseen(self, keys: Collection[str], tell: Callable[[str], None]) -> None:
-        """Waits while it is not known whether processes elsewhere that are on these runs live;
-        `tell` is told the key of one of them.
+        """Waits while it is not known whether processes elsewhere that are on these runs live:
+        until their hearts beat once, or their claims run out. `tell` is told the key of one.
         """
-        claims.wait_for_unseen(self._database, keys, tell)
+
+        def unseen() -> dict[str, str]:
+            held = [claim for key, claim in self.claims().items() if key in keys]
+            return {one.key: one.heartbeat for one in held if claims.is_running(one) is None}
+
+        wait_until_heard(unseen, tell)
 
     def claims(self) -> dict[str, Claim]:
-        """The claims that hold now, by key."""
-        return claims.living(self._database)
+        """The claims that hold now, by key, those of this process included."""
+        rows = self._database.rows(f"SELECT {claims.COLUMNS} FROM claim ORDER BY key")
+        held = (Claim(*row) for row in rows)
+        return {claim.key: claim for claim in held if not claims.is_stale(claim)}
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -261,21 +317,27 @@ class Store:
 
     def run(self, name: RunName) -> Run | None:
         """The run of that name; the done one, where it is being done again."""
-        return queries.run_by_name(self._database, name)
+        runs = queries.select_runs(self._database, "key = ? AND data = ?", name)
+        return max(runs, key=lambda run: run.state == "done", default=None)
 
     def runs(self, where: RunFilter = EVERYTHING) -> list[Run]:
         """The runs asked for, in the order of task, variant, protocol, shots, seed, model.
 
         A done run that is being done again counts as done.
         """
-        return queries.select_runs(self._database, where)
+        return queries.select_runs(self._database, *queries.condition(where))
 
     def superseded(self) -> dict[int, int]:
         """Done runs whose data were changed in place since: id → id of the newest run.
 
         The two have one key and lay in the same known folder.
         """
-        return queries.select_superseded(self._database)
+        rows = self._database.rows(
+            "SELECT id, last_value(id) OVER (PARTITION BY key, root ORDER BY turn, finished, id "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS newest "
+            "FROM run WHERE state = 'done' AND root <> '' ORDER BY id"
+        )
+        return {run: newest for run, newest in rows if run != newest}
 
     def scores(self, where: RunFilter = EVERYTHING) -> dict[int, list[Score]]:
         """All scores of the runs asked for, by run id; the whole run first, then parts by name."""
@@ -317,9 +379,7 @@ class Store:
 
     def damage(self) -> list[str]:
         """What is not as it was written, one line each. Reads the whole file."""
-        from fieldmark.store.checksums import find_damage
-
-        return list(find_damage(self._database))
+        return list(queries.find_damage(self._database))
 
     def outcomes(self, run: int) -> dict[str, int]:
         """How many predictions of a run had which outcome."""

@@ -13,7 +13,6 @@ from typing import Any
 
 from fieldmark.errors import DataError
 from fieldmark.registry import app_version
-from fieldmark.store.checksums import score_sum
 from fieldmark.store.records import (
     OK,
     Marks,
@@ -24,6 +23,7 @@ from fieldmark.store.records import (
     Score,
     canonical_json,
     known,
+    score_sum,
     utc_now,
 )
 from fieldmark.store.texts import TextTable
@@ -41,32 +41,18 @@ def insert_part(
     numbers = names.intern(chain([result.part], *named))
     where = (run, numbers[result.part], int(result.repeat))
     connection.execute("DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?", where)
+    info = None if result.info is None else canonical_json(result.info)
+    counts = (len(columns["item"]), columns["outcome"].count(OK))
     connection.execute(
         "INSERT INTO part (run, part, repeat, finished, n_train, n_items, n_ok, seconds, info) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [*where, utc_now(), *_part_facts(result, columns)],
+        [*where, utc_now(), result.n_train, *counts, float(result.seconds), info],
     )
     insert_columns(connection, where, columns, numbers)
 
 
-def replace_info(
-    connection: sqlite3.Connection, where: tuple[int, str, int], info: Mapping[str, Any]
-) -> None:
-    connection.execute(
-        "UPDATE part SET info = ? WHERE run = ? AND repeat = ? "
-        "AND part = (SELECT id FROM text WHERE value = ?)",
-        [canonical_json(info), where[0], where[2], where[1]],
-    )
-
-
 def drop_unused_items(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM item_list WHERE id NOT IN (SELECT items FROM answer)")
-
-
-def _part_facts(result: PartResult, columns: Mapping[str, list[Any]]) -> list[Any]:
-    info = None if result.info is None else canonical_json(result.info)
-    n_ok = columns["outcome"].count(OK)
-    return [result.n_train, len(columns["item"]), n_ok, float(result.seconds), info]
 
 
 def plain_columns(predictions: Predictions) -> dict[str, list[Any]]:
@@ -118,24 +104,23 @@ def check_columns(columns: Mapping[str, list[Any]], where: str) -> None:
 
 
 def replace_scores(connection: sqlite3.Connection, run: int, scores: Sequence[Score]) -> None:
+    rows = []
+    for score in scores:
+        numbers = (known(score.value), known(score.low), known(score.high))
+        counts = (int(score.n), None if score.n_units is None else int(score.n_units))
+        flags = (int(score.is_primary), int(score.higher_is_better), int(score.is_fraction))
+        columns = (
+            *(score.part, score.metric, *numbers, float(score.level), *counts),
+            *(score.method, *flags, score.warning),
+        )
+        rows.append((run, *columns, score_sum(columns)))
     connection.execute("DELETE FROM score WHERE run = ?", [run])
     connection.executemany(
         "INSERT INTO score (run, part, metric, value, low, high, level, n, n_units, method, "
         "is_primary, higher_is_better, is_fraction, warning, sum) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_score_row(run, score) for score in scores],
+        rows,
     )
-
-
-def _score_row(run: int, score: Score) -> tuple[Any, ...]:
-    numbers = (known(score.value), known(score.low), known(score.high))
-    flags = (int(score.is_primary), int(score.higher_is_better), int(score.is_fraction))
-    counts = (int(score.n), None if score.n_units is None else int(score.n_units))
-    columns = (
-        *(score.part, score.metric, *numbers, float(score.level), *counts),
-        *(score.method, *flags, score.warning),
-    )
-    return (run, *columns, score_sum(columns))
 
 
 def insert_run(
@@ -176,13 +161,19 @@ def reopen_run(
     root: str,
     marks: Marks,
 ) -> None:
-    """Takes an unfinished run up again; parts of a model with another fingerprint go."""
+    """Takes an unfinished run up again; parts of a model with another fingerprint go, and the
+    records of attempts before stay as `earlier`.
+    """
     ((former, former_record),) = connection.execute(
         "SELECT fingerprint, record FROM run WHERE id = ?", [run]
     ).fetchall()
     if former and fingerprint and former != fingerprint:
         connection.execute("DELETE FROM part WHERE run = ?", [run])
-    kept = canonical_json(with_history(record, json.loads(former_record)))
+    history = json.loads(former_record)
+    earlier = history.pop("earlier", [])
+    if history and history != json.loads(canonical_json(record)):
+        earlier = [*earlier, history]
+    kept = canonical_json({**record, "earlier": earlier} if earlier else record)
     connection.execute(
         "UPDATE run SET state = 'running', error = NULL, started = ?, finished = NULL, "
         "fingerprint = ?, root = ?, is_synthetic = ?, stand_in = ?, app = ?, record = ? "
@@ -192,17 +183,6 @@ def reopen_run(
             *(app_version(), kept, run),
         ],
     )
-
-
-def drop_former(connection: sqlite3.Connection, run: int) -> None:
-    """Makes room for a run that was done again."""
-    gone = connection.execute(
-        "DELETE FROM run WHERE state = 'done' AND id <> ?1 "
-        "AND (key, data) = (SELECT key, data FROM run WHERE id = ?1)",
-        [run],
-    )
-    if gone.rowcount:
-        drop_unused_items(connection)
 
 
 def take_turn(connection: sqlite3.Connection, names: Collection[RunName]) -> None:
@@ -219,25 +199,6 @@ def take_turn(connection: sqlite3.Connection, names: Collection[RunName]) -> Non
     )
 
 
-def move_runs(
-    connection: sqlite3.Connection,
-    roots: Mapping[RunName, str],
-    drawn: Collection[RunName] | None,
-) -> None:
-    """Notes the folders in which done runs were found to be right, and whose data are synthetic
-    there; None: as before.
-    """
-    connection.executemany(
-        "UPDATE run SET root = ? WHERE key = ? AND data = ? AND state = 'done'",
-        [(root, *name) for name, root in roots.items() if root],
-    )
-    if drawn is not None:
-        connection.executemany(
-            "UPDATE run SET is_synthetic = ? WHERE key = ? AND data = ? AND state = 'done'",
-            [(int(name in drawn), *name) for name in roots],
-        )
-
-
 def close_run(connection: sqlite3.Connection, run: int, state: str, error: str | None) -> None:
     connection.execute(
         "UPDATE run SET state = ?, error = ?, finished = ?, (seconds, n_items, n_ok) = "
@@ -245,20 +206,3 @@ def close_run(connection: sqlite3.Connection, run: int, state: str, error: str |
         "WHERE part.run = run.id) WHERE id = ? AND NOT (state = 'done' AND ? = 'failed')",
         [state, error, utc_now(), run, state],
     )
-
-
-def recount(connection: sqlite3.Connection, run: int) -> None:
-    """Brings the run's number of answers up to date with its parts."""
-    connection.execute(
-        "UPDATE run SET n_ok = (SELECT coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id) "
-        "WHERE id = ?",
-        [run],
-    )
-
-
-def with_history(record: Mapping[str, Any], former: dict[str, Any]) -> dict[str, Any]:
-    """The record of a run that is taken up again, with those of the attempts before it."""
-    earlier = former.pop("earlier", [])
-    if former and former != json.loads(canonical_json(record)):
-        earlier = [*earlier, former]
-    return {**record, "earlier": earlier} if earlier else dict(record)

@@ -77,11 +77,6 @@ def task_files() -> dict[str, Path]:
     return files | _added
 
 
-def register_file(name: str, path: Path) -> None:
-    """Makes the task in the file known by its name."""
-    _added[name] = path
-
-
 def find_file(base: str, where: str = "") -> Path:
     if base.endswith((".yaml", ".yml")):
         return with_home(base)
@@ -117,6 +112,22 @@ def load_own_task(name: str, where: str = "", mistakes: list[SchemaError] | None
             f"{task.place_of('task')}  task {task.task!r} must have the name of its file."
         )
     return _with_whole_paths(task, located.path, is_sound=mistakes is None)
+
+
+def _has_our_keys(path: Path) -> bool:
+    """Has the file keys of our form only, so that no reader of another need look at it?"""
+    from fieldmark.source_lines import read_yaml
+    from fieldmark.tasks._schema import task_schema
+
+    if path.parent == FOLDER:
+        return True
+    try:
+        keys = read_yaml(path).data
+    except UsageError:  # it may have what only another form has, such as `!function`
+        return False
+    return (
+        isinstance(keys.get("task"), str) and keys.keys() <= task_schema(keys).model_fields.keys()
+    )
 
 
 def _validated(located: Located, mistakes: list[SchemaError] | None) -> Task:
@@ -267,7 +278,7 @@ class Finder:
         return [row for library in self._libraries() for row in library.rows()]
 
     def _in_file(self, name: str, path: Path, where: str) -> list[NamedTask]:
-        if is_file(path) and path.parent != FOLDER:  # those of the package are in its own form
+        if is_file(path) and not _has_our_keys(path):
             for library in self._libraries():
                 tasks = library.in_file(path)
                 if tasks is not None:
@@ -295,5 +306,5 @@ def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
 def register_task(path: Path | str) -> str:
     """Makes the task in the file known by its name, which is returned."""
     name = str(load_task(str(path)).task)
-    register_file(name, Path(path))
+    _added[name] = Path(path)
     return name

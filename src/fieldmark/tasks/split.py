@@ -180,12 +180,23 @@ def check_part(
             f"{name}: all {len(labels) or len(part.train)} training images {has}: "
             "at least two classes are needed."
         )
+    is_split = not task.is_leave_one_out and task.test != "rest"
+    if is_split and has_training and len(shared := _in_both(part)):
+        raise DataError(
+            f"{task.place_of('train')}  train: {name} trains on {len(shared)} of its "
+            f"{len(part.test)} test images (first: {shared[0]}): let no image fit both `train` and "
+            "`test`."
+        )
     if task.test == "rest" and draw and len(draw_train(task, part, draw, 0)) == len(part.test):
         asked = f"shots = {draw.shots}" if draw.shots else f"n_train = {draw.n_train}"
         raise DataError(
             f"{name}: {asked} takes all {len(part.test)} images for training: the task tests on "
             "the rest, and nothing is left."
         )
+
+
+def _in_both(part: PartItems) -> list[str]:
+    return part.test.join(part.train, on="id", how="semi")["id"].to_list()
 
 
 def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:

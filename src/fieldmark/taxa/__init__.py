@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.taxa.match import same_epithet, same_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.tryout.evaluate import Verdict

@@ -22,6 +22,7 @@ from fieldmark.build.caption.shard import ShardJob
 from fieldmark.chat import Budget, MockScript, MockServer, Options, chat_model
 from fieldmark.chat.mock.answers import read_prompt
 from fieldmark.errors import DataError, ModelError, StoreError, UsageError
+from fieldmark.files import part_of
 from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Silent
 from fieldmark.taxa import Taxon
@@ -393,8 +394,8 @@ def test_a_key_that_is_no_text_refuses_its_shard(server: Any, tmp_path: Path) ->
 
 def test_what_a_killed_worker_left_is_cleared(server: Any, tmp_path: Path) -> None:
     shard, out = write_shard(tmp_path / "a.tar", make_samples(3)), tmp_path / "out"
-    left = [out / "captions/.a.parquet.123.part", out / "captions/.a.json.123.part"]
-    others = [out / "captions/.a.1.parquet.123.part"]
+    left = [part_of(out / "captions" / name) for name in ("a.parquet", "a.json")]
+    others = [part_of(out / "captions/a.1.parquet")]
     for path in left + others:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")

@@ -33,6 +33,7 @@ from fieldmark.build.shards import make as making
 from fieldmark.build.shards.items import safe_key
 from fieldmark.build.taxon_list import read_taxa
 from fieldmark.errors import DataError, UsageError
+from fieldmark.files import part_of
 from fieldmark.taxa import Taxon
 from fieldmark.world import World
 from kit.made import make_dataset
@@ -418,11 +419,13 @@ def test_stopped_between_the_shard_and_its_note(
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    names = [".birds-00001.tar.77.part", ".birds-b-00001.tar.77.part", ".birds-00001.tar.part"]
-    for name in names:
-        (tmp_path / "out" / name).write_bytes(b"half")
+    names = ["birds-00001.tar", "birds-b-00001.tar", "birds.tar"]
+    parts = [part_of(tmp_path / "out" / name) for name in names]
+    for part in (*parts, tmp_path / "out" / ".birds-00001.tar.part"):
+        part.write_bytes(b"half")
     make(write_photos(tmp_path), tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out").glob(".*")) == sorted(names[1:])
+    left = {path.name for path in (tmp_path / "out").glob(".*")}
+    assert left == {parts[1].name, parts[2].name, ".birds-00001.tar.part"}
 
 
 def test_an_index_never_outlives_its_shards(tmp_path: Path) -> None:

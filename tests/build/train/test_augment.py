@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.build.train.feed.augment import RATIO, draw_crop, square
+from fieldmark.build.train.feed.sample_reader import RATIO, draw_crop, square
 from fieldmark.data import open_image
 from kit.mixed_photos import encoded, mixed_set, scene, turned
 

@@ -22,6 +22,7 @@ from fieldmark.build.train.record.checkpoint import (  # noqa: E402
     training_state,
 )
 from fieldmark.errors import DataError, Diverged, UsageError  # noqa: E402
+from fieldmark.files import part_of  # noqa: E402
 
 ALONE = Ranks(device=torch.device("cpu"))
 
@@ -92,9 +93,10 @@ def test_what_was_not_finished_is_no_checkpoint(tmp_path: Path) -> None:
     folder = open_folder(tmp_path)
     folder.save(10, {"model": {}})
     folder.path(20).write_bytes(b"half")
+    part_of(folder.path(20)).write_bytes(b"half")
     folder.path(30).with_suffix(".json").write_bytes(b'{"step": 3')
     note = folder.newest(print)
-    assert note is not None and note.step == 10
+    assert note is not None and note.step == 10 and not list(folder.folder.glob("*.part"))
     folder.save(40, {"model": {}})
     assert steps_of(folder) == [40, 10] and not folder.path(20).exists()
 

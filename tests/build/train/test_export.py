@@ -19,7 +19,7 @@ from fieldmark.build.train.export import (
     export_model,
     export_two,
 )
-from fieldmark.build.train.network import Trainee, WeightAverage, make_trainee
+from fieldmark.build.train.network import ClipTrainingModel, WeightAverage, make_clip_model
 from fieldmark.build.train.recipe import ModelRecipe
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.models import load_model
@@ -29,17 +29,19 @@ BOTH = ("taxonomic", "caption")
 TEXTS = ["Puma concolor", "a cat on a rock!"]
 
 
-def trained(folder: Path, kind: str = "softmax", projectors: tuple[str, ...] = BOTH) -> Trainee:
+def trained(
+    folder: Path, kind: str = "softmax", projectors: tuple[str, ...] = BOTH
+) -> ClipTrainingModel:
     """A network whose projectors and scales have parted, as training does it."""
     torch.set_num_threads(1)
     path = tiny_clip(folder)
-    trainee = make_trainee(ModelRecipe(architecture=path, projectors=projectors), kind, 3)
+    clip_model = make_clip_model(ModelRecipe(architecture=path, projectors=projectors), kind, 3)
     draw = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for weight in (trainee.projections, trainee.scales, trainee.biases):
+        for weight in (clip_model.projections, clip_model.scales, clip_model.biases):
             if weight is not None:
                 weight += 0.3 * torch.randn(weight.shape, generator=draw)
-    return trainee.eval()
+    return clip_model.eval()
 
 
 def photos() -> list[Image.Image]:
@@ -47,10 +49,10 @@ def photos() -> list[Image.Image]:
     return [Image.fromarray(draw.integers(0, 256, (16, 16, 3), np.uint8)) for _ in range(2)]
 
 
-def features(trainee: Trainee, projector: int) -> tuple[torch.Tensor, torch.Tensor]:
+def features(clip_model: ClipTrainingModel, projector: int) -> tuple[torch.Tensor, torch.Tensor]:
     images = torch.stack([torch.tensor(np.array(photo)).permute(2, 0, 1) for photo in photos()])
     with torch.no_grad():
-        return trainee(images, trainee.tokenise(TEXTS), torch.full((2,), projector))
+        return clip_model(images, clip_model.tokenise(TEXTS), torch.full((2,), projector))
 
 
 def card(**changes: object) -> ModelCard:
@@ -73,13 +75,13 @@ def card(**changes: object) -> ModelCard:
 def test_stock_open_clip_loads_it_with_equal_features(
     tmp_path: Path, kind: str, projector: str
 ) -> None:
-    trainee = trained(tmp_path, kind)
+    clip_model = trained(tmp_path, kind)
     folder = tmp_path / "model"
-    export_model(trainee, trainee.state_dict(), folder, projector)
+    export_model(clip_model, clip_model.state_dict(), folder, projector)
     model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{folder}")
     tokenise = open_clip.get_tokenizer(f"local-dir:{folder}")
     place = BOTH.index(projector)
-    images, texts = features(trainee, place)
+    images, texts = features(clip_model, place)
     with torch.no_grad():
         theirs = model.eval().encode_image(
             torch.stack([preprocess(photo) for photo in photos()]), normalize=True
@@ -87,57 +89,57 @@ def test_stock_open_clip_loads_it_with_equal_features(
         read = model.encode_text(tokenise(TEXTS), normalize=True)
     torch.testing.assert_close(theirs, images, atol=1e-5, rtol=0)
     torch.testing.assert_close(read, texts, atol=1e-5, rtol=0)
-    assert model.logit_scale.item() == pytest.approx(trainee.scales[place].item())
+    assert model.logit_scale.item() == pytest.approx(clip_model.scales[place].item())
     if kind == "siglip":
-        assert model.logit_bias.item() == pytest.approx(trainee.biases[place].item())
+        assert model.logit_bias.item() == pytest.approx(clip_model.biases[place].item())
     else:
         assert model.logit_bias is None
 
 
 @pytest.mark.parametrize("kind", ["softmax", "siglip"])
 def test_fieldmark_reads_both_projectors(tmp_path: Path, kind: str) -> None:
-    trainee = trained(tmp_path, kind, ("taxonomic", "caption", "replay"))
+    clip_model = trained(tmp_path, kind, ("taxonomic", "caption", "replay"))
     folder = tmp_path / "model-two"
-    assert can_export_two(trainee)
-    export_two(trainee, trainee.state_dict(), folder)
+    assert can_export_two(clip_model)
+    export_two(clip_model, clip_model.state_dict(), folder)
     for place, projector in enumerate(BOTH):
         name = f"open-clip/local-dir:{folder}?projector={projector}"
         model = load_model(name, device="cpu", precision="float32")
-        images, texts = features(trainee, place)
+        images, texts = features(clip_model, place)
         batch = np.stack([model.transform(photo) for photo in photos()])
         pooled = torch.tensor(model.embed_images(batch).pooled)
         seen = torch.nn.functional.normalize(pooled, dim=-1)
         read = torch.nn.functional.normalize(torch.tensor(model.embed_texts(TEXTS)), dim=-1)
         torch.testing.assert_close(seen, images, atol=1e-5, rtol=0)
         torch.testing.assert_close(read, texts, atol=1e-5, rtol=0)
-        assert model.logit_scale == pytest.approx(trainee.scales[place].exp().item(), rel=1e-5)
+        assert model.logit_scale == pytest.approx(clip_model.scales[place].exp().item(), rel=1e-5)
         if kind == "siglip":
-            assert model.logit_bias == pytest.approx(trainee.biases[place].item(), rel=1e-5)
+            assert model.logit_bias == pytest.approx(clip_model.biases[place].item(), rel=1e-5)
 
 
 def test_training_goes_on_from_either_folder(tmp_path: Path) -> None:
-    trainee = trained(tmp_path)
-    export_model(trainee, trainee.state_dict(), tmp_path / "model")
-    export_two(trainee, trainee.state_dict(), tmp_path / "two")
-    whole = make_trainee(
+    clip_model = trained(tmp_path)
+    export_model(clip_model, clip_model.state_dict(), tmp_path / "model")
+    export_two(clip_model, clip_model.state_dict(), tmp_path / "two")
+    whole = make_clip_model(
         ModelRecipe(init=f"local-dir:{tmp_path / 'two'}", projectors=BOTH), "softmax", 0
     )
-    assert list(whole.state_dict()) == list(trainee.state_dict())
-    for name, value in trainee.state_dict().items():
+    assert list(whole.state_dict()) == list(clip_model.state_dict())
+    for name, value in clip_model.state_dict().items():
         torch.testing.assert_close(whole.state_dict()[name], value, atol=1e-6, rtol=0)
-    single = make_trainee(
+    single = make_clip_model(
         ModelRecipe(init=f"local-dir:{tmp_path / 'model'}", projectors=BOTH), "softmax", 0
     )
-    torch.testing.assert_close(single.projections[1], trainee.projections[0])
+    torch.testing.assert_close(single.projections[1], clip_model.projections[0])
 
 
 def test_an_average_stands_in_for_the_weights(tmp_path: Path) -> None:
-    trainee = trained(tmp_path)
-    average = WeightAverage(trainee, 0.9)
+    clip_model = trained(tmp_path)
+    average = WeightAverage(clip_model, 0.9)
     with torch.no_grad():
-        trainee.scales.add_(0.5)
-    state = {**trainee.state_dict(), **average.weights}
-    export_model(trainee, state, tmp_path / "model")
+        clip_model.scales.add_(0.5)
+    state = {**clip_model.state_dict(), **average.weights}
+    export_model(clip_model, state, tmp_path / "model")
     model = open_clip.create_model(f"local-dir:{tmp_path / 'model'}")
     assert model.logit_scale.item() == pytest.approx(float(average.weights["scales"][0]))
 
@@ -181,11 +183,13 @@ def test_a_hugging_face_tokeniser_is_exported_too(
     config["text_cfg"]["hf_tokenizer_name"] = "nobody/words"
     (start / "open_clip_config.json").write_text(json.dumps(about), encoding="utf-8")
 
-    trainee = make_trainee(ModelRecipe(init=f"local-dir:{start}", projectors=BOTH), "softmax", 0)
+    clip_model = make_clip_model(
+        ModelRecipe(init=f"local-dir:{start}", projectors=BOTH), "softmax", 0
+    )
     for export, name in ((export_model, "model"), (export_two, "two")):
-        export(trainee, trainee.state_dict(), tmp_path / name)
+        export(clip_model, clip_model.state_dict(), tmp_path / name)
         tokenise = open_clip.get_tokenizer(f"local-dir:{tmp_path / name}")
-        assert torch.equal(tokenise(TEXTS), trainee.tokenise(TEXTS))
+        assert torch.equal(tokenise(TEXTS), clip_model.tokenise(TEXTS))
         assert tokenise(TEXTS)[0, :4].tolist() == [3, 4, 1, 0]
 
 
@@ -195,25 +199,25 @@ def test_weights_that_cannot_be_written_leave_nothing(
     def full(*_: object) -> None:
         raise SafetensorError("No space left on device")
 
-    trainee = trained(tmp_path)
+    clip_model = trained(tmp_path)
     monkeypatch.setattr("safetensors.torch.save_file", full)
     with pytest.raises(DataError, match="No space left"):
-        export_model(trainee, trainee.state_dict(), tmp_path / "model")
+        export_model(clip_model, clip_model.state_dict(), tmp_path / "model")
     assert list((tmp_path / "model").iterdir()) == []
 
 
 def test_a_locked_and_resized_network_keeps_its_names(tmp_path: Path) -> None:
     model = ModelRecipe(architecture=tiny_clip(tmp_path), lock_image=True, image_size=32)
-    trainee = make_trainee(model, "softmax", 0)
-    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    clip_model = make_clip_model(model, "softmax", 0)
+    export_model(clip_model, clip_model.state_dict(), tmp_path / "model")
     network = open_clip.create_model(f"local-dir:{tmp_path / 'model'}")
     assert network.visual.image_size == (32, 32)
 
 
 def test_card(tmp_path: Path) -> None:
-    trainee = trained(tmp_path)
+    clip_model = trained(tmp_path)
     scores = [CardScore("world-species", "accuracy", 0.5, 0.4, 0.6, n=1200)]
-    export_model(trainee, trainee.state_dict(), tmp_path / "model", card=card(scores=scores))
+    export_model(clip_model, clip_model.state_dict(), tmp_path / "model", card=card(scores=scores))
     text = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "12,345 in 3 shards" in text
     assert "50.0% of the samples" in text
@@ -223,7 +227,7 @@ def test_card(tmp_path: Path) -> None:
     assert "init = 'random'" in text
     assert 'create_model_and_transforms("local-dir:model")' in text
     assert "`taxonomic`, of taxonomic, caption" in text
-    export_two(trainee, trainee.state_dict(), tmp_path / "two", card=card(data_licence=""))
+    export_two(clip_model, clip_model.state_dict(), tmp_path / "two", card=card(data_licence=""))
     text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
     assert "open-clip/local-dir:two?projector=caption" in text
     assert "Not evaluated." in text
@@ -231,20 +235,20 @@ def test_card(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
-    trainee = trained(tmp_path, projectors=("taxonomic",))
-    assert not can_export_two(trainee)
+    clip_model = trained(tmp_path, projectors=("taxonomic",))
+    assert not can_export_two(clip_model)
     with pytest.raises(UnknownName, match="'caption' is not known"):
-        export_model(trainee, trainee.state_dict(), tmp_path / "model", "caption")
-    state = dict(trainee.state_dict())
+        export_model(clip_model, clip_model.state_dict(), tmp_path / "model", "caption")
+    state = dict(clip_model.state_dict())
     del state["network.ln_final.weight"]
     with pytest.raises(UsageError, match="lack network.ln_final.weight"):
-        export_model(trainee, state, tmp_path / "model")
+        export_model(clip_model, state, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 def test_the_configuration_is_open_clips_own(tmp_path: Path) -> None:
-    trainee = trained(tmp_path)
-    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    clip_model = trained(tmp_path)
+    export_model(clip_model, clip_model.state_dict(), tmp_path / "model")
     about = json.loads((tmp_path / "model" / "open_clip_config.json").read_text(encoding="utf-8"))
     assert sorted(about) == ["model_cfg", "preprocess_cfg"]
     assert "dual_projector" not in about["model_cfg"]["vision_cfg"]

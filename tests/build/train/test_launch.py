@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
-from fieldmark.build.train.job.script import make_script
+from fieldmark.build.train.launch import make_script
 from fieldmark.build.train.recipe import SlurmRecipe, load_recipe, recipe_toml
 from fieldmark.build.train.record.log import GOES_ON
 from fieldmark.cli import main

@@ -20,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fieldmark.build.train import loader  # noqa: E402
-from fieldmark.build.train.feed.augment import draw_crop  # noqa: E402
+from fieldmark.build.train.feed.sample_reader import draw_crop  # noqa: E402
 from fieldmark.build.train.index import TrainData, open_data  # noqa: E402
 from fieldmark.build.train.loader import LoaderOptions, TrainBatch, open_loader  # noqa: E402
 from fieldmark.build.train.recipe import TrainRecipe  # noqa: E402
@@ -290,10 +290,10 @@ def test_a_real_card_is_as_near_as_for_embedding(data: TrainData) -> None:
 
 
 @pytest.mark.slow
-def test_slabs_that_are_too_small_are_filled_in_turns(
+def test_buffers_that_are_too_small_are_filled_in_turns(
     data: TrainData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "CARD_SLAB_BYTES", 1 << 16)
+    monkeypatch.setattr(loader, "CARD_BUFFER_BYTES", 1 << 16)
     whole = batches(data, CARD)
     monkeypatch.undo()
     assert same(whole, batches(data, CARD))

@@ -13,9 +13,9 @@ import torch
 from fieldmark.build.train.export import export_model
 from fieldmark.build.train.network import (
     LARGEST_SCALE,
-    Trainee,
+    ClipTrainingModel,
     WeightAverage,
-    make_trainee,
+    make_clip_model,
     network_request,
     random_modules,
     recompute_blocks,
@@ -31,15 +31,15 @@ WIDTHS = "fieldmark.build.train.texts._STEPS_OF_WIDTH"
 TEXTS = ["Puma concolor", "a puma on a rock, by a lake", "stop!", "!"]
 
 
-def made(folder: Path, kind: str = "softmax", seed: int = 0, **model: Any) -> Trainee:
+def made(folder: Path, kind: str = "softmax", seed: int = 0, **model: Any) -> ClipTrainingModel:
     torch.set_num_threads(1)
     model.setdefault("architecture", tiny_clip(folder))
-    return make_trainee(ModelRecipe(**model), kind, seed)
+    return make_clip_model(ModelRecipe(**model), kind, seed)
 
 
-def trimmed(trainee: Trainee, texts: list[str]) -> torch.Tensor:
+def trimmed(clip_model: ClipTrainingModel, texts: list[str]) -> torch.Tensor:
     """As the loader does it."""
-    tokenise = trainee.tokenise
+    tokenise = clip_model.tokenise
     return torch.from_numpy(TextTokens(tokenise, tokenise.can_trim, tokenise.end)(texts))
 
 
@@ -81,25 +81,25 @@ def test_random_weights_follow_the_seed(tmp_path: Path) -> None:
 
 def test_a_file_of_weights_gives_open_clips_own_features(tmp_path: Path) -> None:
     path, model, file = stock_file(tmp_path)
-    trainee = made(tmp_path, architecture=path, init=str(file), projectors=THREE)
+    clip_model = made(tmp_path, architecture=path, init=str(file), projectors=THREE)
     images, numbers = pictures(3), torch.tensor([0, 1, 2])
     about = model.visual.preprocess_cfg
     mean, std = (torch.tensor(about[key]).view(3, 1, 1) for key in ("mean", "std"))
     with torch.no_grad():
-        seen, read = trainee(images, trainee.tokenise(TEXTS[:3]), numbers)
+        seen, read = clip_model(images, clip_model.tokenise(TEXTS[:3]), numbers)
         theirs = model.encode_image((images / 255 - mean) / std, normalize=True)
-        texts = model.encode_text(trainee.tokenise(TEXTS[:3]), normalize=True)
+        texts = model.encode_text(clip_model.tokenise(TEXTS[:3]), normalize=True)
     torch.testing.assert_close(seen, theirs, atol=1e-5, rtol=0)
     torch.testing.assert_close(read, texts, atol=1e-5, rtol=0)
     assert seen.dtype == torch.float32
-    torch.testing.assert_close(trainee.scales.detach(), model.logit_scale.detach().repeat(3))
+    torch.testing.assert_close(clip_model.scales.detach(), model.logit_scale.detach().repeat(3))
 
 
 def test_the_shipped_tiny_network(tmp_path: Path) -> None:
-    trainee = made(tmp_path, architecture="fieldmark-tiny", projectors=THREE[:2])
-    assert trainee.image_size == 64
+    clip_model = made(tmp_path, architecture="fieldmark-tiny", projectors=THREE[:2])
+    assert clip_model.image_size == 64
     with torch.no_grad():
-        features = trainee(pictures(2, 64), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 1]))
+        features = clip_model(pictures(2, 64), clip_model.tokenise(TEXTS[:2]), torch.tensor([0, 1]))
     assert [tuple(part.norm(dim=1).round(decimals=4).tolist()) for part in features] == [(1, 1)] * 2
 
 
@@ -135,9 +135,9 @@ def test_a_checkpoint_needs_no_first_weights(
 ) -> None:
     path, _, file = stock_file(tmp_path, name="test-tiny-gone", init_logit_scale=4.8)
     model = ModelRecipe(architecture=path, init=str(file), projectors=THREE)
-    first = make_trainee(model, "softmax", 0)
+    first = make_clip_model(model, "softmax", 0)
     file.unlink()
-    again = make_trainee(model, "softmax", 0, is_loaded=True)
+    again = make_clip_model(model, "softmax", 0, is_loaded=True)
     again.load_state_dict(first.state_dict())
     again.scales.data += 1
     again.clamp_scales()
@@ -145,69 +145,69 @@ def test_a_checkpoint_needs_no_first_weights(
     assert again.config == first.config
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     tagged = ModelRecipe(architecture="ViT-B-32", init="openai", image_size=32)
-    assert make_trainee(tagged, "softmax", 0, is_loaded=True).config["model_cfg"]["quick_gelu"]
+    assert make_clip_model(tagged, "softmax", 0, is_loaded=True).config["model_cfg"]["quick_gelu"]
 
 
 def test_another_image_size(tmp_path: Path) -> None:
     path, _, file = stock_file(tmp_path)
-    trainee = made(tmp_path, architecture=path, init=str(file), image_size=32)
-    assert trainee.image_size == 32
-    trainee(pictures(1, 32), trainee.tokenise(TEXTS[:1]), torch.tensor([0]))
+    clip_model = made(tmp_path, architecture=path, init=str(file), image_size=32)
+    assert clip_model.image_size == 32
+    clip_model(pictures(1, 32), clip_model.tokenise(TEXTS[:1]), torch.tensor([0]))
 
 
 # --- projectors and scales
 
 
 def test_projectors_start_equal_and_part(tmp_path: Path) -> None:
-    trainee = made(tmp_path, projectors=THREE)
-    assert trainee.projector_names == THREE
-    images, tokens = pictures(1).repeat(3, 1, 1, 1), trainee.tokenise(["a"] * 3)
+    clip_model = made(tmp_path, projectors=THREE)
+    assert clip_model.projector_names == THREE
+    images, tokens = pictures(1).repeat(3, 1, 1, 1), clip_model.tokenise(["a"] * 3)
     numbers = torch.tensor([2, 0, 1])
-    same = trainee(images, tokens, numbers)[0].detach()
+    same = clip_model(images, tokens, numbers)[0].detach()
     torch.testing.assert_close(same[0], same[1])
     with torch.no_grad():
-        trainee.projections[2] += 1
-    parted = trainee(images, tokens, numbers)[0].detach()
+        clip_model.projections[2] += 1
+    parted = clip_model(images, tokens, numbers)[0].detach()
     assert not torch.allclose(parted[0], same[0])
     torch.testing.assert_close(parted[1:], same[1:])
 
 
 def test_all_parameters_learn_from_every_batch(tmp_path: Path) -> None:
-    trainee = made(tmp_path, "siglip", projectors=THREE)
-    images, texts = trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
-    (images.sum() + texts.sum() + trainee.scales.sum() + trainee.biases.sum()).backward()
-    assert [name for name, weight in trainee.named_parameters() if weight.grad is None] == []
+    clip_model = made(tmp_path, "siglip", projectors=THREE)
+    images, texts = clip_model(pictures(2), clip_model.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
+    (images.sum() + texts.sum() + clip_model.scales.sum() + clip_model.biases.sum()).backward()
+    assert [name for name, weight in clip_model.named_parameters() if weight.grad is None] == []
 
 
 def test_sigmoid_starts_where_its_paper_starts(tmp_path: Path) -> None:
     path, _, file = stock_file(tmp_path)
     for init in ("random", str(file)):  # the scale of a softmax means nothing without a bias
-        trainee = made(tmp_path, "siglip", architecture=path, init=init)
-        assert trainee.scales.tolist() == pytest.approx([math.log(10)])
-        assert trainee.biases.tolist() == [-10]
+        clip_model = made(tmp_path, "siglip", architecture=path, init=init)
+        assert clip_model.scales.tolist() == pytest.approx([math.log(10)])
+        assert clip_model.biases.tolist() == [-10]
 
 
 def test_a_trained_bias_is_kept(tmp_path: Path) -> None:
     path, _, file = stock_file(tmp_path, name="test-tiny-bias", init_logit_bias=-7.5)
-    trainee = made(tmp_path, "siglip", architecture=path, init=str(file), projectors=THREE[:2])
-    assert trainee.biases.tolist() == [-7.5, -7.5]
+    clip_model = made(tmp_path, "siglip", architecture=path, init=str(file), projectors=THREE[:2])
+    assert clip_model.biases.tolist() == [-7.5, -7.5]
     plain = made(tmp_path, "softmax", architecture=path, init=str(file))
     assert not plain.biases.requires_grad
 
 
 def test_scales_are_clamped(tmp_path: Path) -> None:
-    trainee = made(tmp_path, projectors=THREE)
-    trainee.scales.data = torch.tensor([-1.0, 3.0, 9.0])
-    trainee.clamp_scales()
-    assert trainee.scales.tolist() == pytest.approx([0, 3, LARGEST_SCALE])
+    clip_model = made(tmp_path, projectors=THREE)
+    clip_model.scales.data = torch.tensor([-1.0, 3.0, 9.0])
+    clip_model.clamp_scales()
+    assert clip_model.scales.tolist() == pytest.approx([0, 3, LARGEST_SCALE])
 
 
 def test_weights_that_start_above_the_bound_may_stay_there(tmp_path: Path) -> None:
     path, _, file = stock_file(tmp_path, name="test-tiny-hot", init_logit_scale=4.8)
-    trainee = made(tmp_path, architecture=path, init=str(file))
-    trainee.scales.data += 1
-    trainee.clamp_scales()
-    assert trainee.scales.tolist() == pytest.approx([4.8])
+    clip_model = made(tmp_path, architecture=path, init=str(file))
+    clip_model.scales.data += 1
+    clip_model.clamp_scales()
+    assert clip_model.scales.tolist() == pytest.approx([4.8])
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,13 @@ def test_towers_without_a_projector_take_one_name(
     path = tiny_clip(tmp_path, f"test-tiny-{len(vision)}-{vision['image_size']}", vision=vision)
     with pytest.raises(ModelError, match=r"cannot have 2: model\.projectors takes one name"):
         made(tmp_path, architecture=path, projectors=THREE[:2])
-    trainee = made(tmp_path, architecture=path, lock_image=True).eval()
-    export_model(trainee, trainee.state_dict(), tmp_path / "model")
+    clip_model = made(tmp_path, architecture=path, lock_image=True).eval()
+    export_model(clip_model, clip_model.state_dict(), tmp_path / "model")
     model = open_clip.create_model(f"local-dir:{tmp_path / 'model'}").eval()
-    images, tokens = pictures(2, size), trainee.tokenise(TEXTS[:2])
+    images, tokens = pictures(2, size), clip_model.tokenise(TEXTS[:2])
     with torch.no_grad():
-        seen, _ = trainee(images, tokens, torch.zeros(2, dtype=torch.int64))
-        pixels = images.float() * trainee.pixel_gain + trainee.pixel_shift
+        seen, _ = clip_model(images, tokens, torch.zeros(2, dtype=torch.int64))
+        pixels = images.float() * clip_model.pixel_gain + clip_model.pixel_shift
         torch.testing.assert_close(seen, model.encode_image(pixels, normalize=True))
 
 
@@ -263,16 +263,18 @@ def test_trimmed_texts_give_the_same_features(
     tmp_path: Path, text: dict[str, Any], top: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WIDTHS, 8)  # the network here reads 16 tokens
-    trainee = made(tmp_path, architecture=tiny_clip(tmp_path, "test-tiny-trim", text=text, **top))
-    tokens = trainee.tokenise(TEXTS)
-    short = trimmed(trainee, TEXTS[2:])
+    clip_model = made(
+        tmp_path, architecture=tiny_clip(tmp_path, "test-tiny-trim", text=text, **top)
+    )
+    tokens = clip_model.tokenise(TEXTS)
+    short = trimmed(clip_model, TEXTS[2:])
     assert tokens.shape == (4, 16)
     assert short.shape == (2, 8)
     numbers = torch.zeros(4, dtype=torch.int64)
     with torch.no_grad():
-        whole = trainee(pictures(4), tokens, numbers)[1]
-        cut = trainee(pictures(4)[2:], short, numbers[2:])[1]
-        theirs = trainee.network.encode_text(tokens, normalize=True)
+        whole = clip_model(pictures(4), tokens, numbers)[1]
+        cut = clip_model(pictures(4)[2:], short, numbers[2:])[1]
+        theirs = clip_model.network.encode_text(tokens, normalize=True)
     torch.testing.assert_close(cut, whole[2:], atol=1e-6, rtol=0)
     torch.testing.assert_close(whole, theirs, atol=1e-6, rtol=0)
 
@@ -283,10 +285,10 @@ def test_trimming_looks_for_the_end_not_for_padding(
 ) -> None:
     """0 is CLIP's padding and its exclamation mark."""
     monkeypatch.setattr(WIDTHS, 8)
-    trainee = made(tmp_path)
-    tokens = trimmed(trainee, ["!" * 3 + " ! ! ! ! !"])
+    clip_model = made(tmp_path)
+    tokens = trimmed(clip_model, ["!" * 3 + " ! ! ! ! !"])
     assert tokens[0, -1] == 49407
-    assert trimmed(trainee, ["word " * 40]).shape == (1, 16)
+    assert trimmed(clip_model, ["word " * 40]).shape == (1, 16)
 
 
 @pytest.mark.parametrize(
@@ -296,13 +298,13 @@ def test_trimming_looks_for_the_end_not_for_padding(
 )
 def test_texts_of_other_towers_keep_their_length(tmp_path: Path, text: dict[str, Any]) -> None:
     path = tiny_clip(tmp_path, "test-tiny-full", text=text, custom_text=True)
-    trainee = made(tmp_path, architecture=path)
-    tokens = trainee.tokenise(TEXTS)
-    assert not trainee.tokenise.can_trim
-    assert torch.equal(trimmed(trainee, TEXTS), tokens)
+    clip_model = made(tmp_path, architecture=path)
+    tokens = clip_model.tokenise(TEXTS)
+    assert not clip_model.tokenise.can_trim
+    assert torch.equal(trimmed(clip_model, TEXTS), tokens)
     with torch.no_grad():
-        read = trainee(pictures(4), tokens, torch.zeros(4, dtype=torch.int64))[1]
-        theirs = trainee.network.encode_text(tokens, normalize=True)
+        read = clip_model(pictures(4), tokens, torch.zeros(4, dtype=torch.int64))[1]
+        theirs = clip_model.network.encode_text(tokens, normalize=True)
     torch.testing.assert_close(read, theirs, atol=1e-6, rtol=0)
 
 
@@ -316,8 +318,8 @@ def test_texts_are_tokenised_as_open_clip_does_it(tmp_path: Path) -> None:
 
 def test_locked_towers(tmp_path: Path) -> None:
     def learning(**model: bool) -> set[str]:
-        trainee = made(tmp_path, projectors=THREE[:2], **model)
-        named = trainee.named_parameters()
+        clip_model = made(tmp_path, projectors=THREE[:2], **model)
+        named = clip_model.named_parameters()
         return {name for name, weight in named if weight.requires_grad}
 
     everything = learning()
@@ -368,8 +370,8 @@ def test_recomputed_blocks_have_the_same_gradient(tmp_path: Path, share: float) 
     assert [len(blocks) for blocks in towers(spare)] == [2, 2]
     recompute_blocks(spare, share)
     assert list(spare.state_dict()) == names
-    for trainee in (plain, spare):
-        features = trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
+    for clip_model in (plain, spare):
+        features = clip_model(pictures(2), clip_model.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
         (features[0] @ features[1].T).sin().sum().backward()
     for one, two in zip(plain.network.parameters(), spare.network.parameters(), strict=True):
         torch.testing.assert_close(one.grad, two.grad)
@@ -377,25 +379,25 @@ def test_recomputed_blocks_have_the_same_gradient(tmp_path: Path, share: float) 
 
 def test_recomputed_blocks_keep_nothing(tmp_path: Path) -> None:
     def kept(share: float) -> int:
-        trainee, sizes = made(tmp_path), []
-        recompute_blocks(trainee, share)
+        clip_model, sizes = made(tmp_path), []
+        recompute_blocks(clip_model, share)
         with torch.autograd.graph.saved_tensors_hooks(
             lambda value: sizes.append(value.numel()) or value, lambda value: value
         ):
-            trainee(pictures(2), trainee.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
+            clip_model(pictures(2), clip_model.tokenise(TEXTS[:2]), torch.tensor([0, 0]))
         return sum(sizes)
 
     assert kept(1.0) < kept(0.5) < kept(0.0)
 
 
 def test_average_of_weights(tmp_path: Path) -> None:
-    trainee = made(tmp_path, lock_text=True)
-    average = WeightAverage(trainee, 0.75)
-    learning = [name for name, weight in trainee.named_parameters() if weight.requires_grad]
+    clip_model = made(tmp_path, lock_text=True)
+    average = WeightAverage(clip_model, 0.75)
+    learning = [name for name, weight in clip_model.named_parameters() if weight.requires_grad]
     assert list(average.weights) == learning
-    start = trainee.scales.item()
+    start = clip_model.scales.item()
     for value in (1.0, 2.0):
-        trainee.scales.data.fill_(value)
+        clip_model.scales.data.fill_(value)
         average.update()
     expected = (start * 0.75 + 1 * 0.25) * 0.75 + 2 * 0.25
     assert average.weights["scales"].item() == pytest.approx(expected)
@@ -403,13 +405,13 @@ def test_average_of_weights(tmp_path: Path) -> None:
 
 
 def test_an_average_forgets_the_first_weights_soon(tmp_path: Path) -> None:
-    trainee = made(tmp_path)
-    average = WeightAverage(trainee, 0.9999)
-    trainee.scales.data.fill_(50.0)
+    clip_model = made(tmp_path)
+    average = WeightAverage(clip_model, 0.9999)
+    clip_model.scales.data.fill_(50.0)
     for step in range(200):
         average.update(step)
     assert average.weights["scales"].item() == pytest.approx(50, rel=1e-3)
-    late = WeightAverage(trainee, 0.75)
-    trainee.scales.data.fill_(10.0)
+    late = WeightAverage(clip_model, 0.75)
+    clip_model.scales.data.fill_(10.0)
     late.update(1000)
     assert late.weights["scales"].item() == pytest.approx(40)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from fieldmark.build.train.network import make_trainee
+from fieldmark.build.train.network import make_clip_model
 from fieldmark.build.train.parallel import (
     Ranks,
     clip_gradients,
@@ -115,7 +115,7 @@ def test_two_processes_train_as_one(pair: list[dict[str, Any]], config: str, cas
             equal_states(together[part], alone[part], 2e-5)
     kind, n_projectors = Case.read(case).kind, Case.read(case).n_projectors
     names = ("taxonomic", "caption")[:n_projectors]
-    start = make_trainee(ModelRecipe(architecture=config, projectors=names), kind, 0)
+    start = make_clip_model(ModelRecipe(architecture=config, projectors=names), kind, 0)
     assert (start.scales - alone["network"]["scales"]).abs().min() > 1e-4  # they have learnt
 
 
@@ -173,15 +173,15 @@ def test_an_environment_that_torchrun_never_sets_is_named(monkeypatch: pytest.Mo
 
 
 def test_a_state_of_another_network_is_refused(config: str) -> None:
-    trainee = make_trainee(ModelRecipe(architecture=config), "softmax", 0)
-    optimiser = torch.optim.AdamW(trainee.parameters())
-    state = dict(trainee.state_dict())
+    clip_model = make_clip_model(ModelRecipe(architecture=config), "softmax", 0)
+    optimiser = torch.optim.AdamW(clip_model.parameters())
+    state = dict(clip_model.state_dict())
     state["network.more"] = torch.zeros(1)
     with pytest.raises(ModelError, match=r"network\.more has the shape \(1,\), expected no such"):
-        set_full_state(trainee, optimiser, (state, {}))
-    state = {**trainee.state_dict(), "scales": torch.zeros(2)}
+        set_full_state(clip_model, optimiser, (state, {}))
+    state = {**clip_model.state_dict(), "scales": torch.zeros(2)}
     with pytest.raises(ModelError, match=r"scales has the shape \(2,\), expected the shape \(1,\)"):
-        set_full_state(trainee, optimiser, (state, {}))
+        set_full_state(clip_model, optimiser, (state, {}))
 
 
 def test_gradients_that_are_not_clipped_stay_as_they_are() -> None:

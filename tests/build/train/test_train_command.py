@@ -22,7 +22,7 @@ open_clip = pytest.importorskip("open_clip")
 
 import torch  # noqa: E402
 
-from fieldmark.build.train.parallel import Ranks  # noqa: E402
+from fieldmark.build.train.parallel import Ranks, StopSignals  # noqa: E402
 from fieldmark.build.train.record.log import (  # noqa: E402
     MOST_POINTS,
     RunCurves,
@@ -32,7 +32,6 @@ from fieldmark.build.train.record.log import (  # noqa: E402
     cut_rows,
     page,
 )
-from fieldmark.build.train.signals import StopSignals  # noqa: E402
 from fieldmark.build.train.suite import SuiteScore  # noqa: E402
 from fieldmark.cli import main  # noqa: E402
 from kit.train_inputs import curve, rows_of, weights, words, write_inputs, write_shards  # noqa: E402

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
 from fieldmark.build.train.flops import PairFlops, named_peak  # noqa: E402
-from fieldmark.build.train.network import make_trainee  # noqa: E402
+from fieldmark.build.train.network import make_clip_model  # noqa: E402
 from fieldmark.build.train.parallel import Ranks  # noqa: E402
 from fieldmark.build.train.recipe import GuardRecipe, TrainRecipe, load_recipe  # noqa: E402
 from fieldmark.build.train.updates import (  # noqa: E402
@@ -72,9 +72,9 @@ def make_batch(recipe: TrainRecipe, step: int = 0, device: str = "cpu") -> Any:
 
 
 def make_updater(recipe: TrainRecipe, device: str = "cpu", say: Any = print) -> Updater:
-    trainee = make_trainee(recipe.model, recipe.loss.kind, 0).to(device)
+    clip_model = make_clip_model(recipe.model, recipe.loss.kind, 0).to(device)
     ranks = Ranks(device=torch.device(device))
-    return Updater(trainee, trainee, recipe, ranks, 100, say)
+    return Updater(clip_model, clip_model, recipe, ranks, 100, say)
 
 
 def gradients(recipe: TrainRecipe) -> tuple[dict[str, Any], StepNumbers]:
@@ -82,7 +82,7 @@ def gradients(recipe: TrainRecipe) -> tuple[dict[str, Any], StepNumbers]:
     kept: dict[str, Any] = {}
 
     def keep(*_: object) -> None:
-        for name, param in updater.trainee.named_parameters():
+        for name, param in updater.clip_model.named_parameters():
             kept[name] = None if param.grad is None else param.grad.clone()
 
     updater.optimiser.register_step_pre_hook(keep)
@@ -140,9 +140,9 @@ def test_the_schedule_is_open_clips() -> None:
 
 def test_gains_biases_and_scales_do_not_decay(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path, "loss.kind=siglip", "optimiser.weight_decay=0.1")
-    trainee = make_trainee(recipe.model, "siglip", 0)
-    plain, decayed = make_optimiser(trainee, recipe.optimiser, torch.device("cpu")).param_groups
-    names = {id(param): name for name, param in trainee.named_parameters()}
+    clip_model = make_clip_model(recipe.model, "siglip", 0)
+    plain, decayed = make_optimiser(clip_model, recipe.optimiser, torch.device("cpu")).param_groups
+    names = {id(param): name for name, param in clip_model.named_parameters()}
     kept = {names[id(param)] for param in decayed["params"]}
     assert (plain["weight_decay"], decayed["weight_decay"]) == (0.0, 0.1)
     assert "projections" in kept and "network.token_embedding.weight" in kept
@@ -201,7 +201,7 @@ def test_flops_are_counted_from_shapes(locked: str, tmp_path: Path) -> None:
     texts, and three times as many where a tower learns.
     """
     words = [locked] if locked else []
-    flops = PairFlops(make_trainee(small_recipe(tmp_path, *words).model, "softmax", 0))
+    flops = PairFlops(make_clip_model(small_recipe(tmp_path, *words).model, "softmax", 0))
     width, dim = 32, 16
 
     def tower(n_tokens: int) -> int:
@@ -285,8 +285,8 @@ def test_a_network_that_draws_numbers_has_no_gradient_cache(tmp_path: Path) -> N
     from fieldmark.build.train.run import check_cache
 
     recipe = small_recipe(tmp_path, "train.accumulate=2")
-    check_cache(recipe, make_trainee(recipe.model, "softmax", 0))
+    check_cache(recipe, make_clip_model(recipe.model, "softmax", 0))
     vision = {**SMALL["vision_cfg"], "patch_dropout": 0.5}
     (tmp_path / "small.json").write_text(json.dumps({**SMALL, "vision_cfg": vision}))
     with pytest.raises(UsageError, match="accumulate is 2, expected 1 .*patch_dropout"):
-        check_cache(recipe, make_trainee(recipe.model, "softmax", 0))
+        check_cache(recipe, make_clip_model(recipe.model, "softmax", 0))

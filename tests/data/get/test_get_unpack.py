@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import stat
+import struct
 import tarfile
 import tracemalloc
 import zipfile
@@ -333,6 +334,73 @@ def test_a_name_in_a_zip_that_is_no_text(tmp_path: Path, root: Path) -> None:
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\xe9\xe9"))
     with pytest.raises(DataError, match="is damaged"):
         unpack(bundle(root, path), FolderState(root), nothing)
+
+
+@pytest.mark.parametrize("suffix", ["tar", "zip"])
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (["a", "a/b"], "a file and a folder in one place"),
+        (["a/b", "a"], "a file and a folder in one place"),
+        (["n" * 256], "a name of 256 characters"),
+        (["é" * 128], "a name of 128 characters"),
+    ],
+)
+def test_names_that_no_disk_takes_are_the_archives_fault(
+    tmp_path: Path, root: Path, names: list[str], reason: str, suffix: str
+) -> None:
+    """They read as a disk that cannot be written."""
+    path = pack(tmp_path / f"a.{suffix}", dict.fromkeys(names, b"1"))
+    with pytest.raises(DataError, match=f"holds .*{reason}"):
+        unpack(bundle(root, path), FolderState(root), nothing)
+    assert read(root) == {}
+
+
+def overlapping(data: bytearray, central: int) -> bytearray:
+    """A zip bomb: a thousand entries for the same packed bytes (D. Fifield, 2019)."""
+    end, n = data.rfind(b"PK\5\6"), 1000
+    entry = bytes(data[central:end])
+    tail = struct.pack("<HHHHIIH", 0, 0, n, n, n * len(entry), central, 0)
+    return data[:central] + entry * n + b"PK\5\6" + tail
+
+
+def size_lies(data: bytearray, central: int) -> bytearray:
+    for place in (central + 24, data.find(b"PK\3\4") + 22):
+        data[place : place + 4] = struct.pack("<I", 10)
+    return data
+
+
+def before_the_beginning(data: bytearray, central: int) -> bytearray:
+    end = data.rfind(b"PK\5\6")
+    data[end + 16 : end + 20] = struct.pack("<I", 0x7FFFFFFF)
+    return data
+
+
+def another_name(data: bytearray, central: int) -> bytearray:
+    place = data.find(b"zero.bin")
+    data[place : place + 8] = b"../z.bin"
+    return data
+
+
+ZIP_ATTACKS = {
+    overlapping: r"holds more than 100\.0 MB|is damaged \(Overlapped entries",
+    size_lies: r"is damaged \(Bad CRC-32 for file 'zero.bin'",
+    before_the_beginning: r"is damaged \(",
+    another_name: r"is damaged \(File name in directory 'zero.bin' and header .* differ",
+}
+
+
+@pytest.mark.parametrize("attack", ZIP_ATTACKS, ids=lambda attack: attack.__name__)
+def test_attacks_on_readers_of_zip_files(
+    tmp_path: Path, root: Path, attack: Callable[[bytearray, int], bytearray]
+) -> None:
+    path = pack(tmp_path / "a.zip", {"zero.bin": bytes(2_000_000)})
+    data = bytearray(path.read_bytes())
+    path.write_bytes(attack(data, data.find(b"PK\1\2")))
+    with pytest.raises(DataError, match=ZIP_ATTACKS[attack]):
+        unpack(bundle(root, path), FolderState(root), nothing)
+    assert read(root) == {}
+    assert {one.name for one in tmp_path.iterdir()} == {"a.zip", "root"}
 
 
 # --- damage ---

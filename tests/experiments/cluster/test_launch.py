@@ -226,7 +226,7 @@ def test_a_refused_submission_leaves_nothing(
         raise UsageError("Slurm refused.")
 
     monkeypatch.setattr(
-        "fieldmark.experiments.cluster.executors.debug.DebugExecutor.submit", refuse
+        "fieldmark.experiments.cluster.executors.local.DebugExecutor.submit", refuse
     )
     assert main([*SHORT, "--on", "debug"]) == 2
     assert capsys.readouterr().err == "fieldmark: Slurm refused.\n"

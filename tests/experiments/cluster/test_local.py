@@ -13,8 +13,7 @@ import pytest
 
 from fieldmark.errors import UsageError
 from fieldmark.experiments.cluster.executors import StepGroup, group_steps
-from fieldmark.experiments.cluster.executors.debug import DebugExecutor
-from fieldmark.experiments.cluster.executors.local import LocalExecutor
+from fieldmark.experiments.cluster.executors.local import DebugExecutor, LocalExecutor
 from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder
 from fieldmark.experiments.cluster.steps import StepRequest
 from kit.slurm import SMALL, make_step, trace, wait_until, when, words

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.abilities import MOCK
 from fieldmark.build.caption.checks import RULES_VERSION
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
 from fieldmark.build.caption.shard import (
@@ -51,6 +50,7 @@ from fieldmark.errors import (
 )
 from fieldmark.leases import Lease, LeaseFolder
 from fieldmark.progress import Progress, Silent
+from fieldmark.registry import MOCK
 
 ROOM, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 128, 1024, 16_384
 """tokens of an answer: a sentence; of a model that may think first; of one that does"""

@@ -10,7 +10,6 @@ made, and that they are complete.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import io
 import json
@@ -34,7 +33,7 @@ from fieldmark.build.shards.captions import captions_file
 from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
 from fieldmark.data import stamp
 from fieldmark.errors import DataError, StoreError
-from fieldmark.files import write_file
+from fieldmark.files import remove_parts, write_file
 from fieldmark.leases import Lease
 from fieldmark.taxa import Taxon
 
@@ -228,10 +227,7 @@ def finished(captions: Path, made_from: dict[str, Any]) -> dict[str, Any] | None
 
 def clear_parts(captions: Path) -> None:
     """Removes what a killed worker left of files that were not whole yet."""
-    for path in (captions, _manifest(captions)):
-        for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+    remove_parts(captions.parent, {captions.name, _manifest(captions).name}.__contains__)
 
 
 def shard_facts(path: Path, memory: Path) -> dict[str, Any]:

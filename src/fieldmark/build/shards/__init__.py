@@ -8,13 +8,12 @@ access.py       where a sample lies and which texts it has: one read for each
 check.py        what is wrong with a set of shards, by name
 items.py        photos of a table, their taxa, keys and order
 make.py         photos → shards
-captions.py     where the captions of a shard lie
-join.py         a copy with captions, members byte for byte
+captions.py     where the captions of a shard lie; a copy that has them, members byte for byte
 """
 
 from __future__ import annotations
 
-from fieldmark.build.shards.captions import captions_files, shard_name
+from fieldmark.build.shards.captions import captions_files, join_captions, shard_name
 from fieldmark.build.shards.check import ShardsReport, check_shards
 from fieldmark.build.shards.index import (
     ShardIndex,
@@ -25,7 +24,6 @@ from fieldmark.build.shards.index import (
     write_index,
 )
 from fieldmark.build.shards.items import ShardSource, read_source
-from fieldmark.build.shards.join import join_captions
 from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
 from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, read_samples
 from fieldmark.build.shards.texts import sample_taxon

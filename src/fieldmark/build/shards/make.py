@@ -34,7 +34,7 @@ from fieldmark.data import (
     stamp,
 )
 from fieldmark.errors import DataError, plain_reason
-from fieldmark.files import try_lock, whole_file, write_file
+from fieldmark.files import remove_parts, try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
 from fieldmark.taxa import RANKS, taxon_texts
 
@@ -331,10 +331,9 @@ def _working(out: Path, name: str) -> Iterator[None]:
         with (manifest / f"{name}.lock").open("ab") as lock:
             if try_lock(lock) is False:
                 raise DataError(f"{out}  another process makes the shards of {name!r}: wait.")
-            left = re.compile(rf"\.{re.escape(name)}-\d{{5,}}\.(tar|json)\.\d+\.part")
-            for part in [*out.iterdir(), *manifest.iterdir()]:
-                if left.fullmatch(part.name):  # by one that was killed
-                    part.unlink(missing_ok=True)
+            own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
+            for folder in (out, manifest):
+                remove_parts(folder, own.fullmatch)
             yield
     except OSError as error:
         raise DataError(f"{out}  cannot be written: {error.strerror or error}.") from error

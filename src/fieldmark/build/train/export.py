@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.train.network import Trainee
+from fieldmark.build.train.network import ClipTrainingModel
 from fieldmark.errors import DataError, UnknownName, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 from fieldmark.models.open_clip import CONFIG, PROJECTORS, SECOND, TWO_PROJECTORS, WEIGHTS
 
 CARD = "README.md"
 NETWORK = "network."
-"""where the names of open_clip's own weights start in a `Trainee`"""
+"""where the names of open_clip's own weights start in a `ClipTrainingModel`"""
 PREPROCESS = ("mean", "std", "interpolation", "resize_mode")
 """what open_clip writes of it; the size is the network's"""
 
@@ -65,7 +65,7 @@ class ModelCard:
 
 
 def export_model(
-    trainee: Trainee,
+    clip_model: ClipTrainingModel,
     weights: Mapping[str, Any],
     folder: Path,
     projector: str = "",
@@ -74,46 +74,51 @@ def export_model(
     """Writes the folder that stock open_clip loads, with `projector` (the first if not given) in
     the place of the network's own.
 
-    `weights`: the whole state of the trainee, as `full_state` gives it; where an average is kept,
-    `{**state, **average}`. Of `trainee` itself only its shape is used: it may be sharded.
+    `weights`: the whole state of the model, as `full_state` gives it; where an average is kept,
+    `{**state, **average}`. Of `clip_model` itself only its shape is used: it may be sharded.
     """
-    place = _projector_number(trainee, projector or trainee.projector_names[0])
-    state = _open_clip_state(trainee, weights, place)
-    _write(folder, state, trainee, False)
+    place = _projector_number(clip_model, projector or clip_model.projector_names[0])
+    state = _open_clip_state(clip_model, weights, place)
+    _write(folder, state, clip_model, False)
     if card is not None:
-        name = trainee.projector_names[place]
-        write_card(folder, card, _loading(folder.name, [name], trainee.projector_names))
+        name = clip_model.projector_names[place]
+        write_card(folder, card, _loading(folder.name, [name], clip_model.projector_names))
 
 
 def export_two(
-    trainee: Trainee, weights: Mapping[str, Any], folder: Path, card: ModelCard | None = None
+    clip_model: ClipTrainingModel,
+    weights: Mapping[str, Any],
+    folder: Path,
+    card: ModelCard | None = None,
 ) -> None:
     """Writes the folder with both projectors, `taxonomic` and `caption`, for fieldmark."""
-    main, second = (_projector_number(trainee, name) for name in PROJECTORS)
-    state = _open_clip_state(trainee, weights, main)
-    beside = _open_clip_state(trainee, weights, second)
+    main, second = (_projector_number(clip_model, name) for name in PROJECTORS)
+    state = _open_clip_state(clip_model, weights, main)
+    beside = _open_clip_state(clip_model, weights, second)
     own = ("visual.proj", "logit_scale", "logit_bias")
     for name, key in zip(SECOND, own, strict=True):
         if key in state:
             state[name] = beside[key]
-    _write(folder, state, trainee, True)
+    _write(folder, state, clip_model, True)
     if card is not None:
-        write_card(folder, card, _loading(folder.name, PROJECTORS, trainee.projector_names))
+        write_card(folder, card, _loading(folder.name, PROJECTORS, clip_model.projector_names))
 
 
-def can_export_two(trainee: Trainee) -> bool:
-    return set(PROJECTORS) <= set(trainee.projector_names) and trainee.projections is not None
+def can_export_two(clip_model: ClipTrainingModel) -> bool:
+    return set(PROJECTORS) <= set(clip_model.projector_names) and clip_model.projections is not None
 
 
-def _projector_number(trainee: Trainee, projector: str) -> int:
-    if projector not in trainee.projector_names:
-        raise UnknownName("projector", projector, trainee.projector_names)
-    return trainee.projector_names.index(projector)
+def _projector_number(clip_model: ClipTrainingModel, projector: str) -> int:
+    if projector not in clip_model.projector_names:
+        raise UnknownName("projector", projector, clip_model.projector_names)
+    return clip_model.projector_names.index(projector)
 
 
-def _open_clip_state(trainee: Trainee, weights: Mapping[str, Any], place: int) -> dict[str, Any]:
+def _open_clip_state(
+    clip_model: ClipTrainingModel, weights: Mapping[str, Any], place: int
+) -> dict[str, Any]:
     """Names and shapes as open_clip has them, float32 on the CPU."""
-    if lacking := [name for name in trainee.state_dict() if name not in weights]:
+    if lacking := [name for name in clip_model.state_dict() if name not in weights]:
         raise UsageError(
             f"the weights to export lack {lacking[0]} (and {len(lacking) - 1} more): expected the "
             "whole state of this network."
@@ -123,11 +128,11 @@ def _open_clip_state(trainee: Trainee, weights: Mapping[str, Any], place: int) -
         for name, value in weights.items()
         if name.startswith(NETWORK)
     }
-    if trainee.projections is not None:
+    if clip_model.projections is not None:
         state["visual.proj"] = weights["projections"][place]
-    state["logit_scale"] = weights["scales"][place].reshape(trainee.logit_shape)
-    if trainee.biases is not None:
-        state["logit_bias"] = weights["biases"][place].reshape(trainee.logit_shape)
+    state["logit_scale"] = weights["scales"][place].reshape(clip_model.logit_shape)
+    if clip_model.biases is not None:
+        state["logit_bias"] = weights["biases"][place].reshape(clip_model.logit_shape)
     return {name: _stored(value) for name, value in state.items()}
 
 
@@ -136,20 +141,22 @@ def _stored(value: Any) -> Any:
     return (value.float() if value.is_floating_point() else value).contiguous().clone()
 
 
-def _config(trainee: Trainee, is_two: bool) -> dict[str, Any]:
-    network = copy.deepcopy(trainee.config["model_cfg"])
-    if trainee.biases is not None:
+def _config(clip_model: ClipTrainingModel, is_two: bool) -> dict[str, Any]:
+    network = copy.deepcopy(clip_model.config["model_cfg"])
+    if clip_model.biases is not None:
         network.setdefault("init_logit_bias", -10.0)  # or open_clip makes no place for it
     if is_two:
         network["vision_cfg"][TWO_PROJECTORS] = True
-    about = trainee.config["preprocess_cfg"]
+    about = clip_model.config["preprocess_cfg"]
     return {
         "model_cfg": network,
         "preprocess_cfg": {key: about[key] for key in PREPROCESS if key in about},
     }
 
 
-def _write(folder: Path, state: dict[str, Any], trainee: Trainee, is_two: bool) -> None:
+def _write(
+    folder: Path, state: dict[str, Any], clip_model: ClipTrainingModel, is_two: bool
+) -> None:
     """The configuration last: a folder that has one is complete.
 
     With a Hugging Face tokeniser its files too: open_clip reads that of a folder from the folder
@@ -158,7 +165,7 @@ def _write(folder: Path, state: dict[str, Any], trainee: Trainee, is_two: bool) 
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    path, config = folder / WEIGHTS[0], _config(trainee, is_two)
+    path, config = folder / WEIGHTS[0], _config(clip_model, is_two)
     with whole_file(path, is_durable=True) as file:
         try:
             save_file(state, file.name, {"format": "pt"})  # `save` would copy them in memory
@@ -169,7 +176,7 @@ def _write(folder: Path, state: dict[str, Any], trainee: Trainee, is_two: bool) 
         except SafetensorError as error:
             raise DataError(f"{path}  cannot be written: {first_line(error)}.") from error
     if config["model_cfg"]["text_cfg"].get("hf_tokenizer_name"):
-        trainee.tokenise.save(folder)
+        clip_model.tokenise.save(folder)
     write_file(folder / CONFIG, json.dumps(config, indent=2).encode(), is_durable=True)
 
 

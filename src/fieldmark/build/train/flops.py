@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fieldmark.build.train.network import Trainee
+from fieldmark.build.train.network import ClipTrainingModel
 
 PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12, "GH200": 989e12}
 """dense bf16 FLOP/s by a word of the card's name, from NVIDIA's data sheets"""
@@ -25,12 +25,12 @@ class PairFlops:
     that learns.
     """
 
-    def __init__(self, trainee: Trainee) -> None:
+    def __init__(self, clip_model: ClipTrainingModel) -> None:
         """Before the network is compiled, sharded or made to compute activations again."""
-        self._twin = copy.deepcopy(trainee).to("meta").eval()
-        self._size = trainee.image_size
-        visual = {id(weight) for weight in trainee.network.visual.parameters()}
-        learning = {id(w) in visual for w in trainee.network.parameters() if w.requires_grad}
+        self._twin = copy.deepcopy(clip_model).to("meta").eval()
+        self._size = clip_model.image_size
+        visual = {id(weight) for weight in clip_model.network.visual.parameters()}
+        learning = {id(w) in visual for w in clip_model.network.parameters() if w.requires_grad}
         self._factors = tuple(3 if is_image in learning else 1 for is_image in (True, False))
         self._by_width: dict[int, int] = {}
 

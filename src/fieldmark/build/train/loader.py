@@ -40,17 +40,17 @@ from fieldmark.build.train.index import TrainData
 from fieldmark.build.train.recipe import TrainRecipe
 from fieldmark.build.train.texts import TextTokens, full_words, text_ids, text_plan
 from fieldmark.devices import choose_decode
-from fieldmark.embed.gpu.crew import POLL_S, Crew, PipelineStopped
+from fieldmark.embed.gpu.cuda_stream import CudaStream
 from fieldmark.embed.gpu.decode import DeviceDecoder
-from fieldmark.embed.gpu.lane import Lane
 from fieldmark.embed.gpu.reader_process import aligned
-from fieldmark.embed.gpu.readers import AHEAD, ReaderPool, ReaderProcess, Slab
+from fieldmark.embed.gpu.readers import AHEAD, ReaderPool, ReaderProcess, SharedBuffer
+from fieldmark.embed.gpu.worker_threads import POLL_S, PipelineStopped, WorkerThreads
 
 CHUNK, CARD_CHUNK = 32, 256
 """samples that a reader gets at a time: small parts are sooner whole batches, nvJPEG is faster with
 large ones"""
 CARD_READERS = 8
-N_SLABS, CARD_SLAB_BYTES = 3, 32 << 20
+N_BUFFERS, CARD_BUFFER_BYTES = 3, 32 << 20
 N_WRITERS = 3
 READY = 2  # finished batches that wait for the step
 SAY_AFTER = 10  # steps: by then it is known how many texts are too long
@@ -123,8 +123,8 @@ def open_loader(
         scale=recipe.data.scale,
         size=image_size,
         decode=decode,
-        n_slabs=N_SLABS,
-        slab_bytes=_slab_bytes(decode, image_size, n),
+        n_buffers=N_BUFFERS,
+        buffer_bytes=_buffer_bytes(decode, image_size, n),
     )
 
     def places(step: int) -> list[BatchPlace]:
@@ -144,10 +144,10 @@ def open_loader(
         loader.close()
 
 
-def _slab_bytes(decode: str, size: int, n: int) -> int:
+def _buffer_bytes(decode: str, size: int, n: int) -> int:
     picture = aligned(3 * size * size)
     if decode == "gpu":
-        return max(CARD_SLAB_BYTES, 16 * picture)
+        return max(CARD_BUFFER_BYTES, 16 * picture)
     return min(CHUNK, n) * picture
 
 
@@ -158,11 +158,11 @@ def _fitting_readers(decode: str) -> int:
     return max(1, min(CARD_READERS, share // 2) if decode == "gpu" else share - 1)
 
 
-class SlabWriter(Protocol):
-    """Brings the images of slabs to their places in batches; for one thread."""
+class BufferWriter(Protocol):
+    """Brings the images of buffers to their places in batches; for one thread."""
 
-    def write(self, slab: Slab, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
-        """`slot` gives the images of a step: a slab may hold samples of several."""
+    def write(self, buffer: SharedBuffer, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
+        """`slot` gives the images of a step: a buffer may hold samples of several."""
         ...
 
     def close(self) -> None: ...
@@ -174,10 +174,10 @@ class _HostWriter:
     def __init__(self, size: int) -> None:
         self._shape = (size, size, 3)
 
-    def write(self, slab: Slab, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
-        samples: Sequence[ReadSample] = slab.answer.files
+    def write(self, buffer: SharedBuffer, slot: Callable[[int], Any]) -> Sequence[ReadSample]:
+        samples: Sequence[ReadSample] = buffer.answer.files
         for sample in samples:
-            view = slab.view(sample.offset, sample.size)
+            view = buffer.view(sample.offset, sample.size)
             image = np.frombuffer(view, np.uint8).reshape(self._shape)
             slot(sample.place.step).numpy()[sample.place.place] = image
         return samples
@@ -205,7 +205,7 @@ class _BatchLoader:
     def __init__(self, job: SampleJob, tokens: TextTokens, device: Any, n: int) -> None:
         self.job, self.tokens, self.device, self.n = job, tokens, device, n
         self.is_on_card = job.decode == "gpu"
-        self.crew = Crew()
+        self.threads = WorkerThreads()
         self._bad = BadImages(job.order.n_batches, n)
         self._ready: queue.Queue[TrainBatch] = queue.Queue(READY)
         self._open: dict[int, _OpenBatch] = {}
@@ -236,16 +236,16 @@ class _BatchLoader:
         if self.is_on_card:
             self._pool.pin(self.device)
         for _ in range(N_WRITERS if n_readers else 1):
-            self.crew.start(partial(self._write, self._new_writer(new_decoder)))
-        self.crew.start(self._finish)
+            self.threads.start(partial(self._write, self._new_writer(new_decoder)))
+        self.threads.start(self._finish)
 
     def close(self) -> None:
-        self.crew.stop.set()
+        self.threads.stop.set()
         if self._source is not None:
             self._source.stop()
         if self._pool is not None:
             self._pool.close()
-        self.crew.join()
+        self.threads.join()
         if self._pool is not None:
             self._pool.unpin(self.device)
 
@@ -262,7 +262,7 @@ class _BatchLoader:
 
     def _new_writer(
         self, new_decoder: Callable[[], DeviceDecoder] | None
-    ) -> Callable[[], SlabWriter]:
+    ) -> Callable[[], BufferWriter]:
         if not self.is_on_card:
             return partial(_HostWriter, self.job.size)
         from fieldmark.build.train.feed.gpu_loader import CardWriter
@@ -273,14 +273,14 @@ class _BatchLoader:
 
     # --- images: in threads of their own
 
-    def _write(self, new_writer: Callable[[], SlabWriter]) -> None:
+    def _write(self, new_writer: Callable[[], BufferWriter]) -> None:
         assert self._pool is not None
         with closing(new_writer()) as writer:
-            while (slab := self._pool.get()) is not None:
-                if self.crew.stop.is_set():
+            while (buffer := self._pool.get()) is not None:
+                if self.threads.stop.is_set():
                     raise PipelineStopped
-                samples = writer.write(slab, self._slot)
-                slab.give_back()
+                samples = writer.write(buffer, self._slot)
+                buffer.give_back()
                 with self._grown:
                     for sample in samples:
                         batch = self._open.setdefault(sample.place.step, _OpenBatch(self.n))
@@ -291,16 +291,16 @@ class _BatchLoader:
 
     def _finish(self) -> None:
         assert self._source is not None
-        lane = Lane(self.device)
+        stream = CudaStream(self.device)
         for step in self.steps:
             samples = self._whole(step)
             replaced = self._bad.count(step, samples)
-            with lane.use():
+            with stream.use():
                 images = self._images(self._slot(step))
                 batch = self._batch(step, images, samples)
-                lane.wait(lane.mark())
+                stream.wait(stream.mark())
             self._source.finished()
-            self.crew.put(self._ready, replace(batch, replaced=replaced))
+            self.threads.put(self._ready, replace(batch, replaced=replaced))
             if step == self.steps[:SAY_AFTER][-1]:
                 self._say_cut()
 
@@ -313,7 +313,7 @@ class _BatchLoader:
         with self._grown:
             while step not in self._open or not self._open[step].is_whole:
                 self._grown.wait(POLL_S)
-                if self.crew.stop.is_set():
+                if self.threads.stop.is_set():
                     raise PipelineStopped
             return self._open.pop(step).in_order()
 
@@ -321,7 +321,7 @@ class _BatchLoader:
         """A copy: the slot is used again."""
         if self.is_on_card:
             return slot.clone()
-        is_waited_for = self.device.type == "cuda"  # by the lane; other devices have none
+        is_waited_for = self.device.type == "cuda"  # by the stream; other devices have none
         images = slot.to(self.device, non_blocking=is_waited_for)
         return images.permute(0, 3, 1, 2).contiguous()
 
@@ -351,9 +351,9 @@ class _BatchLoader:
         for _ in self.steps:
             began = time.perf_counter()
             try:
-                batch = self.crew.get(self._ready)
+                batch = self.threads.get(self._ready)
             except PipelineStopped:
-                self.crew.raise_error()
+                self.threads.raise_error()
                 return
             self._hand_over(batch)
             yield replace(batch, wait_s=time.perf_counter() - began)

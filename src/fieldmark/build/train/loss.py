@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fieldmark.build.train.parallel import Ranks
 from fieldmark.build.train.recipe import LossRecipe
-from fieldmark.embed.gpu.lane import Lane
+from fieldmark.embed.gpu.cuda_stream import CudaStream
 
 CHUNK_BYTES = 2 << 30
 """largest matrix of float32 logits that is made at once"""
@@ -104,7 +104,7 @@ def _members(mine: Tensor, n: int, ranks: Ranks) -> list[tuple[Tensor, Tensor]]:
     if n == 1:
         n_rows = (len(mine), len(mine) * ranks.n_ranks)
         return [tuple(torch.arange(size, device=mine.device) for size in n_rows)]
-    with Lane(mine.device, is_urgent=True).use():
+    with CudaStream(mine.device, is_urgent=True).use():
         gathered = ranks.gather_plain(mine)
         sizes = torch.stack([_counts(mine, n), _counts(gathered, n)]).tolist()
     if mine.is_cuda:  # its memory belongs to the other stream

@@ -116,7 +116,7 @@ class TextTokeniser:
         return self._built
 
 
-class Trainee(nn.Module):  # type: ignore[misc]
+class ClipTrainingModel(nn.Module):  # type: ignore[misc]
     """Both towers, and a projector with a logit scale for every kind of text."""
 
     projections: nn.Parameter | None
@@ -192,7 +192,9 @@ class Trainee(nn.Module):  # type: ignore[misc]
             own.clamp_(torch.zeros_like(self.largest_scale), self.largest_scale)
 
 
-def make_trainee(model: ModelRecipe, loss_kind: str, seed: int, is_loaded: bool = False) -> Trainee:
+def make_clip_model(
+    model: ModelRecipe, loss_kind: str, seed: int, is_loaded: bool = False
+) -> ClipTrainingModel:
     """The network of a recipe with its first weights, on the CPU.
 
     `is_loaded`: a checkpoint follows, so `model.init` is not read: its file may be gone, the hub
@@ -214,22 +216,22 @@ def make_trainee(model: ModelRecipe, loss_kind: str, seed: int, is_loaded: bool 
         )
     tokenise = TextTokeniser(model, *_pooling(network))
     has_scales = model.init != RANDOM and (network.logit_bias is not None or loss_kind != "siglip")
-    trainee = Trainee(network, model.projectors, config, tokenise)
-    if trainee.projections is None and len(model.projectors) > 1:
+    clip_model = ClipTrainingModel(network, model.projectors, config, tokenise)
+    if clip_model.projections is None and len(model.projectors) > 1:
         raise ModelError(
             f"model {request.name.text!r}: this image tower has no projector of its own, so it "
             f"cannot have {len(model.projectors)}: model.projectors takes one name."
         )
     if second is not None and PROJECTORS[1] in model.projectors:
-        _start_from(trainee, model.projectors.index(PROJECTORS[1]), second)
-    _start_scales(trainee, loss_kind, has_scales)
-    _lock(trainee, model)
-    image, text = towers(trainee)
+        _start_from(clip_model, model.projectors.index(PROJECTORS[1]), second)
+    _start_scales(clip_model, loss_kind, has_scales)
+    _lock(clip_model, model)
+    image, text = towers(clip_model)
     simplify_attention([*image, *(text if tokenise.can_trim else ())])
     simplify_patches(getattr(network.visual, "conv1", None))
     pool_in_last_block(network.visual)
-    trainee.float()
-    return trainee
+    clip_model.float()
+    return clip_model
 
 
 def _pooling(network: Any) -> tuple[bool, int | None]:
@@ -246,37 +248,37 @@ def _pooling(network: Any) -> tuple[bool, int | None]:
     return can_trim, end
 
 
-def _start_from(trainee: Trainee, place: int, second: Any) -> None:
+def _start_from(clip_model: ClipTrainingModel, place: int, second: Any) -> None:
     """A projector that the weights already have beside the network's own (`Projection`)."""
-    assert trainee.projections is not None
-    trainee.projections.data[place] = second.matrix
-    trainee.scales.data[place] = math.log(second.logit_scale)
-    if trainee.biases is not None and second.logit_bias is not None:
-        trainee.biases.data[place] = second.logit_bias
+    assert clip_model.projections is not None
+    clip_model.projections.data[place] = second.matrix
+    clip_model.scales.data[place] = math.log(second.logit_scale)
+    if clip_model.biases is not None and second.logit_bias is not None:
+        clip_model.biases.data[place] = second.logit_bias
 
 
-def _start_scales(trainee: Trainee, loss_kind: str, is_kept: bool) -> None:
+def _start_scales(clip_model: ClipTrainingModel, loss_kind: str, is_kept: bool) -> None:
     """`is_kept`: the scales belong to weights that were trained with this loss or one like it."""
     if loss_kind == "siglip" and not is_kept:
         scale, bias = SIGLIP_START
-        trainee.scales.data.fill_(scale)
-        trainee.biases = nn.Parameter(torch.full_like(trainee.scales, bias))
-    elif loss_kind != "siglip" and trainee.biases is not None:
-        trainee.biases.requires_grad_(False)  # a softmax is blind to it
-    trainee.largest_scale.clamp_(min=float(trainee.scales.detach().max()))
+        clip_model.scales.data.fill_(scale)
+        clip_model.biases = nn.Parameter(torch.full_like(clip_model.scales, bias))
+    elif loss_kind != "siglip" and clip_model.biases is not None:
+        clip_model.biases.requires_grad_(False)  # a softmax is blind to it
+    clip_model.largest_scale.clamp_(min=float(clip_model.scales.detach().max()))
 
 
-def _lock(trainee: Trainee, model: ModelRecipe) -> None:
+def _lock(clip_model: ClipTrainingModel, model: ModelRecipe) -> None:
     """Locked-image (or locked-text) tuning: https://arxiv.org/abs/2111.07991. Image projectors
     learn on, where they are parts of their own: without them there would be nothing of its own in a
     kind of text.
     """
-    if model.lock_image and model.lock_text and trainee.projections is None:
+    if model.lock_image and model.lock_text and clip_model.projections is None:
         raise ModelError(
             "model.lock_image and model.lock_text are both true, but this image tower has no "
             "projector of its own, so that nothing would learn: lock one of them."
         )
-    network = trainee.network
+    network = clip_model.network
     if model.lock_image:
         network.lock_image_tower(freeze_bn_stats=True)
     if model.lock_text:
@@ -285,9 +287,12 @@ def _lock(trainee: Trainee, model: ModelRecipe) -> None:
                 weight.requires_grad_(False)
 
 
-def towers(trainee: Trainee) -> list[list[nn.Module]]:
+def towers(clip_model: ClipTrainingModel) -> list[list[nn.Module]]:
     """The residual blocks of both towers, image first; empty for a tower without such blocks."""
-    visual, text = trainee.network.visual, getattr(trainee.network, "text", trainee.network)
+    visual, text = (
+        clip_model.network.visual,
+        getattr(clip_model.network, "text", clip_model.network),
+    )
     image = getattr(visual, "trunk", None)
     lists = (
         getattr(image, "blocks", None) if image is not None else _resblocks(visual),
@@ -303,11 +308,11 @@ def _resblocks(tower: Any) -> Any:
     return getattr(getattr(tower, "transformer", None), "resblocks", None)
 
 
-def random_modules(trainee: Trainee) -> list[str]:
+def random_modules(clip_model: ClipTrainingModel) -> list[str]:
     """Names of modules that give something else when the same rows are computed again, or in other
     batches: dropout of any kind and batch normalisation. A gradient cache is wrong with them.
     """
-    return [name for name, module in trainee.named_modules() if _is_random(module)]
+    return [name for name, module in clip_model.named_modules() if _is_random(module)]
 
 
 def _is_random(module: Any) -> bool:
@@ -319,13 +324,13 @@ def _is_random(module: Any) -> bool:
     return any(isinstance(share, int | float) and share > 0 for share in shares)
 
 
-def recompute_blocks(trainee: Trainee, share: float) -> None:
+def recompute_blocks(clip_model: ClipTrainingModel, share: float) -> None:
     """Activation checkpointing: a share of the blocks of each tower, the first ones, keeps no
     activations and computes them again for the gradient.
 
     The names of weights stay as they are. Before compilation and before the blocks are sharded.
     """
-    for blocks in towers(trainee):
+    for blocks in towers(clip_model):
         for block in blocks[: math.ceil(share * len(blocks))]:
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
@@ -336,12 +341,12 @@ class WeightAverage:
     Made after the weights are on their device and, with FSDP, sharded: then it is sharded too.
     """
 
-    def __init__(self, trainee: Trainee, decay: float) -> None:
-        self.decay, self._trainee = decay, trainee
+    def __init__(self, clip_model: ClipTrainingModel, decay: float) -> None:
+        self.decay, self._clip_model = decay, clip_model
         self.weights = {name: weight.detach().float().clone() for name, weight in self._learning()}
 
     def _learning(self) -> Iterator[tuple[str, Tensor]]:
-        return ((n, w) for n, w in self._trainee.named_parameters() if w.requires_grad)
+        return ((n, w) for n, w in self._clip_model.named_parameters() if w.requires_grad)
 
     def update(self, step: int | None = None) -> None:
         """Once per step (from 0), after the update and the clamping.

@@ -1,5 +1,5 @@
 """Data parallel training (DDP, FSDP) under torchrun: which process am I, and how do all of them
-train one network?
+train one network, and end together?
 
 Every process has its share of each batch. `Ranks.gather` carries the gradient back to the process
 that a row came from; weights are averaged by DDP or, sharded, by FSDP2. States for checkpoints are
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 
-from fieldmark.build.train.network import Trainee, towers
+from fieldmark.build.train.network import ClipTrainingModel, towers
 from fieldmark.devices import choose_device
 from fieldmark.errors import ModelError, UsageError
 
@@ -140,30 +142,32 @@ def _number(key: str, word: str) -> int:
 # --- one network on all processes
 
 
-def spread(trainee: Trainee, ranks: Ranks, parallel: str, dtype: torch.dtype | None = None) -> Any:
+def spread(
+    clip_model: ClipTrainingModel, ranks: Ranks, parallel: str, dtype: torch.dtype | None = None
+) -> Any:
     """Puts the network on the device and makes it one with those of the other processes. Returns
-    what is to be called in place of `trainee`, whose attributes stay in use.
+    what is to be called in place of `clip_model`, whose attributes stay in use.
 
     `dtype`: that of autocast. FSDP gathers the blocks of both towers in it on a GPU; what flows
     between layers, everything else and the sum of gradients stay in float32, as with DDP.
     """
-    trainee.to(ranks.device)
+    clip_model.to(ranks.device)
     if ranks.n_ranks == 1:
-        return trainee
+        return clip_model
     if parallel == "fsdp":
-        return _shard(trainee, dtype if ranks.device.type == "cuda" else None)
+        return _shard(clip_model, dtype if ranks.device.type == "cuda" else None)
     ids = [ranks.device.index] if ranks.device.type == "cuda" else None
     return nn.parallel.DistributedDataParallel(
-        trainee, device_ids=ids, gradient_as_bucket_view=True
+        clip_model, device_ids=ids, gradient_as_bucket_view=True
     )
 
 
-def _shard(trainee: Trainee, dtype: torch.dtype | None) -> Any:
+def _shard(clip_model: ClipTrainingModel, dtype: torch.dtype | None) -> Any:
     try:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     except ImportError as error:
         raise ModelError('train.parallel = "fsdp" needs torch 2.6 or newer.') from error
-    for value in (*trainee.parameters(), *trainee.buffers()):
+    for value in (*clip_model.parameters(), *clip_model.buffers()):
         distributed.broadcast(value.data, src=0)  # as DDP does
     # The input of a block stays as it is: autocast casts it where a product wants it, so that the
     # residual stream is not rounded in every block. On a CPU autocast does not cast what a layer
@@ -171,10 +175,10 @@ def _shard(trainee: Trainee, dtype: torch.dtype | None) -> Any:
     policy = MixedPrecisionPolicy(
         param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False
     )
-    for block in (block for blocks in towers(trainee) for block in blocks):
+    for block in (block for blocks in towers(clip_model) for block in blocks):
         fully_shard(block, mp_policy=policy)
     # Not resharded after the forward pass: the loss reads the scales, which the root holds.
-    return fully_shard(trainee, reshard_after_forward=False)
+    return fully_shard(clip_model, reshard_after_forward=False)
 
 
 @contextlib.contextmanager
@@ -212,15 +216,15 @@ def clip_gradients(module: nn.Module, largest: float) -> Tensor:
 
 
 def full_state(
-    trainee: Trainee, optimiser: Any, is_kept: bool = True
+    clip_model: ClipTrainingModel, optimiser: Any, is_kept: bool = True
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Whole states of network and optimiser on the CPU, by the names in `Trainee`: the same however
-    many processes there are and whether DDP or FSDP. Every process calls it; one that does not keep
-    them (`is_kept`) only helps, and needs no memory for them.
+    """Whole states of network and optimiser on the CPU, by the names in `ClipTrainingModel`: the
+    same however many processes there are and whether DDP or FSDP. Every process
+    calls it; one that does not keep them (`is_kept`) only helps, and needs no memory for them.
     """
-    if hasattr(trainee, "reshard"):
-        trainee.reshard()
-    raw, names = optimiser.state_dict(), _names(trainee, optimiser)
+    if hasattr(clip_model, "reshard"):
+        clip_model.reshard()
+    raw, names = optimiser.state_dict(), _names(clip_model, optimiser)
     moments = {
         "state": {
             names[place]: full_tensors(values, is_kept) for place, values in raw["state"].items()
@@ -230,17 +234,17 @@ def full_state(
             for group in raw["param_groups"]
         ],
     }
-    return full_tensors(trainee.state_dict(), is_kept), moments
+    return full_tensors(clip_model.state_dict(), is_kept), moments
 
 
 def set_full_state(
-    trainee: Trainee, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]]
+    clip_model: ClipTrainingModel, optimiser: Any, states: tuple[dict[str, Any], dict[str, Any]]
 ) -> None:
     """The inverse, for an optimiser with the same groups. Every process gives the same states:
     `torch.load(mmap=True)` has them in memory once.
     """
     network, moments = states
-    own = trainee.state_dict()
+    own = clip_model.state_dict()
     sizes, saved = _sizes(own), _sizes(network)
     if differing := [name for name in sorted({**own, **network}) if sizes[name] != saved[name]]:
         raise ModelError(
@@ -249,8 +253,8 @@ def set_full_state(
             "that it was trained with, recipe.toml beside it, or another --out."
         )
     set_full_tensors(own, network)
-    places = {name: place for place, name in enumerate(_names(trainee, optimiser))}
-    weights = dict(trainee.named_parameters())
+    places = {name: place for place, name in enumerate(_names(clip_model, optimiser))}
+    weights = dict(clip_model.named_parameters())
     state = {
         places[name]: {key: _like(weights[name], value) for key, value in values.items()}
         for name, values in moments["state"].items()
@@ -267,9 +271,9 @@ def _sizes(tensors: Mapping[str, Tensor]) -> defaultdict[str, str]:
     return defaultdict(lambda: "no such weight", sizes)
 
 
-def _names(trainee: Trainee, optimiser: Any) -> list[str]:
+def _names(clip_model: ClipTrainingModel, optimiser: Any) -> list[str]:
     """Of the optimiser's weights, in the order in which its state numbers them."""
-    names = {id(weight): name for name, weight in trainee.named_parameters()}
+    names = {id(weight): name for name, weight in clip_model.named_parameters()}
     return [names[id(weight)] for group in optimiser.param_groups for weight in group["params"]]
 
 
@@ -296,3 +300,64 @@ def _like(weight: Tensor, value: Any) -> Any:
     if isinstance(weight, DTensor) and isinstance(value, Tensor) and value.shape == weight.shape:
         return distribute_tensor(value.to(weight.device), weight.device_mesh, weight.placements)
     return value
+
+
+# --- signals (SIGTERM, SIGUSR1, Ctrl-C): what has whoever runs this asked for, since the last step?
+# Several processes save together or not at all, so they agree on it after every step: over gloo, on
+# the CPU, so that nothing waits for a GPU. torchrun kills 30 s after it has passed on a SIGTERM.
+# Slurm may send SIGTERM twice, by itself and through srun: only a second Ctrl-C is impatience.
+
+
+_ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+class StopSignals:
+    """Notes which signals came, for the loop to act on between two steps."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Every process makes one."""
+        self.agreed_end = 0
+        """exit code that all processes end with after this step; 0 = they go on"""
+        self._wanted_end = 0
+        self._is_asked = False
+        self._before: dict[int, Any] = {}
+        self._group: Any = None
+        if ranks.n_ranks > 1:
+            self._group = distributed.new_group(backend="gloo", timeout=PATIENCE)
+
+    @property
+    def exit_code(self) -> int:
+        """What this process is to end with as soon as it can; 0 = nobody wants the end."""
+        return self.agreed_end or self._wanted_end
+
+    def is_asked(self) -> bool:
+        """Whether any process was asked for a checkpoint; all call it after every step.
+
+        A signal that comes while they agree counts in the next step.
+        """
+        is_asked, self._is_asked = self._is_asked, False
+        self.agreed_end = self._wanted_end if is_asked else 0
+        if self._group is None:
+            return is_asked
+        flags = torch.tensor([float(is_asked), float(self.agreed_end)])
+        distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._group)
+        self.agreed_end = int(flags[1])
+        return bool(flags[0])
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._is_asked = True
+        if number in _ENDS:
+            self._wanted_end = _ENDS[signal.Signals(number)]
+        if number == signal.SIGINT:
+            signal.signal(number, self._before[number])  # a second one ends at once
+
+    def __enter__(self) -> StopSignals:
+        wanted = [*_ENDS, getattr(signal, "SIGUSR1", None)]
+        with contextlib.suppress(ValueError):  # not in the main thread: whoever runs it decides
+            for number in (number for number in wanted if number is not None):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

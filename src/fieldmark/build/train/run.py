@@ -21,12 +21,12 @@ from fieldmark.build.train.flops import PairFlops, card_peak
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
 from fieldmark.build.train.network import (
-    Trainee,
-    make_trainee,
+    ClipTrainingModel,
+    make_clip_model,
     random_modules,
     recompute_blocks,
 )
-from fieldmark.build.train.parallel import Ranks, open_ranks, spread
+from fieldmark.build.train.parallel import Ranks, StopSignals, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
@@ -43,7 +43,6 @@ from fieldmark.build.train.record.scores import (
     RunScores,
     write_data_facts,
 )
-from fieldmark.build.train.signals import StopSignals
 from fieldmark.build.train.updates import (
     LossGuard,
     StepNumbers,
@@ -102,9 +101,9 @@ def count_steps(recipe: TrainRecipe, data: TrainData) -> int:
     return recipe.train.steps or recipe.train.epochs * data.order(recipe).n_batches
 
 
-def check_cache(recipe: TrainRecipe, trainee: Trainee) -> None:
+def check_cache(recipe: TrainRecipe, clip_model: ClipTrainingModel) -> None:
     """A gradient cache computes every row twice, and both must be the same."""
-    names = random_modules(trainee) if recipe.train.accumulate > 1 else []
+    names = random_modules(clip_model) if recipe.train.accumulate > 1 else []
     if names:
         raise UsageError(
             f"train.accumulate is {recipe.train.accumulate}, expected 1 for this network: "
@@ -125,7 +124,7 @@ class TrainRun:
         data = self._open_data()
         n_steps = self.totals.n_steps = count_steps(self.recipe, data)
         self._make_network(n_steps)
-        facts = machine_facts(self.recipe, self.trainee, self.ranks.device)
+        facts = machine_facts(self.recipe, self.clip_model, self.ranks.device)
         self.checkpoints = CheckpointFolder(
             self.plan.out / "checkpoints", self.recipe, data.digest, facts
         )
@@ -162,14 +161,14 @@ class TrainRun:
 
     def _make_network(self, n_steps: int) -> None:
         recipe = self.recipe
-        self.trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed)
-        check_cache(recipe, self.trainee)
-        self._flops = PairFlops(self.trainee)
-        recompute_blocks(self.trainee, recipe.train.recompute)
+        self.clip_model = make_clip_model(recipe.model, recipe.loss.kind, recipe.train.seed)
+        check_cache(recipe, self.clip_model)
+        self._flops = PairFlops(self.clip_model)
+        recompute_blocks(self.clip_model, recipe.train.recompute)
         dtype = autocast_type(recipe.train.precision, self.ranks.device)
-        self.network = spread(self.trainee, self.ranks, recipe.train.parallel, dtype)
+        self.network = spread(self.clip_model, self.ranks, recipe.train.parallel, dtype)
         self.updater = Updater(
-            self.trainee, self.network, recipe, self.ranks, n_steps, self.progress.say
+            self.clip_model, self.network, recipe, self.ranks, n_steps, self.progress.say
         )
 
     def _resume(self) -> int:
@@ -179,7 +178,7 @@ class TrainRun:
         if step:
             state = self.checkpoints.read(step)
             updater = self.updater
-            restore_state(state, self.trainee, updater.optimiser, updater.average, self.ranks)
+            restore_state(state, self.clip_model, updater.optimiser, updater.average, self.ranks)
             self.progress.say(f"going on after step {step:,}")
         return step
 
@@ -196,7 +195,7 @@ class TrainRun:
             write_file(self.plan.out / "recipe.toml", self._state.recipe.encode())
             self.log = RunLog(self.plan.out, step, self.progress.say)
             self.guard = LossGuard(self.recipe.guard, list(self.log.curves.losses))
-            export = RunExport(self.plan.out, self.checkpoints, self.trainee)
+            export = RunExport(self.plan.out, self.checkpoints, self.clip_model)
             self.scores = RunScores(export, step, self.plan.store, self.plan.flags, self.progress)
 
     # --- the loop ---
@@ -207,9 +206,9 @@ class TrainRun:
         loading = open_loader(
             data,
             recipe,
-            self.trainee.tokenise,
+            self.clip_model.tokenise,
             self.ranks.device,
-            image_size=self.trainee.image_size,
+            image_size=self.clip_model.image_size,
             rank=self.ranks.rank,
             n_ranks=self.ranks.n_ranks,
             first_step=first,
@@ -320,7 +319,7 @@ class TrainRun:
         """A checkpoint of this moment, after its log: every process takes part."""
         self._write_log()
         updater, step = self.updater, self.totals.step
-        state = training_state(self.trainee, updater.optimiser, updater.average, self.ranks)
+        state = training_state(self.clip_model, updater.optimiser, updater.average, self.ranks)
         problem = ""
         if self.ranks.is_first and not self.checkpoints.has(step):
             self.log.sync()

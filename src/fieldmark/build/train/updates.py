@@ -19,7 +19,7 @@ from torch import nn
 
 from fieldmark.build.train.layers import fastest_attention
 from fieldmark.build.train.loss import contrastive_loss
-from fieldmark.build.train.network import Trainee, WeightAverage
+from fieldmark.build.train.network import ClipTrainingModel, WeightAverage
 from fieldmark.build.train.parallel import Ranks, clip_gradients, unsynced
 from fieldmark.build.train.recipe import GuardRecipe, OptimiserRecipe, TrainRecipe
 from fieldmark.devices import is_out_of_memory
@@ -65,23 +65,25 @@ class Updater:
 
     def __init__(
         self,
-        trainee: Trainee,
+        clip_model: ClipTrainingModel,
         network: nn.Module,
         recipe: TrainRecipe,
         ranks: Ranks,
         n_steps: int,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.trainee, self.network, self.recipe, self.ranks = trainee, network, recipe, ranks
+        self.clip_model, self.network, self.recipe, self.ranks = clip_model, network, recipe, ranks
         self.n_steps, self._say = n_steps, say
-        self.optimiser = make_optimiser(trainee, recipe.optimiser, ranks.device)
-        self.average = WeightAverage(trainee, recipe.train.ema) if recipe.train.ema else None
+        self.optimiser = make_optimiser(clip_model, recipe.optimiser, ranks.device)
+        self.average = WeightAverage(clip_model, recipe.train.ema) if recipe.train.ema else None
         self._precision = autocast_type(recipe.train.precision, ranks.device)
         self._is_compiled = self._wants_compiler()
         self._proven: set[int] = set()
         """lengths of texts that compiled code has done a step with"""
         if self._is_compiled:
-            trainee.compile(dynamic=False)  # few lengths of text; kernels for any length are slower
+            clip_model.compile(
+                dynamic=False
+            )  # few lengths of text; kernels for any length are slower
 
     def step(self, batch: TrainBatch) -> StepReport:
         """One update of the weights."""
@@ -101,10 +103,10 @@ class Updater:
         lr = learning_rate(batch.step, self.n_steps, self.recipe.optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = lr
-        norm = clip_gradients(self.trainee, self.recipe.optimiser.clip_norm)
+        norm = clip_gradients(self.clip_model, self.recipe.optimiser.clip_norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-        self.trainee.clamp_scales()
+        self.clip_model.clamp_scales()
         if self.average is not None:
             self.average.update(batch.step)
         numbers = torch.cat(
@@ -140,13 +142,13 @@ class Updater:
                 "train.compile=off: it goes on from the last checkpoint."
             ) from error
         self._say(f"torch.compile failed, going on without it (train.compile=off): {reason}.")
-        self._is_compiled, self.trainee._compiled_call_impl = False, None
+        self._is_compiled, self.clip_model._compiled_call_impl = False, None
         self.optimiser.zero_grad(set_to_none=True)
 
     def _whole(self, batch: TrainBatch) -> tuple[Any, Any]:
         with self._computing():
             images, texts = self.network(batch.images, batch.tokens, batch.projectors)
-        parts = self._loss(images, texts, batch, self.trainee.scales, self.trainee.biases)
+        parts = self._loss(images, texts, batch, self.clip_model.scales, self.clip_model.biases)
         parts.total.backward()
         return parts.total, parts.rows
 
@@ -179,14 +181,14 @@ class Updater:
 
     def _loss_parameters(self) -> list[Any]:
         """Parameters that the loss reads itself."""
-        biases = self.trainee.biases
-        return [self.trainee.scales, *([] if biases is None else [biases])]
+        biases = self.clip_model.biases
+        return [self.clip_model.scales, *([] if biases is None else [biases])]
 
     def _features(self, batch: TrainBatch, pieces: Sequence[slice]) -> list[Any]:
         columns: tuple[list[Any], list[Any]] = ([], [])
         with torch.no_grad(), self._computing():
             for piece in pieces:
-                outputs = self.trainee(
+                outputs = self.clip_model(
                     batch.images[piece], batch.tokens[piece], batch.projectors[piece]
                 )
                 for column, output in zip(columns, outputs, strict=True):
@@ -208,7 +210,7 @@ class Updater:
     # --- what is reported ---
 
     def _logit_scales(self) -> Any:
-        scales: Any = self.trainee.scales.detach()
+        scales: Any = self.clip_model.scales.detach()
         return (scales.full_tensor() if hasattr(scales, "full_tensor") else scales).exp()
 
     def _by_type(self, rows: Any, batch: TrainBatch) -> Any:
@@ -283,9 +285,9 @@ class LossGuard:
         return usual
 
 
-def make_optimiser(trainee: nn.Module, settings: OptimiserRecipe, device: Any) -> Any:
+def make_optimiser(clip_model: nn.Module, settings: OptimiserRecipe, device: Any) -> Any:
     """AdamW; as in open_clip, gains, biases and scales do not decay."""
-    named = [(name, param) for name, param in trainee.named_parameters() if param.requires_grad]
+    named = [(name, param) for name, param in clip_model.named_parameters() if param.requires_grad]
     plain = [param for name, param in named if _is_undecayed(name, param)]
     decayed = [param for name, param in named if not _is_undecayed(name, param)]
     groups = [

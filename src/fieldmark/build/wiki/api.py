@@ -31,10 +31,9 @@ from fieldmark.chat.send.retry import (
     Fault,
     backoff_s,
     connection_fault,
-    retry_after_s,
 )
 from fieldmark.errors import ModelError, UsageError
-from fieldmark.http_reader import HttpLimits, ReplyTooLarge, read_reply
+from fieldmark.http_reader import HttpLimits, ReplyTooLarge, read_reply, retry_after_s
 from fieldmark.progress import Progress, Silent
 from fieldmark.registry import app_version
 

@@ -37,9 +37,13 @@ from fieldmark.errors import MissingExtra, UsageError
 from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
+    from fieldmark.chat.budget import Budget
+    from fieldmark.chat.journal import AnswerJournal
     from fieldmark.chat.local.engine import Engine
     from fieldmark.chat.local.prompt import RenderedPrompt
+    from fieldmark.chat.local.run import LocalLine
     from fieldmark.chat.prices import Card, Lack
+    from fieldmark.chat.send.options import Options
     from fieldmark.chat.send.pictures import PictureLimits
 
 FAMILY = "hf-chat"
@@ -119,6 +123,12 @@ class LocalModel:
     def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
         return settings.with_room(self.max_tokens)
+
+    def line(self, options: Options, journal: AnswerJournal | None, budget: Budget) -> LocalLine:
+        """What a session asks the model through."""
+        from fieldmark.chat.local.run import LocalLine
+
+        return LocalLine(self, options, journal, budget)
 
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS

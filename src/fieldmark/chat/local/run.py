@@ -212,7 +212,7 @@ class LocalLine:
 
     def _deliver(self, request: Request, answer: Answer) -> None:
         if reason := self.ledger.deliver(request, answer):
-            raise self.ledger.last_words(reason)
+            raise self.ledger.closing_line(reason)
 
 
 def _grouped(questions: Iterable[PendingQuestion]) -> Iterator[list[PendingQuestion]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 from urllib.parse import urlsplit
 
 from fieldmark import draws
@@ -35,6 +35,12 @@ from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.registry import split_options
+
+if TYPE_CHECKING:
+    from fieldmark.chat.budget import Budget
+    from fieldmark.chat.journal import AnswerJournal
+    from fieldmark.chat.send.connection import ModelConnection
+    from fieldmark.chat.send.options import Options
 
 FAMILY = "chat"
 OPTIONS = ("api", "base_url", "context", "key_env", "max_tokens")
@@ -160,6 +166,14 @@ class ChatModel:
         usd_in, usd_out = map(float, price.split("/"))
         card = self.card.model_copy(update={"usd_in": usd_in, "usd_out": usd_out})
         return replace(self, card=card)
+
+    def line(
+        self, options: Options, journal: AnswerJournal | None, budget: Budget
+    ) -> ModelConnection:
+        """What a session asks the model through."""
+        from fieldmark.chat.send.connection import ModelConnection
+
+        return ModelConnection(self, options, journal, budget)
 
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS

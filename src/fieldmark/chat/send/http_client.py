@@ -28,6 +28,7 @@ from fieldmark.chat.send.retry import (
     without_secrets,
 )
 from fieldmark.errors import ModelError
+from fieldmark.http_reader import MB, HttpLimits, HttpReply, ReplyTooLarge, read_reply
 
 if TYPE_CHECKING:
     from fieldmark.chat.mock.server import MockServer
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 AGENT = "fieldmark (Python; multimodal evaluation)"
-MOST_REPLY_BYTES, MOST_BATCH_BYTES, MOST_BATCH_S = 32 << 20, 2 << 30, 3600.0
+MOST_REPLY_BYTES, MOST_BATCH_BYTES, MOST_BATCH_S = 32 * MB, 2000 * MB, 3600.0
 """of an unpacked answer (a long one with log-probabilities takes 20 MB), and of a batch's results;
 headers have aiohttp's limits (8 kB a line), and answers the time limit of an attempt"""
 _AT_ONCE_BYTES = 1 << 20
@@ -77,7 +78,7 @@ class HttpClient:
             },
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             timeout=aiohttp.ClientTimeout(
-                total=options.timeout_s, sock_connect=options.connect_timeout_s
+                sock_connect=options.connect_timeout_s, sock_read=options.timeout_s
             ),
             # Proxies of the environment are for the world outside.
             trust_env=not is_loopback(base_url),
@@ -97,27 +98,23 @@ class HttpClient:
         self, request: Request, pictures: Sequence[SentPicture], **known: Any
     ) -> Answer | Fault:
         """One attempt; it always ends within the timeout. `known` goes into its answer."""
-        assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
         left_out = tuple(sorted(self.refused))
         lacks = (*model.lacks, *left_out)
         body = as_json(self.body(request, pictures))
         began = clock.now()
         try:
-            async with self._session.post(
-                self._url, data=_payload(body), allow_redirects=False
-            ) as response:
-                data = await _read_whole(response, MOST_REPLY_BYTES)
-                status, headers = response.status, response.headers
+            timeout_s = self._options.timeout_s
+            limits = HttpLimits(MOST_REPLY_BYTES, timeout_s, timeout_s, timeout_s)
+            reply = await self._ask("POST", self._url, body, limits)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(connection_fault(error, self._options.timeout_s))
-        if data is None:
-            return Fault("mark", f"a reply of more than {MOST_REPLY_BYTES >> 20} MB", status)
-        self._on_headers(headers)
-        if status != 200:
-            return self._judged(self._api.judge(status, headers, data), request.settings, lacks)
+        self._on_headers(reply.headers)
+        if reply.status != 200:
+            fault = self._api.judge(reply.status, reply.headers, reply.data)
+            return self._judged(fault, request.settings, lacks)
         try:
-            answer = self._api.read(read_json(data))
+            answer = self._api.read(read_json(reply.data))
         except BadReply as error:
             fault = judge_error(error.code, error.body or str(error))
             return self._judged(fault, request.settings, lacks)
@@ -141,31 +138,27 @@ class HttpClient:
 
         `path` follows the base URL, or is an address of the same host.
         """
-        assert self._session is not None, "the sender is opened with `async with`"
         url = URL(path if "://" in path else self._base_url + path, encoded=True)
         if url.origin() != self._url.origin():
             return Fault("stop", f"the endpoint points to another address ({url.host})")
-        timeout = aiohttp.ClientTimeout(
-            total=MOST_BATCH_S,
-            sock_connect=self._options.connect_timeout_s,
-            sock_read=self._options.timeout_s,
-        )
+        limits = HttpLimits(MOST_BATCH_BYTES, MOST_BATCH_S, self._options.timeout_s, MOST_BATCH_S)
         try:
-            async with self._session.request(
-                method,
-                url,
-                data=_payload(body) if body else None,
-                headers={"Content-Type": kind} if body else None,
-                allow_redirects=False,
-                timeout=timeout,
-            ) as response:
-                data = await _read_whole(response, MOST_BATCH_BYTES)
-                status, headers_back = response.status, response.headers
+            reply = await self._ask(method, url, body, limits, kind if body else "")
+        except ReplyTooLarge as error:
+            return Fault("stop", str(error))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(connection_fault(error, self._options.timeout_s))
-        if data is None:
-            return Fault("stop", f"a reply of more than {MOST_BATCH_BYTES >> 20} MB", status)
-        return data if status == 200 else self._clean(self._api.judge(status, headers_back, data))
+        if reply.status == 200:
+            return reply.data
+        return self._clean(self._api.judge(reply.status, reply.headers, reply.data))
+
+    async def _ask(
+        self, method: str, url: URL, body: bytes, limits: HttpLimits, kind: str = ""
+    ) -> HttpReply:
+        assert self._session is not None, "the sender is opened with `async with`"
+        data = io.BytesIO(body) if len(body) >= _AT_ONCE_BYTES else body or None
+        headers = {"Content-Type": kind} if kind else None
+        return await read_reply(self._session, method, url, limits, data=data, headers=headers)
 
     def _judged(self, fault: Fault, settings: AnswerSettings, lacks: Collection[str]) -> Fault:
         """A request that fails for a setting only is sent again without it."""
@@ -180,19 +173,3 @@ class HttpClient:
 
     def _clean(self, fault: Fault) -> Fault:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))
-
-
-async def _read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | None:
-    """The body, unpacked; None where it is larger than that: the rest of it is not read."""
-    chunks, n = list[bytes](), 0
-    async for chunk in response.content.iter_any():
-        n += len(chunk)
-        if n > most:
-            response.close()
-            return None
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _payload(body: bytes) -> bytes | io.BytesIO:
-    return body if len(body) < _AT_ONCE_BYTES else io.BytesIO(body)

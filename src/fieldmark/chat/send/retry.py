@@ -7,12 +7,9 @@ every further request would fare the same; 400, 413, 422 mark the item; filters 
 
 from __future__ import annotations
 
-import email.utils
 import json
-import math
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -21,6 +18,7 @@ import aiohttp
 
 from fieldmark import draws
 from fieldmark.chat.messages import WORDS, Answer
+from fieldmark.http_reader import ReplyTooLarge, retry_after_s
 
 Verdict = Literal["again", "refused", "mark", "stop"]
 TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
@@ -96,7 +94,9 @@ def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fau
 
 
 def connection_fault(error: BaseException, timeout_s: float) -> Fault:
-    """A connection that was refused, cut, or too slow."""
+    """A connection that was refused, cut, or too slow, and a reply that is too large."""
+    if isinstance(error, ReplyTooLarge):
+        return Fault("mark", str(error), 200)  # it answers: the endpoint is there
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return Fault("again", "no connection in time")
     if isinstance(error, TimeoutError):
@@ -108,22 +108,6 @@ def connection_fault(error: BaseException, timeout_s: float) -> Fault:
     if isinstance(error, aiohttp.ClientConnectorError):
         return Fault("again", f"no connection ({reason})")
     return Fault("again", f"connection lost ({reason})", is_cut=True)
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server wants us to wait; None where it does not say."""
-    in_ms = _seconds(headers.get("retry-after-ms", ""))
-    if in_ms is not None:
-        return in_ms / 1000
-    text = headers.get("Retry-After", "").strip()
-    plain = _seconds(text)
-    if plain is not None or not text:
-        return plain
-    try:
-        date = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return max(0.0, date.timestamp() - time.time())
 
 
 def backoff_s(key: str, attempt: int, base_s: float = 0.5, cap_s: float = 60.0) -> float:
@@ -164,11 +148,3 @@ def without_key(answer: Answer, key: str) -> Answer:
     }
     # Spread over the tokens' log-probabilities the key would still be there.
     return replace(answer, **words, logprobs=()) if words else answer
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None

@@ -317,7 +317,7 @@ class Dispatch:
             self._give_up_run(reason)
 
     def _give_up_run(self, reason: str) -> None:
-        self.stop(self.ledger.last_words(reason), reason)
+        self.stop(self.ledger.closing_line(reason), reason)
 
 
 def resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:

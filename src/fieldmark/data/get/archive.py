@@ -8,6 +8,7 @@ end of the archive. Nothing is written here.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -23,10 +24,16 @@ from fieldmark.data._bytes import LastReadFile
 from fieldmark.errors import DataError
 
 _BLOCK = 1 << 20
+
+
+class BeforeStart(OSError):
+    """A place before the beginning of a file, which `zipfile` asks for when sizes lie."""
+
+
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError,
-    NotImplementedError, RecursionError, UnicodeError,
+    BeforeStart, NotImplementedError, RecursionError, UnicodeError,
 )  # fmt: skip
 """the last three: what `zipfile` says of versions and compressions it does not know, of headers in
 headers in headers, of names that are no text"""
@@ -131,7 +138,7 @@ class _JoinedFiles(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: sum(self._sizes)}[whence]
         if start + offset < 0:
-            raise OSError(22, "before the beginning")
+            raise BeforeStart(errno.EINVAL, "a place before the beginning")
         self._at = start + offset
         return self._at
 

@@ -40,6 +40,8 @@ BYTES_PER_FILE = 40
 LONGEST_LINK = 4096
 """bytes: the longest path that Linux takes"""
 LONGEST_NAME = 1024
+LONGEST_PART = 255
+"""bytes that file systems take for the name of one file or folder"""
 MOST_FOLDERS = 100
 """in one another"""
 HEADER_BYTES = 2048
@@ -117,14 +119,18 @@ class _Extraction:
 
     def run(self, on_bytes: Callable[[int], None]) -> None:
         archive, most = self.archive, self.archive.most_stream_bytes
-        with open_archive(archive.paths, archive.name, on_bytes, most) as content:
-            if isinstance(content, zipfile.ZipFile):
-                for member in content.infolist():
-                    self._from_zip(content, member)
-            else:
-                for tar, info in content:
-                    self._from_tar(tar, info)
-        self._make_links()
+        try:
+            with open_archive(archive.paths, archive.name, on_bytes, most) as content:
+                if isinstance(content, zipfile.ZipFile):
+                    for member in content.infolist():
+                        self._from_zip(content, member)
+                else:
+                    for tar, info in content:
+                        self._from_tar(tar, info)
+            self._make_links()
+        except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+            name = Path(error.filename).name
+            raise self._refuse(f"holds a file and a folder in one place ({name!r})") from error
 
     def _from_tar(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         name = self._counted(info.name, info.size)
@@ -192,7 +198,8 @@ class _Extraction:
         is_odd = "\0" in name or ".." in parts or name.startswith(("/", "\\"))
         if is_odd or re.match(r"[A-Za-z]:[\\/]", name):
             raise self._refuse(f"holds {name[:80]!r}, a name that leads out of it")
-        if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDERS:
+        longest = max((len(os.fsencode(part)) for part in parts), default=0)
+        if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDERS or longest > LONGEST_PART:
             raise self._refuse(
                 f"holds {name[:80]!r}…, a name of {len(name):,} characters and {len(parts):,} parts"
             )

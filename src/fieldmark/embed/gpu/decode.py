@@ -1,4 +1,4 @@
-"""Decoding of slabs: JPEGs in shared memory become what a network sees, on its device.
+"""Decoding of buffers: JPEGs in shared memory become what a network sees, on its device.
 
 Pictures of like sizes are decoded into one canvas and resampled from it together. One that the card
 refuses is found by halving, and decoded by Pillow; what readers have decoded is only uploaded.
@@ -20,7 +20,7 @@ import torch
 from fieldmark.data import ImageRef, crop_box
 from fieldmark.embed.gpu.jpeg import JpegFacts
 from fieldmark.embed.gpu.reader_process import FileBytes
-from fieldmark.embed.gpu.readers import Slab
+from fieldmark.embed.gpu.readers import SharedBuffer
 from fieldmark.embed.gpu.resample import SWAPPED, Cut, groups_by_size, resample
 from fieldmark.embed.reference import see_exactly
 from fieldmark.embed.work import HashedFile, ImagePart, Sink, WantedFile
@@ -61,15 +61,15 @@ class WorkClock:
         self.add(part, time.perf_counter() - began)
 
 
-class _SlabJpeg(NamedTuple):
-    """A JPEG in a slab, and the parts of it that are wanted."""
+class _BufferJpeg(NamedTuple):
+    """A JPEG in a buffer, and the parts of it that are wanted."""
 
     file: FileBytes
     facts: JpegFacts
     parts: Sequence[ImagePart]
 
 
-class SlabDecoder:
+class BufferDecoder:
     """For one model; may be used by several threads, each with a decoder of its own."""
 
     def __init__(self, model: Any, sink: Sink, clock: WorkClock) -> None:
@@ -82,14 +82,17 @@ class SlabDecoder:
             self._canvas_bytes = min(CANVAS_BYTES, int(CANVAS_SHARE * memory))
 
     def decode(
-        self, slab: Slab, pairs: Sequence[tuple[WantedFile, FileBytes]], decoder: DeviceDecoder
+        self,
+        buffer: SharedBuffer,
+        pairs: Sequence[tuple[WantedFile, FileBytes]],
+        decoder: DeviceDecoder,
     ) -> list[Pixels]:
-        """All that is wanted of a slab, on the current stream; the slab is in use until the device
-        has come that far. `pairs`: what was asked for, and what its reader made of it.
+        """All that is wanted of a buffer, on the current stream; the buffer is in use until the
+        device has come that far. `pairs`: what was asked for, and what its reader made of it.
         """
-        self._clock.add("read", slab.answer.read_s)
-        self._clock.add("decode", slab.answer.decode_s)
-        stored: list[_SlabJpeg] = []
+        self._clock.add("read", buffer.answer.read_s)
+        self._clock.add("decode", buffer.answer.decode_s)
+        stored: list[_BufferJpeg] = []
         others: list[tuple[ImagePart, np.ndarray]] = []
         wished = self._sink.read(
             [HashedFile(wanted, file.content, file.mark) for wanted, file in pairs]
@@ -98,14 +101,14 @@ class SlabDecoder:
             if not parts or file.content.problem:
                 continue
             if file.facts is not None:
-                stored.append(_SlabJpeg(file, file.facts, parts))
+                stored.append(_BufferJpeg(file, file.facts, parts))
             else:
-                others += self._decoded_by_reader(slab, wanted, file, parts)
-        pixels = self._decode_jpegs(slab, stored, decoder)
+                others += self._decoded_by_reader(buffer, wanted, file, parts)
+        pixels = self._decode_jpegs(buffer, stored, decoder)
         return [*pixels, self._upload(others)] if others else pixels
 
     def _decoded_by_reader(
-        self, slab: Slab, wanted: WantedFile, file: FileBytes, parts: Sequence[ImagePart]
+        self, buffer: SharedBuffer, wanted: WantedFile, file: FileBytes, parts: Sequence[ImagePart]
     ) -> Iterator[tuple[ImagePart, np.ndarray]]:
         height, width = self._recipe.size
         by_ref = dict(zip(wanted.refs, file.pixels, strict=True))
@@ -114,7 +117,7 @@ class SlabDecoder:
             if pixels.offset < 0:
                 self._sink.failed(part, pixels.problem)
                 continue
-            view = slab.view(pixels.offset, height * width * 3)
+            view = buffer.view(pixels.offset, height * width * 3)
             yield part, np.frombuffer(view, np.uint8).reshape(height, width, 3)
 
     def _upload(self, others: Sequence[tuple[ImagePart, np.ndarray]]) -> Pixels:
@@ -124,7 +127,7 @@ class SlabDecoder:
         return [part for part, _ in others], stacked.to(self._device).permute(0, 3, 1, 2)
 
     def _decode_jpegs(
-        self, slab: Slab, stored: Sequence[_SlabJpeg], decoder: DeviceDecoder
+        self, buffer: SharedBuffer, stored: Sequence[_BufferJpeg], decoder: DeviceDecoder
     ) -> list[Pixels]:
         """What the network sees of the JPEGs, group by group of like sizes."""
         sizes = [(jpeg.facts.height, jpeg.facts.width) for jpeg in stored]
@@ -141,16 +144,16 @@ class SlabDecoder:
             offsets = np.array([jpeg.file.offset for jpeg in group], np.uint64)
             lengths = np.array([jpeg.file.size for jpeg in group], np.uint64)
             indexes = groups.pop()
-            if decoder.decode(offsets + np.uint64(slab.address), lengths, canvas):
+            if decoder.decode(offsets + np.uint64(buffer.address), lengths, canvas):
                 made += self._cut_out(canvas, group)
             elif len(indexes) > 1:  # one of them is damaged: find it
                 half = len(indexes) // 2
                 groups += [indexes[:half], indexes[half:]]
             else:
-                made += self._decode_here(slab, group[0])
+                made += self._decode_here(buffer, group[0])
         return made
 
-    def _cut_out(self, canvas: Any, group: Sequence[_SlabJpeg]) -> Iterator[Pixels]:
+    def _cut_out(self, canvas: Any, group: Sequence[_BufferJpeg]) -> Iterator[Pixels]:
         cuts: list[Cut] = []
         parts: list[ImagePart] = []
         for place, jpeg in enumerate(group):
@@ -177,9 +180,9 @@ class SlabDecoder:
         seen = (box[0] + left, box[1] + top, box[2] + left, box[3] + top)
         return Cut(place, stored, seen, bounds, out, facts.turn)
 
-    def _decode_here(self, slab: Slab, jpeg: _SlabJpeg) -> list[Pixels]:
+    def _decode_here(self, buffer: SharedBuffer, jpeg: _BufferJpeg) -> list[Pixels]:
         """A file that the card refuses, decoded the reference way."""
-        data = bytes(slab.view(jpeg.file.offset, jpeg.file.size))
+        data = bytes(buffer.view(jpeg.file.offset, jpeg.file.size))
         refs = [part.ref for part in jpeg.parts]
         own: list[tuple[ImagePart, np.ndarray]] = []
         seen = see_exactly(data, refs, self._recipe, self._model)

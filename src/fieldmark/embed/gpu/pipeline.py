@@ -1,9 +1,10 @@
 """Embedding pipeline for CUDA devices: files to features at the rate of the network's forward pass.
 
-    reader processes   files → hashed, checked bytes in pinned slabs (readers.py)
-    decoder threads    slabs → pixels of the network's size, upright, on a stream of high priority
+    reader processes   files → hashed, checked bytes in pinned buffers (readers.py)
+    decoder threads    buffers → pixels of the network's size, upright, on a stream of high priority
                        (decode.py): the card's JPEG engines (nvjpeg.py), then resize (kernel.py)
-    this thread        pixels → features: full batches in half precision, one launch each (graph.py)
+    this thread        pixels → features: full batches in half precision, one launch each
+                       (cuda_stream.py)
     writer thread      features → sink, while the next batches are computed
 
 Between any two of them lies a bounded queue; nothing grows with the number of images. What the card
@@ -24,13 +25,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from fieldmark import devices
-from fieldmark.embed.gpu.crew import Crew, PipelineStopped
-from fieldmark.embed.gpu.decode import DeviceDecoder, SlabDecoder, WorkClock
-from fieldmark.embed.gpu.graph import recorded
-from fieldmark.embed.gpu.lane import Lane, elapsed_s
+from fieldmark.embed.gpu.cuda_stream import CudaStream, elapsed_s, recorded
+from fieldmark.embed.gpu.decode import BufferDecoder, DeviceDecoder, WorkClock
 from fieldmark.embed.gpu.reader_process import ReaderJob
 from fieldmark.embed.gpu.readers import Dispatcher, ReaderPool, ReaderProcess, fitting
 from fieldmark.embed.gpu.resample import FILTERS
+from fieldmark.embed.gpu.worker_threads import PipelineStopped, WorkerThreads
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import ModelError, OutOfMemory, naming_model
 from fieldmark.progress import Progress
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fieldmark.embed.engine import EmbedOptions
 
 N_READERS, N_DECODERS = 8, 3
-N_SLABS, SLAB_BYTES = 3, 32 << 20
+N_BUFFERS, BUFFER_BYTES = 3, 32 << 20
 AHEAD = 4  # decoded groups that wait for the network
 RESULTS = 4  # batches whose features are on their way to the disk
 STATUS_EVERY_S = 1.0
@@ -83,7 +83,7 @@ def run_gpu(
         pass
     finally:
         pipeline.close()
-    pipeline.crew.raise_error()
+    pipeline.threads.raise_error()
     return pipeline.throughput(time.monotonic() - began)
 
 
@@ -107,7 +107,7 @@ class _GpuPipeline:
         self._ready: queue.Queue[DecodedGroup | None] = queue.Queue(AHEAD)
         self._results: queue.Queue[_Result | None] = queue.Queue(RESULTS)
         self._buffers: queue.Queue[Any] = queue.Queue()
-        self.crew = Crew()
+        self.threads = WorkerThreads()
         self._pool: ReaderPool | None = None
         self._recorded: Callable[[Any], Any] | None = None
 
@@ -119,10 +119,10 @@ class _GpuPipeline:
         starter = ThreadPoolExecutor(N_DECODERS)  # engines take a second to wake
         decoders = [starter.submit(new_decoder) for _ in range(N_DECODERS)]
         n_bytes = 3 * self.recipe.size[0] * self.recipe.size[1]
-        slab_bytes = max(SLAB_BYTES, 16 * n_bytes)
+        buffer_bytes = max(BUFFER_BYTES, 16 * n_bytes)
         can_resize = self.recipe.interpolation in FILTERS
-        job = ReaderJob(root, self.model.name, self.recipe, can_resize, N_SLABS, slab_bytes)
-        turns = fitting(files, slab_bytes // (n_bytes + 256))
+        job = ReaderJob(root, self.model.name, self.recipe, can_resize, N_BUFFERS, buffer_bytes)
+        turns = fitting(files, buffer_bytes // (n_bytes + 256))
         readers = [ReaderProcess(job) for _ in range(self.n_readers)]
         self._pool = ReaderPool(readers, Dispatcher(turns), self.batch_size)
         self._pool.pin(self.device)
@@ -130,15 +130,15 @@ class _GpuPipeline:
             shape = (self.batch_size, self.model.dim)
             self._buffers.put(torch.empty(shape, pin_memory=self.device.type == "cuda"))
         for decoder in decoders:
-            self.crew.start(partial(self._decode_slabs, decoder))
-        self._writer = self.crew.start(self._write)
+            self.threads.start(partial(self._decode_buffers, decoder))
+        self._writer = self.threads.start(self._write)
         starter.shutdown(wait=False)
 
     def close(self) -> None:
-        self.crew.stop.set()
+        self.threads.stop.set()
         if self._pool is not None:
             self._pool.close()
-        self.crew.join()
+        self.threads.join()
         if self._pool is not None:
             self._pool.unpin(self.device)
 
@@ -161,51 +161,51 @@ class _GpuPipeline:
 
     # --- decoding: in threads of their own
 
-    def _decode_slabs(self, coming: Future[DeviceDecoder]) -> None:
+    def _decode_buffers(self, coming: Future[DeviceDecoder]) -> None:
         assert self._pool is not None
-        decoder, lane = coming.result(), Lane(self.device, is_urgent=True)
-        slabs = SlabDecoder(self.model, self.sink, self.clock)
-        while (slab := self._pool.get()) is not None:
-            if self.crew.stop.is_set():
+        decoder, stream = coming.result(), CudaStream(self.device, is_urgent=True)
+        buffers = BufferDecoder(self.model, self.sink, self.clock)
+        while (buffer := self._pool.get()) is not None:
+            if self.threads.stop.is_set():
                 raise PipelineStopped
-            with lane.use(), torch.inference_mode():
+            with stream.use(), torch.inference_mode():
                 with self.clock.on("decode"):
-                    groups = slabs.decode(slab, slab.pairs(), decoder)
-                    event = lane.mark()
-                    lane.wait(event)
-                slab.give_back()
+                    groups = buffers.decode(buffer, buffer.pairs(), decoder)
+                    event = stream.mark()
+                    stream.wait(event)
+                buffer.give_back()
                 for parts, pixels in groups:
-                    self.crew.put(self._ready, DecodedGroup(parts, pixels, event))
+                    self.threads.put(self._ready, DecodedGroup(parts, pixels, event))
         decoder.close()
-        self.crew.put(self._ready, None)
+        self.threads.put(self._ready, None)
 
     # --- the network: in the caller's thread
 
     def embed(self) -> None:
         """All that is decoded, in full batches as far as they go."""
-        lane, waiting, n_open = Lane(self.device), _Waiting(), N_DECODERS
-        with lane.use():
+        stream, waiting, n_open = CudaStream(self.device), _Waiting(), N_DECODERS
+        with stream.use():
             while n_open:
-                ready = self.crew.get(self._ready)
+                ready = self.threads.get(self._ready)
                 if ready is None:
                     n_open -= 1
                     continue
-                lane.follow(ready.event, ready.pixels)
+                stream.follow(ready.event, ready.pixels)
                 waiting.add(ready)
                 while len(waiting) >= self.batch_size:
-                    self._embed_batch(waiting, lane)
+                    self._embed_batch(waiting, stream)
             while len(waiting):
-                self._embed_batch(waiting, lane)
-        self.crew.put(self._results, None)
+                self._embed_batch(waiting, stream)
+        self.threads.put(self._results, None)
         self._writer.join()
 
-    def _embed_batch(self, waiting: _Waiting, lane: Lane) -> None:
+    def _embed_batch(self, waiting: _Waiting, stream: CudaStream) -> None:
         n = min(self.batch_size, len(waiting))
         parts, pixels = waiting.first(n)
         n_missing = self.batch_size - n if self.model.wants_full_batches else 0
         if n_missing:
             pixels = torch.cat([pixels, pixels[-1:].expand(n_missing, -1, -1, -1)])
-        began = lane.mark()
+        began = stream.mark()
         try:
             with naming_model(self.model.name, "embed_images"):
                 features = self._network(pixels)[:n]
@@ -219,9 +219,9 @@ class _GpuPipeline:
             )
             return
         waiting.drop(n)
-        buffer = self.crew.get(self._buffers)
+        buffer = self.threads.get(self._buffers)
         buffer[:n].copy_(features, non_blocking=True)
-        self.crew.put(self._results, _Result(parts, buffer, began, lane.mark()))
+        self.threads.put(self._results, _Result(parts, buffer, began, stream.mark()))
         self._show()
 
     def _network(self, pixels: Any) -> Any:
@@ -247,7 +247,7 @@ class _GpuPipeline:
     # --- features: in a thread of its own
 
     def _write(self) -> None:
-        while (result := self.crew.get(self._results)) is not None:
+        while (result := self.threads.get(self._results)) is not None:
             n = len(result.parts)
             self.clock.add("forward", elapsed_s(result.began, result.event))
             features = result.buffer[:n].numpy().copy()

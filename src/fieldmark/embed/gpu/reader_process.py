@@ -1,6 +1,6 @@
 """Reader process: files become bytes in shared memory, hashed and checked, away from the GIL.
 
-Started by `readers.py`. Each request names files and a slab of the shared memory; the answer says
+Started by `readers.py`. Each request names files and a buffer of the shared memory; the answer says
 what each file holds and where its bytes lie. `serve` is the protocol alone: training reads samples
 of shards by it (`fieldmark.build.train.feed.sample_reader`). What the card cannot decode is decoded
 here, and lies there as pixels.
@@ -35,22 +35,22 @@ class ReaderJob:
     """a Recipe: what a network wants to see"""
     is_for_card: bool
     """can the card resize as it wants? Else everything is decoded by readers"""
-    n_slabs: int
-    slab_bytes: int
+    n_buffers: int
+    buffer_bytes: int
 
 
-class SlabJob(Protocol):
+class BufferJob(Protocol):
     """What every job says: the shared memory of a reader."""
 
     @property
-    def n_slabs(self) -> int: ...
+    def n_buffers(self) -> int: ...
 
     @property
-    def slab_bytes(self) -> int: ...
+    def buffer_bytes(self) -> int: ...
 
 
-class SlabRequest(NamedTuple):
-    slab: int
+class BufferRequest(NamedTuple):
+    buffer: int
     files: Sequence[Any]
     """for embedding, `WantedFile`s"""
 
@@ -59,7 +59,7 @@ class Pixels(NamedTuple):
     """One cut of a file that was decoded by a reader."""
 
     offset: int
-    """in the slab; -1: see `problem`"""
+    """in the buffer; -1: see `problem`"""
     problem: str = ""
 
 
@@ -69,15 +69,15 @@ class FileBytes(NamedTuple):
     content: Content
     mark: bytes | None
     offset: int = -1
-    """of the JPEG's bytes in the slab; -1: they are not there"""
+    """of the JPEG's bytes in the buffer; -1: they are not there"""
     size: int = 0
     facts: JpegFacts | None = None
     pixels: Sequence[Pixels] = ()
     """for each part that is wanted, where the card does not decode"""
 
 
-class SlabAnswer(NamedTuple):
-    slab: int
+class BufferAnswer(NamedTuple):
+    buffer: int
     files: Sequence[Any]
     """what became of the first files of the request (`FileBytes`); the others did not fit"""
     read_s: float
@@ -87,36 +87,36 @@ class SlabAnswer(NamedTuple):
 class Filler(Protocol):
     """What a reader does with a request."""
 
-    def fill(self, request: SlabRequest) -> SlabAnswer: ...
+    def fill(self, request: BufferRequest) -> BufferAnswer: ...
 
 
 def serve_files(channel: Channel, fd: str) -> None:
-    serve(channel, fd, _SlabFiller)
+    serve(channel, fd, _BufferFiller)
 
 
 def serve(channel: Channel, fd: str, new_filler: Callable[[Any, mmap.mmap], Filler]) -> None:
     """Answers requests; the first message is the job, `fd` is the shared memory."""
-    job: SlabJob = channel.receive()
-    reader = new_filler(job, mmap.mmap(int(fd), job.n_slabs * job.slab_bytes))
+    job: BufferJob = channel.receive()
+    reader = new_filler(job, mmap.mmap(int(fd), job.n_buffers * job.buffer_bytes))
     for request in channel.messages():
         try:
-            answer: SlabAnswer | FieldmarkError = reader.fill(request)
+            answer: BufferAnswer | FieldmarkError = reader.fill(request)
         except FieldmarkError as error:
             answer = error
         channel.send(answer)
 
 
-class _SlabFiller:
+class _BufferFiller:
     def __init__(self, job: ReaderJob, memory: mmap.mmap) -> None:
         self._job, self._memory = job, memory
         self._left: dict[str, tuple[bytes, FileBytes]] = {}
         """files that were read but did not fit any more, until they are asked for again"""
         self._read_s = self._decode_s = 0.0
 
-    def fill(self, request: SlabRequest) -> SlabAnswer:
+    def fill(self, request: BufferRequest) -> BufferAnswer:
         self._read_s = self._decode_s = 0.0
-        base = request.slab * self._job.slab_bytes
-        room, at = self._job.slab_bytes, 0
+        base = request.buffer * self._job.buffer_bytes
+        room, at = self._job.buffer_bytes, 0
         files: list[FileBytes] = []
         for wanted in request.files:
             data, entry = self._load(wanted)
@@ -137,7 +137,7 @@ class _SlabFiller:
                 break
             files.append(entry._replace(facts=None, pixels=pixels))
             at = end
-        return SlabAnswer(request.slab, files, self._read_s, self._decode_s)
+        return BufferAnswer(request.buffer, files, self._read_s, self._decode_s)
 
     def _load(self, wanted: WantedFile) -> tuple[bytes, FileBytes]:
         if wanted.image in self._left:
@@ -160,7 +160,7 @@ class _SlabFiller:
                 made.append(Pixels(-1, seen))
                 continue
             pixels = seen.tobytes()
-            if at + len(pixels) <= self._job.slab_bytes:
+            if at + len(pixels) <= self._job.buffer_bytes:
                 self._memory[base + at : base + at + len(pixels)] = pixels
             made.append(Pixels(at))
             at += aligned(len(pixels))

@@ -1,8 +1,8 @@
-"""Reader pool: processes that fill slabs of shared, pinned memory with files, ahead of the device.
+"""Reader pool: processes that fill shared, pinned buffers with files, ahead of the device.
 
-One reader owns a few slabs; while one is decoded the next is filled. Which files a reader gets next
-is up to a source: embedding's keeps the files of one archive with one reader, in their order, so
-that each archive is read from its start to its end.
+One reader owns a few buffers; while one is decoded the next is filled. Which files a reader gets
+next is up to a source: embedding's keeps the files of one archive with one reader, in their order,
+so that each archive is read from its start to its end.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any, Protocol
 import torch
 
 from fieldmark.data import split_reference
-from fieldmark.embed.gpu.crew import PipelineStopped
 from fieldmark.embed.gpu.reader_process import (
+    BufferAnswer,
+    BufferJob,
+    BufferRequest,
     FileBytes,
-    SlabAnswer,
-    SlabJob,
-    SlabRequest,
     serve_files,
 )
+from fieldmark.embed.gpu.worker_threads import PipelineStopped
 from fieldmark.embed.work import WantedFile
 from fieldmark.errors import FieldmarkError
 from fieldmark.processes import Channel, Child, ChildDied
@@ -38,17 +38,17 @@ from fieldmark.processes import Channel, Child, ChildDied
 AHEAD = 2  # requests a reader has at a time: it is never idle while an answer is on its way
 
 
-class SlabReader(Protocol):
+class BufferReader(Protocol):
     """`ReaderProcess`, or what does its work in this process."""
 
-    job: SlabJob
+    job: BufferJob
     memory: mmap.mmap
     address: int
     free: queue.SimpleQueue[int | None]
 
-    def request(self, slab: int, files: Sequence[Any]) -> None: ...
+    def request(self, buffer: int, files: Sequence[Any]) -> None: ...
 
-    def answer(self) -> SlabAnswer: ...
+    def answer(self) -> BufferAnswer: ...
 
     def stop(self) -> None: ...
 
@@ -66,34 +66,34 @@ class FileSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Slab:
+class SharedBuffer:
     """Files in shared memory, until it is given back."""
 
-    reader: SlabReader
-    answer: SlabAnswer
+    reader: BufferReader
+    answer: BufferAnswer
     files: Sequence[Any]
 
     @property
     def address(self) -> int:
-        return self.reader.address + self.answer.slab * self.reader.job.slab_bytes
+        return self.reader.address + self.answer.buffer * self.reader.job.buffer_bytes
 
     def view(self, offset: int, size: int) -> memoryview:
-        start = self.answer.slab * self.reader.job.slab_bytes + offset
+        start = self.answer.buffer * self.reader.job.buffer_bytes + offset
         return memoryview(self.reader.memory)[start : start + size]
 
     def pairs(self) -> list[tuple[WantedFile, FileBytes]]:
         return list(zip(self.files, self.answer.files, strict=True))
 
     def give_back(self) -> None:
-        self.reader.free.put(self.answer.slab)
+        self.reader.free.put(self.answer.buffer)
 
 
 class ReaderProcess:
-    """One process and its slabs."""
+    """One process and its buffers."""
 
-    def __init__(self, job: SlabJob, serve: Callable[[Channel, str], None] = serve_files) -> None:
+    def __init__(self, job: BufferJob, serve: Callable[[Channel, str], None] = serve_files) -> None:
         self.job = job
-        size = job.n_slabs * job.slab_bytes
+        size = job.n_buffers * job.buffer_bytes
         fd = _shared_file()
         try:
             os.ftruncate(fd, size)
@@ -103,18 +103,18 @@ class ReaderProcess:
             os.close(fd)
         self.address = address_of(self.memory)
         self.free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        for slab in range(job.n_slabs):
-            self.free.put(slab)
+        for buffer in range(job.n_buffers):
+            self.free.put(buffer)
         with self._told():
             self._child.send(job)
 
-    def request(self, slab: int, files: Sequence[Any]) -> None:
+    def request(self, buffer: int, files: Sequence[Any]) -> None:
         with self._told():
-            self._child.send(SlabRequest(slab, files))
+            self._child.send(BufferRequest(buffer, files))
 
-    def answer(self) -> SlabAnswer:
+    def answer(self) -> BufferAnswer:
         with self._told():
-            answer: SlabAnswer | FieldmarkError = self._child.receive()
+            answer: BufferAnswer | FieldmarkError = self._child.receive()
         if isinstance(answer, FieldmarkError):
             raise answer
         return answer
@@ -145,12 +145,12 @@ def address_of(memory: mmap.mmap) -> int:
 def _shared_file() -> int:
     """A file without a name, in memory where the system has such files."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("fieldmark-slabs")
+        return os.memfd_create("fieldmark-buffers")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 
 
-def _pin(reader: SlabReader, device: Any) -> None:
+def _pin(reader: BufferReader, device: Any) -> None:
     with torch.cuda.device(device):
         torch.cuda.cudart().cudaHostRegister(reader.address, len(reader.memory), 0)
 
@@ -188,7 +188,7 @@ class Dispatcher:
 
 def fitting(files: Iterable[WantedFile], most_parts: int) -> Iterator[WantedFile]:
     """The files, those with very many parts in several turns, so that all pixels of one turn fit
-    in a slab.
+    in a buffer.
     """
     for file in files:
         if len(file.refs) <= most_parts:
@@ -204,12 +204,12 @@ def _archive(file: WantedFile) -> str:
 
 
 class ReaderPool:
-    """All readers: an iterable queue of filled slabs."""
+    """All readers: an iterable queue of filled buffers."""
 
-    def __init__(self, readers: Sequence[SlabReader], files: FileSource, most: int) -> None:
+    def __init__(self, readers: Sequence[BufferReader], files: FileSource, most: int) -> None:
         self.readers, self._files, self._most = readers, files, most
         self._stop, self._lock = threading.Event(), threading.Lock()
-        self._slabs: queue.SimpleQueue[Slab | Exception | None] = queue.SimpleQueue()
+        self._buffers: queue.SimpleQueue[SharedBuffer | Exception | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._feed, args=(number, reader), daemon=True)
             for number, reader in enumerate(self.readers)
@@ -219,18 +219,18 @@ class ReaderPool:
         for thread in self._threads:
             thread.start()
 
-    def get(self) -> Slab | None:
-        """The next filled slab; None when there are no more."""
-        slab = self._slabs.get()
-        if slab is None or isinstance(slab, Exception):
-            self._slabs.put(slab)  # for the other threads that wait
-        if isinstance(slab, Exception):
-            raise slab
-        return slab
+    def get(self) -> SharedBuffer | None:
+        """The next filled buffer; None when there are no more."""
+        buffer = self._buffers.get()
+        if buffer is None or isinstance(buffer, Exception):
+            self._buffers.put(buffer)  # for the other threads that wait
+        if isinstance(buffer, Exception):
+            raise buffer
+        return buffer
 
     @property
     def n_waiting(self) -> int:
-        return self._slabs.qsize()
+        return self._buffers.qsize()
 
     def close(self) -> None:
         self._stop.set()
@@ -240,10 +240,10 @@ class ReaderPool:
             reader.join()
         for thread in self._threads:
             thread.join()
-        self._slabs.put(None)
+        self._buffers.put(None)
 
     def pin(self, device: Any) -> None:
-        """Lets the device read the slabs while the processor goes on; takes a while, and nobody
+        """Lets the device read the buffers while the processor goes on; takes a while, and nobody
         waits for it.
         """
         if device.type == "cuda":
@@ -255,45 +255,45 @@ class ReaderPool:
                 thread.start()
 
     def unpin(self, device: Any) -> None:
-        """When nobody reads the slabs any more."""
+        """When nobody reads the buffers any more."""
         for thread, reader in zip(self._pins, self.readers, strict=False):
             thread.join()
             with torch.cuda.device(device):
                 torch.cuda.cudart().cudaHostUnregister(reader.address)
 
-    def _feed(self, number: int, reader: SlabReader) -> None:
+    def _feed(self, number: int, reader: BufferReader) -> None:
         try:
             self._fill(number, reader)
         except PipelineStopped:
             pass
         except Exception as error:  # noqa: BLE001 - the thread's border: told by whoever asks next
-            self._slabs.put(error)
+            self._buffers.put(error)
             return
         with self._lock:
             self._n_open -= 1
             if not self._n_open:
-                self._slabs.put(None)
+                self._buffers.put(None)
 
-    def _fill(self, number: int, reader: SlabReader) -> None:
+    def _fill(self, number: int, reader: BufferReader) -> None:
         asked: deque[list[Any]] = deque()
         rest: deque[Any] = deque()
         most = self._most
         while True:
-            while len(asked) < min(AHEAD, reader.job.n_slabs):
+            while len(asked) < min(AHEAD, reader.job.n_buffers):
                 files = [rest.popleft() for _ in range(min(most, len(rest)))]
                 files = files or self._files.take(number, most, may_wait=not asked)
                 if not files:
                     break
-                slab = reader.free.get()
-                if slab is None or self._stop.is_set():
+                buffer = reader.free.get()
+                if buffer is None or self._stop.is_set():
                     raise PipelineStopped
-                reader.request(slab, files)
+                reader.request(buffer, files)
                 asked.append(files)
             if not asked:
                 return
             answer, files = reader.answer(), asked.popleft()
             n_read = len(answer.files)
-            if n_read < len(files):  # the slab was full
+            if n_read < len(files):  # the buffer was full
                 rest.extendleft(reversed(files[n_read:]))
                 most = max(1, n_read * 9 // 10)
-            self._slabs.put(Slab(reader, answer, files[:n_read]))
+            self._buffers.put(SharedBuffer(reader, answer, files[:n_read]))

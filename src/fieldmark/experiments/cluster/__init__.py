@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder, short_id

@@ -153,17 +153,15 @@ class _Launcher:
         names = {run_name(self.plan, planned) for planned in self.plan.to_run}
         if not names:
             return
-        lease = self._claim()
-        try:
-            self._recover()
+        with self.leases.turn("launch", self._wait_for) as lease:
+            for step in recover_steps(self.job_folder.steps(), self.executors):
+                self.job_folder.drop(step)  # its launcher died: its runs are planned anew
             taken = self._attach(names)
             new = self._make(taken)
             lease.check()
             self._hand_over(new)
             self.own |= {step.id: step for step in new}
             self.new |= {step.id for step in new}
-        finally:
-            self.leases.give_up(lease, is_done=True)
         self._say_submitted(new)
 
     def _hand_over(self, new: Sequence[StepFolder]) -> None:
@@ -179,17 +177,8 @@ class _Launcher:
                 self.progress.say(f"{n} of {counted(len(new), 'step')} submitted: they go on")
             raise
 
-    def _claim(self) -> Lease:
-        """Waits until no other launcher is submitting."""
-        while (lease := self.leases.claim("launch")) is None:
-            self.progress.status(f"waiting for {self.leases.holder('launch')[0]}, which submits")
-            time.sleep(SOON_S[0])
-        return lease
-
-    def _recover(self) -> None:
-        """What became of steps whose launcher died; the runs of the others are planned anew."""
-        for step in recover_steps(self.job_folder.steps(), self.executors):
-            self.job_folder.drop(step)
+    def _wait_for(self, launcher: str) -> None:
+        self.progress.status(f"waiting for {launcher}, which submits")
 
     def _attach(self, names: set[str]) -> set[str]:
         """Makes the steps of dead launchers that do some of these runs its own; the runs they do.

@@ -82,7 +82,7 @@ def make_executor(
         from fieldmark.experiments.cluster.executors.local import LocalExecutor
 
         return LocalExecutor(n_jobs)
-    from fieldmark.experiments.cluster.executors.debug import DebugExecutor
+    from fieldmark.experiments.cluster.executors.local import DebugExecutor
 
     return DebugExecutor(is_quiet=is_quiet)
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.abilities import ANSWERS
 from fieldmark.embed import throughput_of
 from fieldmark.errors import UsageError, join_problems
 from fieldmark.experiments._grid import Job
@@ -27,7 +26,7 @@ from fieldmark.experiments.identity import joined_name, with_content
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import abilities, is_own_model, may_use_gpu
 from fieldmark.protocols import PROTOCOLS
-from fieldmark.registry import is_file_reference
+from fieldmark.registry import ANSWERS, is_file_reference
 from fieldmark.settings import Settings
 from fieldmark.words import counted
 

@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
-from fieldmark.lmms.code.inside import (
-    TEMPLATE_MEMORY,
-    TEMPLATE_OUTPUT,
-    TEMPLATE_S,
-    TemplateLimit,
-    template_limits,
-)
+from fieldmark.lmms.code.inside import TEMPLATE_OUTPUT, TemplateLimit, template_limits
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.pictures import find_picture, holds_picture, without_pictures
 from fieldmark.lmms.data.sources import folders_of
@@ -347,16 +341,8 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
     try:
         with template_limits():
             text = compiled.render(doc)
-    except MemoryError:
-        most = f"{TEMPLATE_MEMORY >> 20} MB of memory"
-        raise UsageError(
-            f"the template {_short_template(template)} needs more than {most}."
-        ) from None
-    except TemplateLimit:
-        most = f"{TEMPLATE_S:g} s"
-        raise UsageError(
-            f"the template {_short_template(template)} takes longer than {most}."
-        ) from None
+    except TemplateLimit as limit:
+        raise UsageError(f"the template {_short_template(template)} {limit}.") from None
     except UndefinedError as error:
         raise UsageError(_missing(error.message or "", doc)) from None
     except (

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.code import names_in
-from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
-from fieldmark.lmms.code.dialogue import NetworkRefused, NoJudgement
+from fieldmark.errors import CodeNotRun, FieldmarkError, ModelError, UsageError, meant
+from fieldmark.lmms.code.dialogue import JudgeSilent, NetworkRefused, NoJudgement
 from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
-from fieldmark.lmms.code.inside import MARK, code_runs
-from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.code.inside import code_runs
+from fieldmark.lmms.code.trust import MARK, Function, Trust
 from fieldmark.registry import may_run
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def call(
             raise
         about = "" if document is None else f"document {document}: "
         name = getattr(function, "__name__", type(function).__name__)
-        raise UsageError(f"{where}  {about}{name} failed: {describe_error(error)}.") from error
+        kind = ModelError if isinstance(error, JudgeSilent) else UsageError
+        raise kind(f"{where}  {about}{name} failed: {describe_error(error)}.") from error
 
 
 @contextlib.contextmanager

@@ -28,13 +28,17 @@ class NoJudgement(BaseException):
     """
 
 
+class JudgeSilent(NoJudgement):
+    """A judge was asked and gave no answer."""
+
+
 class NetworkRefused(BaseException):
     """Task code reached for the network. No `Exception`, for the same reason."""
 
 
 Handlers = Mapping[str, Callable[..., Any]]
 _KINDS = ("BatchPending", "CodeNotRun", "UsageError", "DataError", "ModelError", "RunsFailed")
-_CROSSING = (*_KINDS, "NoJudgement")
+_CROSSING = (*_KINDS, "JudgeSilent", "NoJudgement")
 """exceptions that are the same on both sides"""
 _BUILT = frozenset(
     {
@@ -135,8 +139,8 @@ class Dialogue:
         return (pickle if self.is_inside else _Loader).load(stream)
 
     def _error(self, kind: str, text: str) -> BaseException:
-        if kind == "NoJudgement":
-            return NoJudgement(text)
+        if kind in ("JudgeSilent", "NoJudgement"):
+            return (JudgeSilent if kind == "JudgeSilent" else NoJudgement)(text)
         if self.raised is not None and str(self.raised) == text:
             return self.raised
         if kind not in _KINDS:
@@ -159,3 +163,4 @@ class Surroundings:
     folder: str
     environment: dict[str, str]
     may_run: bool
+    template_s: float

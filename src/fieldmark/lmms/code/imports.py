@@ -29,8 +29,7 @@ from typing import Any
 import fieldmark
 from fieldmark import draws
 from fieldmark.errors import UsageError, meant
-from fieldmark.lmms.code.inside import MARK
-from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.code.trust import MARK, Function, Trust
 from fieldmark.lmms.compat import MODULES, NOT_RUN
 from fieldmark.source_lines import is_file, is_folder
 

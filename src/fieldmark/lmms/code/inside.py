@@ -19,6 +19,8 @@ from types import FrameType
 from typing import Any
 
 from fieldmark.lmms.code.dialogue import Dialogue, Handlers, NetworkRefused, Surroundings
+from fieldmark.lmms.code.imports import forget_code
+from fieldmark.lmms.code.trust import MARK
 from fieldmark.processes import Channel
 from fieldmark.registry import without_code
 
@@ -28,8 +30,6 @@ TEMPLATE_S, TEMPLATE_MEMORY, TEMPLATE_OUTPUT = 5.0, 256 << 20, 10_000_000
 """seconds, bytes and characters for one template of one document"""
 MOST_PRINTED = 100_000
 """characters that the code of one run may print"""
-MARK = "fieldmark_task_"
-"""how the names of modules of task code begin"""
 REMEDY = (
     "the code of tasks has no network and no keys. A judge is asked by lmms_eval.llm_judge only, "
     "and only the one you name (--judge MODEL)"
@@ -49,6 +49,7 @@ class _Inside:
     closed: tuple[str, ...] = ()
     """events that are refused besides the network"""
     n_calls: int = 0
+    template_s: float = TEMPLATE_S
 
 
 _inside: _Inside | None = None
@@ -118,13 +119,13 @@ def closed_to(events: tuple[str, ...]) -> Iterator[None]:
 
 
 class TemplateLimit(Exception):
-    """A template takes too long."""
+    """What a template does beyond its limits, in words."""
 
 
 @contextlib.contextmanager
 def template_limits() -> Iterator[None]:
-    """MemoryError or TemplateLimit where a template needs more; the process ends where it cannot
-    even be interrupted. Outside there are no limits.
+    """TemplateLimit where a template needs more; the process ends where it cannot even be
+    interrupted. Outside there are no limits.
     """
     if _inside is None:
         yield
@@ -135,10 +136,13 @@ def template_limits() -> Iterator[None]:
     if sys.platform.startswith("linux"):
         size = int(Path("/proc/self/statm").read_bytes().split()[5]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_DATA, (min(soft, size + TEMPLATE_MEMORY), hard))
-    signal.setitimer(signal.ITIMER_REAL, TEMPLATE_S)
-    signal.setitimer(signal.ITIMER_PROF, 3 * TEMPLATE_S)
+    signal.setitimer(signal.ITIMER_REAL, _inside.template_s)
+    signal.setitimer(signal.ITIMER_PROF, 3 * _inside.template_s)
     try:
         yield
+    except MemoryError:
+        most = f"{TEMPLATE_MEMORY >> 20} MB of memory"
+        raise TemplateLimit(f"needs more than {most}") from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -166,13 +170,12 @@ def serve(channel: Channel) -> None:
 
 
 def _run(module: str, name: str, before: Surroundings, args: tuple[Any, ...]) -> Any:
-    from fieldmark.lmms.code.imports import forget_code
-
     assert _inside is not None
     folder = os.environ["TMPDIR"]
     os.environ.clear()
     os.environ.update(before.environment, TMPDIR=folder)
     os.chdir(before.folder)
+    _inside.template_s = before.template_s
     forget_code()
     _inside.dialogue.handlers = {"run": _run}
     talk: Any = _Talk(_inside.dialogue)
@@ -213,7 +216,8 @@ def _limit() -> None:
 
 
 def _too_slow(_number: int, _frame: FrameType | None) -> None:
-    raise TemplateLimit
+    assert _inside is not None
+    raise TemplateLimit(f"takes longer than {_inside.template_s:g} s")
 
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:

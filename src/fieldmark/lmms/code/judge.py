@@ -36,7 +36,7 @@ from fieldmark.chat import (
     chat_model,
 )
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms.code.dialogue import NoJudgement
+from fieldmark.lmms.code.dialogue import JudgeSilent, NoJudgement
 from fieldmark.lmms.code.inside import ask_outside, is_inside, n_calls
 from fieldmark.store import canonical_json
 
@@ -101,10 +101,10 @@ class Judge:
         try:
             self._session(model).ask([request], lambda _, answer: answers.append(answer))
         except FieldmarkError as error:
-            raise NoJudgement(f"the judge {model.name!r} cannot be asked: {error}") from error
+            raise JudgeSilent(f"the judge {model.name!r} cannot be asked: {error}") from error
         (answer,) = answers
         if not answer.is_answer:
-            raise NoJudgement(f"the judge {model.name!r} gave no answer: {answer.error}")
+            raise JudgeSilent(f"the judge {model.name!r} gave no answer: {answer.error}")
         return answer
 
     def _session(self, model: ChatModel) -> AskSession:

@@ -43,6 +43,7 @@ class Sandbox:
     """One process, started when it is first needed; after it was lost, another one."""
 
     def __init__(self) -> None:
+        self.template_s = TEMPLATE_S
         self._lock = threading.RLock()
         self._process: _Process | None = None
 
@@ -58,10 +59,11 @@ class Sandbox:
         """
         with self._lock:
             process = self._running()
-            process.limit_s = limit_s
+            process.limit_s, process.template_s = limit_s, self.template_s
             dialogue = process.dialogue
             dialogue.handlers, dialogue.raised = handlers or {}, None
-            before = Surroundings(str(Path.cwd()), _environment(), may_run())
+            folder = str(Path.cwd())
+            before = Surroundings(folder, _environment(), may_run(), self.template_s)
             process.is_whole = False
             try:
                 made = dialogue.ask("run", function.__module__, function.__name__, before, args)
@@ -114,7 +116,8 @@ def _environment() -> dict[str, str]:
 
 class _Process:
     def __init__(self) -> None:
-        self.owner, self.limit_s, self.is_whole = os.getpid(), START_S, True
+        self.owner, self.is_whole = os.getpid(), True
+        self.limit_s, self.template_s = START_S, TEMPLATE_S
         folder = tempfile.TemporaryDirectory(prefix="fieldmark-sandbox-")
         environment = _environment() | {"TMPDIR": folder.name}
         self._child = Child(serve, environment=environment, is_trusted=False)
@@ -141,7 +144,7 @@ class _Process:
     def _lost(self, error: ChildDied) -> SandboxLost:
         status = self._child.wait()
         if status == -signal.SIGPROF:
-            return SandboxLost(f"took longer than {TEMPLATE_S:g} s")
+            return SandboxLost(f"took longer than {self.template_s:g} s")
         if str(error).startswith("took longer"):
             return SandboxLost(str(error))
         return SandboxLost(f"ended its process (exit code {status})")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MARK = "fieldmark_task_"
+"""how the names of modules of task code begin"""
+
 
 @dataclass(frozen=True, slots=True)
 class Function:

@@ -44,11 +44,12 @@ class Ridge(ProbeEstimator):
     """A ridge classifier whose strength was chosen on held-out rows.
 
     After `fit`: `alpha_` is the strength chosen (the first listed among equals), `cv_score_` its
-    held-out score (NaN without a search), `chosen_` both of them where there was a choice, and
-    `fit_notes_` what a reader should know of it. Where nothing can be held out, the listed strength
-    nearest to 1 is taken. One class only: that class is predicted (`one_class_`). The score of a
-    prediction is the lead of its decision value over the best other label's (for two classes the
-    size of the one value), 0 throughout when one class only was seen.
+    held-out score (NaN without a search), `chosen_` both of them where there was a choice, `tried_`
+    all strengths with their scores, and `fit_notes_` what a reader should know of it. Where nothing
+    can be held out, the listed strength nearest to 1 is taken. One class only: that class is
+    predicted (`one_class_`). The score of a prediction is the lead of its decision value over the
+    best other label's (for two classes the size of the one value), 0 throughout when one class only
+    was seen.
 
     Features may be a mapped float32 file: they are read in blocks and never copied whole (unless
     they have more columns than rows). Beyond them a fit needs about `8 × (folds + 3) × classes ×
@@ -92,6 +93,7 @@ class Ridge(ProbeEstimator):
         self.one_class_ = len(self.classes_) == 1
         self.alpha_ = self.cv_score_ = float("nan")
         self.chosen_: dict[str, float] = {}
+        self.tried_: dict[str, list[float]] = {}
         self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
         if self.one_class_:
             return self
@@ -111,6 +113,7 @@ class Ridge(ProbeEstimator):
             score_a = path.scores(alphas, load_scorer(self.select_by), self.n_jobs).mean(axis=1)
             self.alpha_, self.cv_score_ = alphas[int(score_a.argmax())], float(score_a.max())
             self.chosen_ = {"alpha": self.alpha_, "cv_score": self.cv_score_}
+            self.tried_ = {"alpha": alphas, "score": score_a.tolist()}
             self.fit_notes_ += edge_notes("alpha", alphas, score_a)
         self.model_: LinearModel = path.model(self.alpha_)
         return self

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.registry import ANSWERS
 
 if TYPE_CHECKING:
     import polars as pl
-    from pydantic import BaseModel
 
     from fieldmark.chat import Estimate
     from fieldmark.progress import Progress
@@ -33,12 +32,7 @@ class Ask(Protocol):
     version = 2
     needs = (frozenset({ANSWERS}),)
     Settings = AskSettings
-
-    @property
-    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
-        from fieldmark.protocols.ask.block import AskBlock
-
-        return AskBlock
+    Block = Later("fieldmark.protocols.ask.block:AskBlock")
 
     def why_not(
         self, task: Any, draw: Any, settings: Any, abilities: Collection[str]

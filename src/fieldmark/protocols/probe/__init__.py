@@ -11,12 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import CodeNotRun, FieldmarkError
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
 from fieldmark.registry import portable_name, short_name
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._question import Question, Workspace
@@ -28,12 +26,7 @@ class Probe(Protocol):
     name = "probe"
     version = 2  # searches hold out whole units
     training = "needed"
-
-    @property
-    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
-        from fieldmark.protocols.probe.block import ProbeBlock
-
-        return ProbeBlock
+    Block = Later("fieldmark.protocols.probe.block:ProbeBlock")
 
     def problems(self, task: Any) -> list[str]:
         from fieldmark.metrics import load_metric

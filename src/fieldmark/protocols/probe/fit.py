@@ -18,6 +18,7 @@ import polars as pl
 from threadpoolctl import ThreadpoolController
 
 from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.metrics import calibration
 from fieldmark.probes import Normaliser, load_probe
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.registry import is_file_reference, short_name
@@ -25,6 +26,8 @@ from fieldmark.tasks import Task
 
 SMALL_FIT = 20_000_000
 """values in the training matrix, above which several BLAS threads pay"""
+_BLOCK_VALUES = 1 << 22
+"""probabilities at a time: 32 MB"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,24 @@ class Fitted:
         """The same of a probe that gives one label per row."""
         answer, sure = self.ask(x)
         return _checked(self.classifier, answer, len(x)), sure
+
+    def calibration(self, x: np.ndarray, label_n: Sequence[str]) -> dict[str, float]:
+        """How far its probabilities of these labels can be trusted; nothing if it gives none."""
+        if not hasattr(self.probe, "predict_proba") or not hasattr(self.probe, "classes_"):
+            return {}
+        column_of = {label: at for at, label in enumerate(as_array(self.probe.classes_))}
+        column_n = np.array([column_of.get(label, -1) for label in label_n])
+        best_n, sure_n, truth_n = np.empty_like(column_n), *np.zeros((2, len(x)))
+        n_block = max(1, _BLOCK_VALUES // len(column_of))
+        with _fitting_threads(self.n_values), told_by_name(self.classifier):
+            for start in range(0, len(x), n_block):
+                part = slice(start, start + n_block)
+                placed = on_device(self.normaliser.transform(x[part]), self.probe, self.device)
+                prob_bc, own_b = as_array(self.probe.predict_proba(placed)), column_n[part]
+                best_n[part], sure_n[part] = prob_bc.argmax(axis=1), prob_bc.max(axis=1)
+                own_prob_b = prob_bc[np.arange(len(own_b)), own_b]
+                truth_n[part] = np.where(own_b < 0, 0, own_prob_b)  # a label it never saw
+        return calibration(sure_n, best_n == column_n, truth_n)
 
 
 def fit_probe(

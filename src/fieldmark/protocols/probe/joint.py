@@ -8,11 +8,13 @@ which others are still missing. It predicts 0 or 1 and a certainty for each row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from fieldmark.errors import DataError, UsageError
+from fieldmark.metrics import calibration
 from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols._score import NO, YES
@@ -49,7 +51,11 @@ def ask_jointly(
             )
             frames[part.name].append(_answers(task, part, probe, test, features, repeat))
     for part in parts:
-        notes = fits.noted() | left_out(task, part, draw, features.bad)
+        notes = (
+            fits.noted()
+            | _calibration(frames[part.name], probe)
+            | left_out(task, part, draw, features.bad)
+        )
         frame = pl.concat(frames[part.name])
         yield PartPredictions(part.name, frame, min(n_train), notes, groups=part.groups)
 
@@ -76,6 +82,18 @@ def _answers(
         pl.Series("score", sure_nt[:, column], pl.Float64),
         pl.lit(repeat).alias("repeat"),
     )
+
+
+def _calibration(frames: Sequence[pl.DataFrame], fitted: Fitted) -> dict[str, Any]:
+    """Of each repeat, where certainties are probabilities: of the yes or the no that was given."""
+    if not hasattr(fitted.probe, "predict_proba"):
+        return {}
+    noted = []
+    for frame in frames:
+        sure_n = frame["score"].to_numpy()
+        is_right_n = (frame["prediction"] == frame["target"]).to_numpy()
+        noted.append(calibration(sure_n, is_right_n, np.where(is_right_n, sure_n, 1 - sure_n)))
+    return {"calibration": noted}
 
 
 def _numbers(task: Task, rows: pl.DataFrame, trait: str) -> np.ndarray:

@@ -63,7 +63,12 @@ def run(
     features = embed_rows(seen, question.root, rows, options, progress, block.pool)
     progress.start(f"{task.task} with {model.name}", len(parts))
     began = time.monotonic()
-    for predictions in _ask(task, block, parts, draw, features, device_of(model)):
+    common = (draw, features, device_of(model))
+    if parts and parts[0].is_joint:
+        answers = ask_jointly(task, block, parts, *common)
+    else:
+        answers = (_PartRun(task, block, part, *common).ask() for part in parts)
+    for predictions in answers:
         progress.advance()
         now = time.monotonic()
         yield predictions.timed(now - began)
@@ -73,21 +78,6 @@ def run(
 def seen_by(block: ProbeBlock, model: Backbone) -> Backbone:
     """The backbone whose features a probe looks at."""
     return PatchFeatures(model) if block.features == "patches" else model
-
-
-def _ask(
-    task: Task,
-    block: ProbeBlock,
-    parts: Sequence[PartItems],
-    draw: Draw,
-    features: RowFeatures,
-    device: str,
-) -> Iterator[PartPredictions]:
-    if parts and parts[0].is_joint:
-        yield from ask_jointly(task, block, parts, draw, features, device)
-        return
-    for part in parts:
-        yield _PartRun(task, block, part, draw, features, device).ask()
 
 
 class _PartRun:
@@ -108,6 +98,7 @@ class _PartRun:
         self.n_train: list[int] = []
         self.notes: dict[str, Any] = {}
         self.fits = FitNotes(block.classifier)
+        self.calibration: list[dict[str, float]] = []
 
     def ask(self) -> PartPredictions:
         frames = [
@@ -122,6 +113,8 @@ class _PartRun:
         if kinds:
             self.notes["kinds"] = kinds
         self.notes["n_classes"] = n_classes(self.part)
+        if any(self.calibration):
+            self.notes["calibration"] = self.calibration
         self.notes |= self.fits.noted()
         self.notes |= left_out(self.task, self.part, self.draw, self.features.bad)
         return PartPredictions(
@@ -157,7 +150,13 @@ class _PartRun:
     def _train(self, repeat: int) -> pl.DataFrame:
         drawn = draw_train(self.task, self.part, self.draw, repeat)
         train = self.features.readable(drawn, f"{self.name}: none of the {{}} training")
-        _refuse_lost_classes(self.name, drawn, train)
+        # Leaving out broken images must not leave one class: any score would be a sham.
+        had, has = (rows.get_column("target").unique() for rows in (drawn, train))
+        if len(had) > 1 and len(has) == 1:
+            raise DataError(
+                f"{self.name}: without the images that cannot be read, all {len(train)} training "
+                f"images have the label {has[0]!r}: at least two classes are needed."
+            )
         self.n_train.append(len(train))
         return train
 
@@ -178,9 +177,11 @@ class _PartRun:
         if label:
             train = train.filter(pl.col("target") != label)
         fitted = self._fit(train)
-        answer, sure = fitted.ask_labels(self.features.matrix(test))
+        x_test = self.features.matrix(test)
+        answer, sure = fitted.ask_labels(x_test)
         if not label:
             self.fits.add(fitted.probe, {})
+            self.calibration.append(fitted.calibration(x_test, test["target"].to_list()))
             return answer, sure
         kinds = kinds_of(self.part)
         threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
@@ -210,16 +211,6 @@ class _PartRun:
         self.notes["coverage"] = has_mate.sum() / len(rows)
         mask = has_mate.to_numpy()
         return rows.filter(has_mate), answer[mask], sure[mask]
-
-
-def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) -> None:
-    """Leaving out broken images must not leave one class: any score would be a sham."""
-    had, has = (rows.get_column("target").unique() for rows in (drawn, train))
-    if len(had) > 1 and len(has) == 1:
-        raise DataError(
-            f"{name}: without the images that cannot be read, all {len(train)} training images "
-            f"have the label {has[0]!r}: at least two classes are needed."
-        )
 
 
 def ask_together(

@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS, DUAL
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.registry import ANSWERS, DUAL
 
 if TYPE_CHECKING:
     import polars as pl
-    from pydantic import BaseModel
 
     from fieldmark.chat import Estimate
     from fieldmark.progress import Progress
@@ -39,12 +38,7 @@ class Rerank(Protocol):
     needs = (DUAL, frozenset({ANSWERS}))
     training = "none"
     Settings = AskSettings
-
-    @property
-    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
-        from fieldmark.protocols.rerank.block import RerankBlock
-
-        return RerankBlock
+    Block = Later("fieldmark.protocols.rerank.block:RerankBlock")
 
     def problems(self, task: Any) -> list[str]:
         from fieldmark.protocols._values import value_problems

@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import DUAL
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.registry import DUAL
 
 if TYPE_CHECKING:
     import polars as pl
-    from pydantic import BaseModel
 
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
@@ -32,12 +31,7 @@ class Retrieve(Protocol):
     name = "retrieve"
     needs = (DUAL,)
     training = "none"
-
-    @property
-    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
-        from fieldmark.protocols.retrieve.block import RetrieveBlock
-
-        return RetrieveBlock
+    Block = Later("fieldmark.protocols.retrieve.block:RetrieveBlock")
 
     def problems(self, task: Any) -> list[str]:
         from fieldmark.protocols._values import value_problems

@@ -10,12 +10,10 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import DUAL
-from fieldmark.protocols._contract import Protocol
+from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.registry import DUAL
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from fieldmark.progress import Progress
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._question import Question, Workspace
@@ -28,12 +26,7 @@ class ZeroShot(Protocol):
     name = "zero_shot"
     needs = (DUAL,)
     training = "none"
-
-    @property
-    def Block(self) -> type[BaseModel]:  # noqa: N802 - a class
-        from fieldmark.protocols.zero_shot.block import ZeroShotBlock
-
-        return ZeroShotBlock
+    Block = Later("fieldmark.protocols.zero_shot.block:ZeroShotBlock")
 
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]

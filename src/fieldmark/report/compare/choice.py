@@ -1,7 +1,7 @@
 """Choice of two rows: which two rows of the table do two names mean?
 
 A name is a row's, a model's (`#` chooses a version, else the newest is taken), or a part of a row's
-name that fits one model only. Where a model was asked in several ways, the way that both share.
+name that fits one model only. Where a model has several setups, the one that both share.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.report.cells import Row
-from fieldmark.report.labels import model_name
+from fieldmark.report.rows import Row
+from fieldmark.report.run_labels import model_name
 from fieldmark.store import RunFilter, Store
 
 
@@ -29,21 +29,21 @@ class RowPair:
 def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
     """The two rows that these names mean."""
     first, second = (_find(store, name, rows) for name in (a, b))
-    pairs = [pair for pair in itertools.product(first.ways, second.ways) if pair[0] != pair[1]]
+    pairs = [pair for pair in itertools.product(first.setups, second.setups) if pair[0] != pair[1]]
     if not pairs:
         versions = ", ".join((first.label, *first.others))
         wanted = f"name two of its versions ({versions})" if first.others else "expected two rows"
-        raise UsageError(f"{a!r} and {b!r} both name {first.ways[0]!r}: {wanted}.")
+        raise UsageError(f"{a!r} and {b!r} both name {first.setups[0]!r}: {wanted}.")
     places = {
-        name: {row.place for row in rows if row.name == name}
-        for name in (*first.ways, *second.ways)
+        name: {row.column_key for row in rows if row.name == name}
+        for name in (*first.setups, *second.setups)
     }
-    ways = {row.name: row.way for row in rows}
+    setups = {row.name: row.setup for row in rows}
 
     def standing(pair: tuple[str, str]) -> tuple[bool, int, bool, int, tuple[str, str]]:
         n_shared = len(places[pair[0]] & places[pair[1]])
         words = len(pair[0]) + len(pair[1])
-        return n_shared == 0, -n_shared, ways[pair[0]] != ways[pair[1]], words, pair
+        return n_shared == 0, -n_shared, setups[pair[0]] != setups[pair[1]], words, pair
 
     chosen = min(pairs, key=standing)
     if not places[chosen[0]] & places[chosen[1]]:
@@ -53,10 +53,10 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
         )
     notes = [note for match in (first, second) for note in match.version_note()]
     notes += [
-        f"{match.label} has {len(match.ways)} setups here: to compare another, give its full name, "
-        f'such as "{next(way for way in match.ways if way != name)}".'
+        f"{match.label} has {len(match.setups)} setups here: to compare another, give its full "
+        f'name, such as "{next(setup for setup in match.setups if setup != name)}".'
         for match, name in zip((first, second), chosen, strict=True)
-        if len(match.ways) > 1
+        if len(match.setups) > 1
     ]
     return RowPair(*chosen, tuple(notes))
 
@@ -66,7 +66,7 @@ class _NameMatch:
     """What one name fits: a model in one version."""
 
     label: str
-    ways: tuple[str, ...]
+    setups: tuple[str, ...]
     """names of its rows"""
     others: tuple[str, ...]
     """older versions that the name fits as well"""
@@ -99,5 +99,5 @@ def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
         short = {text.partition("?")[0].rpartition("/")[2] for text in known}
         raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
     versions = list(dict.fromkeys(row.model for row in fitting))
-    ways = dict.fromkeys(row.name for row in fitting if row.model == versions[0])
-    return _NameMatch(versions[0], tuple(ways), tuple(versions[1:]))
+    setups = dict.fromkeys(row.name for row in fitting if row.model == versions[0])
+    return _NameMatch(versions[0], tuple(setups), tuple(versions[1:]))

@@ -1,7 +1,7 @@
 """Comparison of two rows: which is better overall and at what, how sure is that, where do they
 disagree?
 
-Two models, two versions of one, or one model asked in two ways, item by item on the tasks both were
+Two models, two versions of one, or two setups of one model, item by item on the tasks both were
 asked. Overall is the mean difference over these tasks, weighted alike; a unit that several tasks
 ask about is one unit. Among several tasks some differ by chance: their p values are corrected
 (Holm).
@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, names_with_caveats
 from fieldmark.report.chance import with_chance
 from fieldmark.report.compare.choice import choose_rows
-from fieldmark.report.paired import Paired, read_paired
+from fieldmark.report.compare.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
-from fieldmark.report.rows import current_runs, read_table, superseded_note
-from fieldmark.report.study import ColumnErrors, Place, averaged, errors_of, photo_sets
+from fieldmark.report.rows import Row, current_runs, names_with_caveats, read_table, superseded_note
+from fieldmark.report.tiers import ColumnErrors, ColumnKey, averaged, errors_of, photo_sets
 from fieldmark.stats import Comparison, Errors, compare_pair, holm, join
 from fieldmark.store import RunFilter, Score, Store, nothing_stored
 
@@ -73,7 +72,7 @@ class OverallDifference:
     comparison: Comparison
     mean_a: float
     mean_b: float
-    places: tuple[Place, ...]
+    columns: tuple[ColumnKey, ...]
     n_photo_sets: int
     score: Score
     """of one of these tasks: the unit that all are shown in"""
@@ -82,7 +81,7 @@ class OverallDifference:
 
     @property
     def metrics(self) -> list[str]:
-        return sorted({metric for _, metric in self.places})
+        return sorted({metric for _, metric in self.columns})
 
     @property
     def verdict(self) -> str:
@@ -179,10 +178,10 @@ def compare_models(
 
 def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
     """The cells of two rows in the columns that both have."""
-    columns: dict[Place, dict[str, Row]] = {}
+    columns: dict[ColumnKey, dict[str, Row]] = {}
     for row in rows:
         if row.name in (a, b) and row.is_stored and not row.score.part:
-            columns.setdefault(row.place, {})[row.name] = row
+            columns.setdefault(row.column_key, {})[row.name] = row
     return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
 
 
@@ -240,7 +239,7 @@ def counted_tasks(pairs: Sequence[PairedErrors]) -> list[PairedErrors]:
     places = set(averaged([row for pair in pairs for row in (pair.a, pair.b)]))
     if not places and len(pairs) == 1:  # a task alone needs no mean to be told
         return list(pairs)
-    return [pair for pair in pairs if pair.a.place in places]
+    return [pair for pair in pairs if pair.a.column_key in places]
 
 
 def overall_of(
@@ -265,7 +264,7 @@ def overall_of(
         comparison,
         mean_a,
         mean_b,
-        tuple(pair.a.place for pair in counted),
+        tuple(pair.a.column_key for pair in counted),
         n_photo_sets,
         counted[0].a.score,
         tuple(pair.a.heading for pair in pairs if pair not in counted),

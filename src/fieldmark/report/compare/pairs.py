@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.report.cells import Row
 from fieldmark.report.compare.models import (
     OverallDifference,
     PairedErrors,
@@ -21,9 +20,10 @@ from fieldmark.report.compare.models import (
     overall_of,
     shared_rows,
 )
-from fieldmark.report.paired import read_paired
+from fieldmark.report.compare.paired import read_paired
 from fieldmark.report.providers import is_valued, pairing_metric
-from fieldmark.report.study import ColumnErrors, Place, errors_of, photo_sets
+from fieldmark.report.rows import Row
+from fieldmark.report.tiers import ColumnErrors, ColumnKey, errors_of, photo_sets
 from fieldmark.stats import Comparison, Errors, compare_many, join
 from fieldmark.store import Store
 
@@ -57,7 +57,9 @@ class AllPairs:
     store: Store
     rows: Sequence[Row]
     _by_name: dict[str, list[Row]] = field(default_factory=dict)
-    _alike: dict[tuple[Place, str], tuple[_AlikeRows, ColumnErrors]] = field(default_factory=dict)
+    _alike: dict[tuple[ColumnKey, str], tuple[_AlikeRows, ColumnErrors]] = field(
+        default_factory=dict
+    )
     _joined: dict[tuple[int, ...], tuple[_AlikeRows, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,7 +70,7 @@ class AllPairs:
                 draws = tuple((run.spec.seed, run.spec.repeats, run.n_items) for run in row.runs)
                 is_whole = all(run.n_ok == run.n_items for run in row.runs)
                 own = draws if is_whole or not is_valued(row.run) else row.name
-                groups.setdefault((row.place, row.run.spec.n_test, own), []).append(row)
+                groups.setdefault((row.column_key, row.run.spec.n_test, own), []).append(row)
         for mine in groups.values():
             if len(mine) > 1:
                 self._read(mine)
@@ -92,7 +94,7 @@ class AllPairs:
         column = self._column(rows)
         if column is not None and column.errors is not None and set(column.asked) == {1.0}:
             alike = _AlikeRows({row.name: at for at, row in enumerate(rows)}, column.errors)
-            self._alike |= {(row.place, row.name): (alike, column) for row in rows}
+            self._alike |= {(row.column_key, row.name): (alike, column) for row in rows}
 
     def _column(self, rows: Sequence[Row]) -> ColumnErrors | None:
         try:
@@ -105,7 +107,7 @@ class AllPairs:
         return errors_of(paired, rows[0].run.root, with_blind=False)
 
     def _pair(self, a: Row, b: Row) -> PairedErrors | None:
-        alike, column = self._alike.get((a.place, a.name), (None, None))
+        alike, column = self._alike.get((a.column_key, a.name), (None, None))
         if alike is not None and column is not None and b.name in alike.at:
             at = (alike.at[a.name], alike.at[b.name])
             return PairedErrors(a, b, column, at, alike.compare(a.name, b.name))
@@ -117,7 +119,7 @@ class AllPairs:
         counted = counted_tasks(pairs)
         if len(counted) < 2 or any(pair.known is None for pair in counted):
             return overall_of(pairs)
-        groups = [self._alike[pair.a.place, pair.a.name] for pair in counted]
+        groups = [self._alike[pair.a.column_key, pair.a.name] for pair in counted]
         key = tuple(id(alike) for alike, _ in groups)
         if key not in self._joined:
             self._joined[key] = _join(groups)

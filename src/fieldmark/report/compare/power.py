@@ -18,9 +18,9 @@ from typing import Any
 from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import Metric
 from fieldmark.report.compare.models import RowComparison
-from fieldmark.report.labels import model_name
-from fieldmark.report.paired import read_paired
+from fieldmark.report.compare.paired import read_paired
 from fieldmark.report.providers import pairing_metric
+from fieldmark.report.run_labels import model_name
 from fieldmark.report.table.layout import align
 from fieldmark.stats import UnitSpread, compare_pair, errors
 from fieldmark.store import Run, RunName, RunSpec, Store
@@ -70,16 +70,16 @@ def measured_spread(
 
 
 def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
-    """The newest run of each of the newest models, all asked in one way; the way asked last of
+    """The newest run of each of the newest models, all in one setup; the setup run last of
     those that two models were asked in.
     """
-    ways: dict[RunName, dict[str, Run]] = defaultdict(dict)
+    setups: dict[RunName, dict[str, Run]] = defaultdict(dict)
     for run in sorted(runs, key=lambda run: run.id):
         if _subject(run.spec) == _subject(spec) and not run.marks.stand_in:
-            way = replace(run.spec, model="", model_version="").name
-            ways[way].pop(model_name(run.spec), None)
-            ways[way][model_name(run.spec)] = run
-    several = [list(mine.values()) for mine in ways.values() if len(mine) > 1]
+            setup = replace(run.spec, model="", model_version="").name
+            setups[setup].pop(model_name(run.spec), None)
+            setups[setup][model_name(run.spec)] = run
+    several = [list(mine.values()) for mine in setups.values() if len(mine) > 1]
     return max(several, key=lambda mine: mine[-1].id)[-MOST_MODELS:] if several else []
 
 
@@ -136,7 +136,7 @@ def needed_units(compared: RowComparison, wanted: Sequence[float]) -> list[Neede
         for task in compared.tasks
     ]
     overall = compared.overall
-    if overall is not None and len(overall.places) > 1:
+    if overall is not None and len(overall.columns) > 1:
         metric = overall.metrics[0] if len(overall.metrics) == 1 else ""
         subjects.insert(0, (ALL, metric, overall.comparison, overall.score))
     return [

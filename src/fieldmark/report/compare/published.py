@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fieldmark.report.cells import Row
 from fieldmark.report.providers import is_valued
+from fieldmark.report.rows import Row
 from fieldmark.report.table.layout import MISSING, align
 
 FOLDER = Path(__file__).parent / "published_scores"

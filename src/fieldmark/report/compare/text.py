@@ -102,10 +102,10 @@ def overall_sentence(compared: RowComparison, overall: OverallDifference) -> str
 
 
 def _where_words(overall: OverallDifference) -> str:
-    if len(overall.places) == 1:
-        return f" on {overall.places[0][0].replace(chr(10), ' ')}"
+    if len(overall.columns) == 1:
+        return f" on {overall.columns[0][0].replace(chr(10), ' ')}"
     photos = "photo set" if overall.n_photo_sets == 1 else "photo sets"
-    return f" over {len(overall.places)} tasks on {overall.n_photo_sets} {photos}"
+    return f" over {len(overall.columns)} tasks on {overall.n_photo_sets} {photos}"
 
 
 def _smallest(overall: OverallDifference) -> list[str]:
@@ -273,7 +273,7 @@ def _plain_overall(overall: OverallDifference) -> dict[str, Any]:
         "mean_a": overall.mean_a,
         "mean_b": overall.mean_b,
         "verdict": overall.verdict,
-        "columns": [list(place) for place in overall.places],
+        "columns": [list(place) for place in overall.columns],
         "n_photo_sets": overall.n_photo_sets,
         "left_out": list(overall.left_out),
     }
@@ -287,8 +287,8 @@ def _plain_task(task: ComparedTask) -> dict[str, Any]:
         "metric": task.a.score.metric,
         "model_a": task.a.model,
         "model_b": task.b.model,
-        "way_a": task.a.way,
-        "way_b": task.b.way,
+        "setup_a": task.a.setup,
+        "setup_b": task.b.setup,
         **_finite(facts),
         "p_corrected": task.p_corrected,
         "verdict": task.verdict,

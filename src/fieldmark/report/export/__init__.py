@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 from fieldmark.registry import Registry
 
 if TYPE_CHECKING:

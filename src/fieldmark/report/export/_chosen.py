@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fieldmark import draws
-from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
-from fieldmark.report.labels import marked_task
-from fieldmark.report.rows import Table, current_runs, plain_rows, read_table, superseded_note
+from fieldmark.report.rows import Row, Table, current_runs, read_table, superseded_note
+from fieldmark.report.run_labels import marked_task
+from fieldmark.report.table.text import plain_rows
 from fieldmark.store import Run, RunFilter, Store, decode_noted, nothing_stored
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 OF_TABLES = (
-    "model_label", "way", "seeds", "runs", "column", "is_counted", "tier", "chance",
+    "model_label", "setup", "seeds", "runs", "column", "is_counted", "tier", "chance",
     "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
     "answered_rate", "among_answered", "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.facts import UNKNOWN, TaskFacts, checkpoint, developer_and_name
-from fieldmark.report.labels import signatures
+from fieldmark.report.facts import UNKNOWN, TaskFacts, checkpoint, developer_and_name, signatures
 from fieldmark.report.providers import is_valued
+from fieldmark.report.rows import Row, mark_notes
 from fieldmark.report.table.layout import MISSING, arrow, interval_cell, number
 from fieldmark.store import Run, Store
 

@@ -10,11 +10,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from fieldmark.report.cells import Row
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._yaml import yaml_text
-from fieldmark.report.facts import TaskFacts
-from fieldmark.report.labels import signature
+from fieldmark.report.facts import TaskFacts, signature
+from fieldmark.report.rows import Row
 from fieldmark.report.table.layout import number
 
 

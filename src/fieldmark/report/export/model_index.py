@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fieldmark.abilities import ANSWERS, DUAL
 from fieldmark.protocols import protocol_of
-from fieldmark.report.cells import Row
+from fieldmark.registry import ANSWERS, DUAL
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._yaml import yaml_text
-from fieldmark.report.facts import TaskFacts, developer_and_name
-from fieldmark.report.labels import signature
+from fieldmark.report.facts import TaskFacts, developer_and_name, signature
+from fieldmark.report.rows import Row
 
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:

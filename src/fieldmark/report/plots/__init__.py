@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fieldmark import exports
 from fieldmark.charts import SUFFIXES, render, themed
-from fieldmark.lazy import exports
 from fieldmark.registry import Registry
 from fieldmark.words import printable
 

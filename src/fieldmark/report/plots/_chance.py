@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fieldmark.charts import QUIET
-from fieldmark.report.cells import Row
+from fieldmark.report.chance import LIKE
 from fieldmark.report.plots._panel import Spec, rounded
 from fieldmark.report.plots._results import Results
-from fieldmark.report.questions import LIKE
+from fieldmark.report.rows import Row
 
 EASIER = (
     "Models that choose among few options have an easier question than those that choose among all "
@@ -45,7 +45,7 @@ def chance_lines(results: Results, rows: Sequence[Row]) -> ChanceLines:
         known = dict([min(known.items(), key=lambda level: level[1])])
     levels = {f"{among}: chance {value:.1f}{unit}": value for among, value in known.items()}
     columns = results.table.study.columns if results.table.study else {}
-    studied = [columns[row.place] for row in rows if row.place in columns]
+    studied = [columns[row.column_key] for row in rows if row.column_key in columns]
     blind = next((column.blind for column in studied if column.blind is not None), None)
     if blind is not None and all(abs(scale * blind - value) > APART for value in known.values()):
         levels[f"most common label: {scale * blind:.1f}{unit}"] = scale * blind

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fieldmark.charts import BAND, BLUE, QUIET, SHADE, WIDTH
-from fieldmark.report.cells import Row, without_stand_ins
 from fieldmark.report.plots._results import MOST_PANELS
+from fieldmark.report.rows import Row, without_stand_ins
 from fieldmark.store import Score
 from fieldmark.words import first_few
 
@@ -72,8 +72,8 @@ def rounded(value: float) -> float:
 
 def score_title(score: Score) -> str:
     unit = ", %" if score.is_fraction else ""
-    way = "higher" if score.higher_is_better else "lower"
-    return f"{score.metric}{unit} ({way} is better)"
+    direction = "higher" if score.higher_is_better else "lower"
+    return f"{score.metric}{unit} ({direction} is better)"
 
 
 def heading(row: Row) -> str:

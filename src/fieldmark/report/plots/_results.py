@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
-from fieldmark.report.rows import Table, read_table
+from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.store import RunFilter, Store, nothing_stored
 
 MOST_PANELS = 4

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fieldmark.charts import FAINT, QUIET, SERIES
-from fieldmark.report.cells import Row
-from fieldmark.report.labels import marked_task
 from fieldmark.report.plots._chance import DASHED, ChanceLines
 from fieldmark.report.plots._panel import (
     Spec,
@@ -24,6 +22,8 @@ from fieldmark.report.plots._panel import (
     without_family,
 )
 from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.rows import Row
+from fieldmark.report.run_labels import marked_task
 from fieldmark.store import Score
 
 SIZE = (330, 220)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from fieldmark.charts import BLUE, INK, QUIET
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -32,6 +31,7 @@ from fieldmark.report.plots._panel import (
     without_interval,
 )
 from fieldmark.report.plots._results import Results, rival_columns
+from fieldmark.report.rows import Row, mark_notes
 from fieldmark.words import first_few
 
 SIZE = (350, 250)

@@ -12,7 +12,6 @@ import numpy as np
 
 from fieldmark.charts import INK, ORANGE, WIDTH
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, mark_notes, without_stand_ins
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -25,6 +24,7 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
+from fieldmark.report.rows import Row, mark_notes, without_stand_ins
 from fieldmark.words import first_few
 
 N_PAIRS = 20

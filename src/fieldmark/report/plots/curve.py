@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
     Spec,
@@ -29,7 +28,8 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.ways import spec_facts
+from fieldmark.report.rows import Row, mark_notes
+from fieldmark.report.run_labels import spec_facts
 from fieldmark.store import Score
 from fieldmark.words import first_few
 
@@ -100,8 +100,8 @@ def n_train_of(results: Results, row: Row) -> float | None:
 
 
 def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:
-    """One line per model and way of asking."""
-    ways: dict[tuple[str, str, str], dict[float, Score]] = {}
+    """One line per model and setup."""
+    setups: dict[tuple[str, str, str], dict[float, Score]] = {}
     for row in sorted(rows, key=lambda row: (row.run.finished or "", row.run.id)):
         place = places[row.run.id]
         if place is not None:
@@ -109,15 +109,15 @@ def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]
             rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
             rest["data"] = row.data
             key = (row.label, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
-            ways.setdefault(key, {})[place] = row.score
-    names = _line_names(list(ways))
+            setups.setdefault(key, {})[place] = row.score
+    names = _line_names(list(setups))
     return [
         Series(
             names[key],
             key[1].partition("/")[0],
             tuple((place, scores[place]) for place in sorted(scores)),
         )
-        for key, scores in ways.items()
+        for key, scores in setups.items()
     ]
 
 

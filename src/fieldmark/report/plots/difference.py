@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import BEST, Row, mark_notes
 from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.plots._panel import (
     Spec,
@@ -26,6 +25,7 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.report.providers import pairing_metric, why_not_paired
+from fieldmark.report.rows import BEST, Row, mark_notes
 from fieldmark.words import first_few
 
 MOST_MODELS, MOST_OF_MANY = 40, 20

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmark.report.cells import BEST, Row, mark_notes
 from fieldmark.report.plots._chance import ChanceLines, chance_lines, chance_words, upright
 from fieldmark.report.plots._panel import (
     Spec,
@@ -27,6 +26,7 @@ from fieldmark.report.plots._panel import (
     without_interval,
 )
 from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.rows import BEST, Row, mark_notes
 from fieldmark.report.table.layout import number
 
 MOST_MODELS = 20

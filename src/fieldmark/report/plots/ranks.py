@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fieldmark.charts import FAINT
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -21,8 +20,9 @@ from fieldmark.report.plots._panel import (
     undefined,
 )
 from fieldmark.report.plots._results import Results, defined_columns
-from fieldmark.report.study import RowStanding
+from fieldmark.report.rows import Row, mark_notes
 from fieldmark.report.table.ranking import agreement, grid_of, rank_rows, rank_text
+from fieldmark.report.tiers import RowStanding
 
 _HERE, _ELSEWHERE = "rank on these tasks", "rank on tasks like these"
 _ROOMY = 12

@@ -1,15 +1,18 @@
-"""What a setting does: scores over a hyper-parameter that differs between runs.
+"""What a setting does: scores over a hyper-parameter that differs between runs, or that a probe
+searched.
 
-The setting with most values is taken; --by names another.
+The setting with most values is taken; --by names another. Of a searched one (`alpha`, `C`) every
+value of the grid is drawn, by its score on held-out training images.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
-from fieldmark.report.cells import Row, mark_notes
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
     Spec,
@@ -28,8 +31,9 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.ways import spec_facts
-from fieldmark.store import Score
+from fieldmark.report.rows import Row, mark_notes
+from fieldmark.report.run_labels import spec_facts
+from fieldmark.store import Score, fit_summary
 from fieldmark.words import first_few
 
 _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts", "metric")
@@ -38,6 +42,13 @@ _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts"
 def plot(results: Results) -> Spec:
     groups = by_task(results)
     differing = {name: _differing(rows) for name, rows in groups.items()}
+    between_runs = {key for settings in differing.values() for key in settings}
+    if results.by not in between_runs and (results.by or not between_runs):
+        searches = _searches(results, groups)
+        if results.by in searches or (searches and not results.by):
+            return _search_figure(searches, results.by)
+        if searches:
+            raise UnknownName("setting of these runs", results.by, [*between_runs, *searches])
     setting = _chosen(differing, results.by)
     lines = {name: _lines(groups[name], setting) for name in groups if setting in differing[name]}
     shown, more = first_panels([name for name, drawn in lines.items() if drawn])
@@ -55,7 +66,7 @@ def plot(results: Results) -> Spec:
         for name in shown
     ]
     rows = [row for name in shown for row in groups[name]]
-    others = sorted({key for settings in differing.values() for key in settings} - {setting})
+    others = sorted(between_runs - {setting})
     notes = [
         level_note(rows),
         *chance_words(list(chance.values())),
@@ -112,22 +123,87 @@ def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
 
 
 def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
-    ways: dict[tuple[str, str], dict[Any, Score]] = {}
+    setups: dict[tuple[str, str], dict[Any, Score]] = {}
     for row in rows:
         facts = _facts(row)
         value = facts.pop(setting, None)
         rest = repr((row.data, sorted(facts.items(), key=str)))
-        ways.setdefault((row.label, rest), {})[_plain(value)] = row.score
-    several = {key: scores for key, scores in ways.items() if len(scores) > 1}
-    models = [model for model, _ in several]
-    counts: dict[str, int] = {}
-    lines = []
-    for (model, _), scores in several.items():
-        counts[model] = counts.get(model, 0) + 1
-        name = model if models.count(model) == 1 else f"{model} ({counts[model]})"
-        points = tuple((x, scores[x]) for x in sorted(scores, key=_standing))
-        lines.append(Series(name, "", points))
-    return lines
+        setups.setdefault((row.label, rest), {})[_plain(value)] = row.score
+    return _numbered(
+        [
+            Series(model, "", tuple((x, scores[x]) for x in sorted(scores, key=_standing)))
+            for (model, _), scores in setups.items()
+            if len(scores) > 1
+        ]
+    )
+
+
+def _numbered(lines: Sequence[Series]) -> list[Series]:
+    """A number behind the names that several lines share."""
+    total, count = Counter(line.name for line in lines), Counter[str]()
+    named = []
+    for line in lines:
+        count[line.name] += 1
+        number = f" ({count[line.name]})" if total[line.name] > 1 else ""
+        named.append(Series(f"{line.name}{number}", line.kind, line.points))
+    return named
+
+
+# --- what the searches of probes tried
+
+
+def _searches(
+    results: Results, groups: Mapping[str, Sequence[Row]]
+) -> dict[str, dict[str, list[Series]]]:
+    """Setting → task → a line for each row whose probe searched several values of it."""
+    searches: dict[str, dict[str, list[Series]]] = {}
+    for name, rows in groups.items():
+        for row in rows:
+            parts = [part for run in row.runs for part in results.store.finished_parts(run.id)]
+            fits = fit_summary(parts).tried
+            for setting in dict.fromkeys(key for fit in fits for key in fit if key != "score"):
+                line = Series(row.label, "", _profile(fits, setting))
+                if len(line.points) > 1:
+                    searches.setdefault(setting, {}).setdefault(name, []).append(line)
+    return searches
+
+
+def _profile(
+    fits: Sequence[Mapping[str, Sequence[Any]]], setting: str
+) -> tuple[tuple[Any, Score], ...]:
+    """Each value and its score: the best over the other settings searched, the mean over fits."""
+    scores: dict[Any, list[float]] = {}
+    for fit in fits:
+        best: dict[Any, float] = {}
+        for value, score in zip(fit.get(setting, ()), fit["score"], strict=False):
+            if score is not None:  # training diverged
+                best[value] = max(score, best.get(value, score))
+        for value, score in best.items():
+            scores.setdefault(value, []).append(score)
+    return tuple((x, Score("score on held-out images", fmean(scores[x]))) for x in sorted(scores))
+
+
+def _search_figure(searches: Mapping[str, Mapping[str, list[Series]]], by: str) -> Spec:
+    setting = by or max(
+        sorted(searches),
+        key=lambda key: max(len(line.points) for lines in searches[key].values() for line in lines),
+    )
+    shown, more = first_panels(list(searches[setting]))
+    lines = {name: _numbered(searches[setting][name]) for name in shown}
+    axis = _axis(setting, [x for drawn in lines.values() for line in drawn for x, _ in line.points])
+    parts = [
+        series_panel(lines[name], axis, name.partition("\n")[0] if len(shown) > 1 else "")
+        for name in shown
+    ]
+    others = sorted(searches.keys() - {setting})
+    notes = [
+        "Held-out training images, no test image; the mean over fits.",
+        f"The best of {first_few(others)} at each value; --by draws them." if others else "",
+        quiet_note(max(map(len, lines.values()))),
+        more,
+    ]
+    where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
+    return figure(f"Search over {setting} on {where}", notes, panels(parts), len(parts))
 
 
 def _plain(value: Any) -> Any:

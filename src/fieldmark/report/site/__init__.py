@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.lazy import exports
+from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.site.build import SiteOptions, build_site

@@ -16,9 +16,8 @@ import polars as pl
 
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
-from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
-from fieldmark.report.rows import Table, read_table
+from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.comparisons import RowComparisons
 from fieldmark.report.site.images import (
     UNKNOWN,

@@ -32,7 +32,7 @@ class RowComparisons:
     def __init__(self, store: Store, table: Table) -> None:
         self.names = rank_rows(table).names
         self.columns = {
-            rows[0].place: number for number, rows in enumerate(columns_of(table).values())
+            rows[0].column_key: number for number, rows in enumerate(columns_of(table).values())
         }
         order = {name: number for number, name in enumerate(self.names)}
         self.pairs = AllPairs(store, sorted(table.rows, key=lambda row: order[row.name]))
@@ -59,7 +59,7 @@ def _plain(pair: RowComparison, columns: Mapping[tuple[str, str], int]) -> dict[
         "more": more,
         "note": ONE_TRAINING if pair.is_drawn_once else "",
         "methods": list(dict.fromkeys(task.comparison.method for task in pair.tasks)),
-        "tasks": [_task(task, columns[task.a.place]) for task in pair.tasks],
+        "tasks": [_task(task, columns[task.a.column_key]) for task in pair.tasks],
     }
 
 

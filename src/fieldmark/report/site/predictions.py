@@ -20,10 +20,9 @@ import polars as pl
 
 from fieldmark.errors import UnknownName
 from fieldmark.protocols import may_fail, protocol_of
-from fieldmark.report.cells import Row
-from fieldmark.report.paired import score_rule
+from fieldmark.report.compare.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
-from fieldmark.report.rows import Table, read_table
+from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, public_table
 from fieldmark.store import Score, Store
 

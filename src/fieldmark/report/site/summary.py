@@ -1,6 +1,6 @@
 """Summary and charts: what does the page know before a task is opened?
 
-The table of `fieldmark table`: its verdict, rows (a model asked in one way) in its order, columns,
+The table of `fieldmark table`: its verdict, rows (a model in one setup) in its order, columns,
 and one cell per row and column: score, interval, tier. Small enough to load at once. The page
 works out nothing of this. The charts are those of `fieldmark plot`, as Vega-Lite specifications.
 """
@@ -19,20 +19,26 @@ from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
 from fieldmark.protocols import may_fail, protocol_of
 from fieldmark.registry import app_version
-from fieldmark.report.cells import Row
 from fieldmark.report.chance import by_position, position_words
-from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
-from fieldmark.report.labels import model_name, signatures
+from fieldmark.report.facts import (
+    TaskFacts,
+    checkpoints,
+    images_per_s,
+    parameters,
+    signatures,
+    task_facts,
+)
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Table, read_table
+from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.run_labels import model_name
 from fieldmark.report.site.pages import public_names, without_folders
-from fieldmark.report.study import Study
 from fieldmark.report.table.notes import run_lines
 from fieldmark.report.table.ranking import mean_notes, rank_rows
 from fieldmark.report.table.text import chance_texts, unanswered_words
 from fieldmark.report.table.verdict import verdict
+from fieldmark.report.tiers import Study
 from fieldmark.store import RunFilter, Store
 
 CELL = (
@@ -94,7 +100,7 @@ def plain_answer(table: Table) -> str:
 
     "" for several tasks, or where the score is no share of right answers: the verdict stands alone.
     """
-    places = {row.place for row in table.rows if row.is_counted}
+    places = {row.column_key for row in table.rows if row.is_counted}
     rows = [row for row in table.rows if row.is_counted and row.tier is not None]
     if len(places) != 1 or not rows or rows[0].score.metric != "accuracy":
         return ""
@@ -104,7 +110,7 @@ def plain_answer(table: Table) -> str:
     is_best = sum(row.tier == "A" for row in rows) == 1
     lead = f"Use {first.name}: right" if is_best else f"{first.name} is right"
     words = ", ".join([f"{lead} on {round(100 * first.score.value)} of 100 photos", *rest])
-    study = table.study.columns.get(first.place) if table.study else None
+    study = table.study.columns.get(first.column_key) if table.study else None
     if study is None or study.blind is None:
         return f"{words}."
     return f"{words}. Always guessing the most common label gets {round(100 * study.blind)}."
@@ -161,10 +167,10 @@ def column_name(row: Row) -> str:
 def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
     first, score = rows[0], rows[0].score
     heading, *lines = without_folders(first.column).split("\n")
-    study = table.study.columns.get(first.place) if table.study else None
+    study = table.study.columns.get(first.column_key) if table.study else None
     alone = [replace(row, is_counted=True) for row in rows]
     sentence = verdict(
-        Table(tuple(alone), study=Study({first.place: study}, None) if study else None)
+        Table(tuple(alone), study=Study({first.column_key: study}, None) if study else None)
     )
     return {
         "name": name,
@@ -222,18 +228,18 @@ _SIZES = ("n_train=", "shots=")
 
 
 def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Models asked with several numbers of training images in one way: the rows, by size."""
+    """Models trained on several numbers of images in one setup: the rows, by size."""
     lines: dict[tuple[str, str], dict[tuple[float, str], Row]] = {}
     for row in rows:
-        words = [word for word in row.way.split(", ") if not word.startswith(_SIZES)]
+        words = [word for word in row.setup.split(", ") if not word.startswith(_SIZES)]
         lines.setdefault((row.model, ", ".join(words)), {})[row.size] = row
     return [
         {
             "column": column,
-            "name": f"{model} ({way})" if way else model,
+            "name": f"{model} ({setup})" if setup else model,
             "points": [[size[1], names.index(mine[size].name)] for size in sorted(mine)],
         }
-        for (model, way), mine in lines.items()
+        for (model, setup), mine in lines.items()
         if len(mine) > 1
     ]
 
@@ -276,7 +282,7 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
                 "model": row.model,
                 "stand_in": row.stand_in,
                 "key": row_key(name),
-                "way": row.way,
+                "setup": row.setup,
                 "family": family if family in known else "own",
                 "title": listed.title,
                 "params": round(sizes[row.model]) if row.model in sizes else None,

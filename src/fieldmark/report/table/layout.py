@@ -17,7 +17,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fieldmark.report.cells import Row
+    from fieldmark.report.rows import Row
     from fieldmark.store import Score
 
 GAP = "  "

@@ -1,4 +1,4 @@
-"""Notes under a table: what fits chose, and which images were left out.
+"""Notes under a table: what did fits choose, how true are probabilities, which images are left out?
 
 Read from what the parts of a run noted; a run of another kind noted nothing, and nothing is said of
 it.
@@ -10,9 +10,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fieldmark.report.cells import Row
 from fieldmark.report.chance import by_position, position_words
-from fieldmark.store import PartRecord, Store, bad_images, fit_summary
+from fieldmark.report.rows import Row
+from fieldmark.store import PartRecord, Store, bad_images, fit_summary, mean_calibration
 
 MOST_NAMED = 3
 """images named in a line; programs get them all"""
@@ -39,16 +39,19 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
 
 def run_lines(parts: Sequence[PartRecord]) -> tuple[list[str], str]:
     """What the fits chose and what is to know of it, a line each; and what was left out, or ""."""
-    fit, bad = fit_summary(parts), bad_images(parts)
+    fit, bad, trust = fit_summary(parts), bad_images(parts), mean_calibration(parts)
+    trusted = "calibration error {ece:.3f}, log loss {nll:.3g}".format(**trust) if trust else ""
     named = "; ".join(f"{image} ({why})" for image, why in list(bad.items())[:MOST_NAMED])
     more = "; ..." if len(bad) > MOST_NAMED else ""
     images = "image" if len(bad) == 1 else "images"
     lost = f"{len(bad):,} {images}: {named}{more}" if bad else ""
-    return [line for line in (fit.line, *fit.note_lines) if line], lost
+    return [line for line in (fit.line, trusted, *fit.note_lines) if line], lost
 
 
 def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For programs, of each row: `fit` (of its part, if it has one) and all of `bad_images`."""
+    """For programs, of each row: `fit` and `calibration` (of its part, if it has one), and all of
+    `bad_images`.
+    """
     parts = {
         row.run.id: [part for run in row.runs for part in store.finished_parts(run.id)]
         for row in rows
@@ -61,7 +64,8 @@ def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:
     mine = [record for record in parts if part in ("", record.part)]
-    return {"fit": fit_summary(mine).plain(), "bad_images": bad_images(mine)}
+    facts = {"fit": fit_summary(mine).plain(), "bad_images": bad_images(mine)}
+    return facts | {"calibration": mean_calibration(mine) or None}
 
 
 def _block(heading: str, lines: Iterable[str], width: int) -> list[str]:

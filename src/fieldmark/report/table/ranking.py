@@ -14,10 +14,9 @@ from statistics import median
 
 import numpy as np
 
-from fieldmark.report.cells import Row, without_stand_ins
-from fieldmark.report.rows import Table
-from fieldmark.report.study import Place, averaged
+from fieldmark.report.rows import Row, Table, without_stand_ins
 from fieldmark.report.table.layout import MISSING, arrow, number
+from fieldmark.report.tiers import ColumnKey, averaged
 from fieldmark.stats import kendall_tau
 
 ABOVE = "above\nchance ↑"
@@ -55,7 +54,7 @@ def rank_rows(table: Table) -> Ranking:
     names = sorted(values, key=standing)
     summary: dict[str, list[str]] = {}
     if len(places) > 1:
-        first = next(row for row in table.rows if row.place == places[0])
+        first = next(row for row in table.rows if row.column_key == places[0])
         summary[_heading(places, arrow(first.score))] = _mean_cells(table, first, names, means)
         summary |= _above(table, names) | _ranks(table, names)
     return Ranking(names, summary)
@@ -67,27 +66,27 @@ def _studied_means(table: Table) -> dict[str, float]:
     return {one.name: one.mean for one in overall.standings} if overall else {}
 
 
-def _values(rows: Sequence[Row], places: Sequence[Place]) -> dict[str, dict[Place, float]]:
+def _values(rows: Sequence[Row], places: Sequence[ColumnKey]) -> dict[str, dict[ColumnKey, float]]:
     """The scores that a mean is over, by row and column."""
-    values: dict[str, dict[Place, float]] = {row.name: {} for row in rows}
+    values: dict[str, dict[ColumnKey, float]] = {row.name: {} for row in rows}
     for row in rows:
         is_whole = row.is_stored and not row.score.part
-        if is_whole and row.place in places and not math.isnan(row.score.value):
-            values[row.name][row.place] = row.score.value
+        if is_whole and row.column_key in places and not math.isnan(row.score.value):
+            values[row.name][row.column_key] = row.score.value
     return values
 
 
-def _is_up(rows: Sequence[Row], places: Sequence[Place]) -> bool:
-    return all(row.score.higher_is_better for row in rows if row.place in places)
+def _is_up(rows: Sequence[Row], places: Sequence[ColumnKey]) -> bool:
+    return all(row.score.higher_is_better for row in rows if row.column_key in places)
 
 
-def _mean(values: Mapping[Place, float], places: Sequence[Place]) -> float:
+def _mean(values: Mapping[ColumnKey, float], places: Sequence[ColumnKey]) -> float:
     """NaN where a place is missing."""
     missing = any(place not in values for place in places)
     return math.nan if missing or not places else sum(values.values()) / len(places)
 
 
-def _heading(places: Sequence[Place], way: str) -> str:
+def _heading(places: Sequence[ColumnKey], way: str) -> str:
     """A mean of one metric is a mean; of several, it says so."""
     metrics = sorted({metric for _, metric in places})
     return f"mean {way}" if len(metrics) == 1 else "mean of\n" + ",\n".join(metrics) + f" {way}"
@@ -106,7 +105,7 @@ def _mean_cells(
     return cells
 
 
-def above_chance(table: Table) -> tuple[dict[str, float], list[Place]]:
+def above_chance(table: Table) -> tuple[dict[str, float], list[ColumnKey]]:
     """The mean over tasks of how far each row is from guessing to all right (1), NaN for rows with
     gaps; and the tasks it is over, those whose chance level is known.
     """
@@ -153,7 +152,7 @@ def mean_notes(table: Table) -> Iterator[str]:
     places = averaged(without_stand_ins(table.rows))
     if len(places) < 2:
         return
-    rows = {row.place: row for row in table.rows if row.is_counted and row.is_stored}
+    rows = {row.column_key: row for row in table.rows if row.is_counted and row.is_stored}
     kind = _kind(rows[places[0]])
     other = {p: f"{row.heading} ({row.score.metric})" for p, row in rows.items() if p not in places}
     unlike = [text for place, text in other.items() if _kind(rows[place]) != kind]

@@ -1,4 +1,5 @@
-"""Slices (subgroups): how good is each model on each class, camera, family, ...?
+"""Slices (subgroups) and groups of tasks: how good is each model on each class, camera, family, and
+on all tasks of a group?
 
 The share of right answers among the items that share a value of a column; where the task
 values answers by rules of its own, the mean of these values. Intervals as everywhere.
@@ -10,11 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fieldmark import draws
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
-from fieldmark.report.providers import is_valued, pairing_metric, value_metric, why_not_paired
-from fieldmark.report.rows import Table
-from fieldmark.store import OK, Score, Store
+from fieldmark.report.providers import (
+    GroupScores,
+    is_valued,
+    pairing_metric,
+    provider_of,
+    value_metric,
+    why_not_paired,
+)
+from fieldmark.report.rows import Row, Table, answered_share
+from fieldmark.report.run_labels import columns_of_runs, setup_labels
+from fieldmark.store import OK, Run, Score, Store, canonical_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,4 +133,69 @@ def _score(value: str, rows: pl.DataFrame, metric: Metric, valued: str) -> Score
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
         warning=limits.why,
+    )
+
+
+# --- groups of tasks ---
+
+
+def with_groups(store: Store, table: Table, metric: str = "") -> Table:
+    """The table with a row per model, complete group and averaged metric (or only `metric`)."""
+    providers = {id(owner): owner for row in table.rows if (owner := provider_of(row.run))}
+    if not providers:
+        return table
+    models = {_model(row.run): row.model for row in table.rows}
+    runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
+    setups = setup_labels(runs, store.record)
+    groups = [
+        group
+        for provider in providers.values()
+        for group in provider.group_results(store, runs, store.scores())
+    ]
+    group_runs = [replace(_group_run(group), id=-number) for number, group in enumerate(groups, 1)]
+    columns = columns_of_runs(group_runs)
+    rows = [
+        Row(
+            run,
+            score,
+            models[_model(run)],
+            columns[run.id].label,
+            setup=_common_setup(setups, group),
+            answered=answered_share(run),
+        )
+        for run, group in zip(group_runs, groups, strict=True)
+        for score in group.scores
+        if metric in ("", score.metric)
+    ]
+    shown = {row.run.id for row in rows}
+    words = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
+    notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
+    return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
+
+
+def _model(run: Run) -> tuple[str, str]:
+    return run.spec.model, run.spec.model_version
+
+
+def _common_setup(setups: Mapping[int, str], group: GroupScores) -> str:
+    """The setup of all members."""
+    mine = {setups[run.id] for run in group.members}
+    return mine.pop() if len(mine) == 1 else ""
+
+
+def _group_run(group: GroupScores) -> Run:
+    """A run that was never done: what a table needs to show the group's scores."""
+    first = group.members[0]
+    asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]
+    settings = {"group": draws.digest(*asked).hex()}
+    data = draws.digest(*(run.spec.data for run in group.members)).hex()[:8]
+    spec = replace(first.spec, task=group.group, settings=settings, task_version="", data=data)
+    return replace(
+        first,
+        spec=spec,
+        key=spec.key,
+        n_items=sum(run.n_items or 0 for run in group.members),
+        n_ok=sum(run.n_ok or 0 for run in group.members),
+        seconds=sum(run.seconds or 0.0 for run in group.members),
+        finished=max(run.finished or "" for run in group.members),
     )

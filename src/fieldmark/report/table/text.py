@@ -1,4 +1,4 @@
-"""Table as text: which model is better at what, how sure is that, and how was it found?
+"""Table as text and JSON: which model is better at what, how sure is that, and how was it found?
 
 Plain text for a terminal of 80 columns: wide (models × tasks), long (a line per run) and by part
 (parts × models). Above every table stands the verdict, under it the legend, what is missing, and
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from fieldmark.report.cells import Row
-from fieldmark.report.labels import signatures
+from fieldmark.report.facts import signatures
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Table
+from fieldmark.report.rows import Row, Table
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
@@ -38,8 +39,11 @@ from fieldmark.report.table.ranking import (
     rank_rows,
 )
 from fieldmark.report.table.verdict import verdict
-from fieldmark.store import OK, UNANSWERED
+from fieldmark.store import OK, UNANSWERED, RunSpec, Score
 from fieldmark.words import counted
+
+if TYPE_CHECKING:
+    from fieldmark.report.tiers import Study
 
 WHOLE = "(the whole task)"
 
@@ -63,11 +67,11 @@ def wide_table(table: Table, width: int = 80) -> str:
 
 
 def _labels(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
-    """The first columns: the model and, where any is named, the way it was asked."""
+    """The first columns: the model and, where any is named, the setup."""
     first = {row.name: row for row in table.rows}
     labels = {"model": [first[name].label for name in names]}
-    ways = [first[name].way for name in names]
-    return labels | ({"setup": ways} if any(ways) else {})
+    setups = [first[name].setup for name in names]
+    return labels | ({"setup": setups} if any(setups) else {})
 
 
 def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
@@ -123,7 +127,7 @@ def _facts(row: Row) -> dict[str, str]:
     share = row.answered if row.run.n_items else math.nan
     return {
         "model": row.label,
-        "setup": row.way,
+        "setup": row.setup,
         "task": spec.task_name,
         "data": row.data,
         "part": score.part,
@@ -284,7 +288,7 @@ def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
         if row.chance:
-            columns.setdefault(row.place, []).append(row)
+            columns.setdefault(row.column_key, []).append(row)
     if not columns or (len(columns) > MOST_LEVELS and not is_long):
         return
     for place, rows in columns.items():
@@ -349,3 +353,48 @@ def _left_out(table: Table) -> Iterator[str]:
             f"{counted(n, 'run')} {words.get(state, state)} and {'is' if is_one else 'are'} not "
             f"shown. Run the same command to {'retry it' if is_one else 'retry them'}."
         )
+
+
+# --- JSON ---
+
+
+def plain_rows(table: Table) -> list[dict[str, Any]]:
+    """What programs read: one flat mapping of JSON values per score."""
+    return [_plain(row, table.study) for row in table.rows]
+
+
+def _plain(row: Row, study: Study | None) -> dict[str, Any]:
+    column = None if study is None else study.columns.get(row.column_key)
+    spec, score = row.run.spec, row.score
+    asked = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
+    result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
+    for name in ("value", "low", "high"):
+        result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
+    return {
+        **asked,
+        **result,
+        "model_label": row.model,
+        "stand_in": row.stand_in,
+        "is_synthetic": row.is_synthetic,
+        "setup": row.setup,
+        "seeds": sorted(run.spec.seed for run in row.runs),
+        "column": row.column,
+        "is_counted": row.is_counted,
+        "tier": row.tier,
+        "chance": None if row.chance is None else row.chance.value,
+        "chance_among": None if row.chance is None else row.chance.among,
+        "majority": None if column is None else column.blind,
+        "is_told_from_majority": None if column is None else column.is_told_from_blind,
+        "is_tied_with_best": row.is_tied,
+        "n_items": row.run.n_items,
+        "n_answered": row.run.n_ok,
+        "answered_rate": row.answered,
+        "among_answered": row.score.value if row.among is None else row.among,
+        **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
+        "seconds": row.run.seconds,
+        "finished": row.run.finished,
+        "run": row.run.id if row.is_stored else None,
+        "runs": [run.id for run in row.runs] if row.is_stored else [],
+        "key": row.run.key if row.is_stored else None,
+        "app": row.run.app,
+    }

@@ -12,9 +12,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fieldmark.report.cells import Row, names_with_caveats
-from fieldmark.report.rows import Table
-from fieldmark.report.study import Overall, Place
+from fieldmark.report.rows import Row, Table, names_with_caveats
+from fieldmark.report.tiers import ColumnKey, Overall
 
 N_NAMED = 3
 """rows named beyond the first"""
@@ -26,15 +25,15 @@ def verdict(table: Table) -> str:
         return ""
     if table.study.overall is not None:
         return _overall(table.study.overall, table.rows)
-    columns: dict[Place, list[Row]] = {}
+    columns: dict[ColumnKey, list[Row]] = {}
     for row in table.rows:
         if row.tier is not None:
-            columns.setdefault(row.place, []).append(row)
+            columns.setdefault(row.column_key, []).append(row)
     counted = [rows for rows in columns.values() if rows[0].is_counted]
     if len(counted) > 1:
         return _task_by_task(table, [row for rows in counted for row in rows])
     ordered = sorted(columns.values(), key=lambda rows: not rows[0].is_counted)
-    is_alone = len({row.place for row in table.rows}) == 1
+    is_alone = len({row.column_key for row in table.rows}) == 1
     return " ".join(_on_one(rows, "" if is_alone else f" on {rows[0].heading}") for rows in ordered)
 
 
@@ -42,9 +41,9 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
     names = names_with_caveats(rows)
     first, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
     n_rows = len(overall.standings)
-    is_up = next(r.score.higher_is_better for r in rows if r.place == overall.places[0])
-    is_synthetic = all(row.is_synthetic for row in rows if row.place in overall.places)
-    where = task_words(len(overall.places), overall.n_photo_sets, is_synthetic)
+    is_up = next(r.score.higher_is_better for r in rows if r.column_key == overall.columns[0])
+    is_synthetic = all(row.is_synthetic for row in rows if row.column_key in overall.columns)
+    where = task_words(len(overall.columns), overall.n_photo_sets, is_synthetic)
     if n_rows == len(others) + 1:
         words = f"No clear winner overall ({where}). {first} is ahead, but that could be chance."
     elif others:
@@ -90,8 +89,8 @@ def _on_one(rows: Sequence[Row], where: str) -> str:
 
 def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
     columns = table.study.columns if table.study else {}
-    telling = [row for row in rows if columns[row.place].is_told_from_blind is not False]
-    n_tasks = len({row.place for row in telling})
+    telling = [row for row in rows if columns[row.column_key].is_told_from_blind is not False]
+    n_tasks = len({row.column_key for row in telling})
     n_best = Counter(row.name for row in telling if row.is_tied)
     if not n_best:
         return "On no task here is a model clearly better than always giving the most common label."

@@ -1,4 +1,4 @@
-"""GPU JPEG decoding for training: JPEGs of a slab become their places in a batch.
+"""GPU JPEG decoding for training: JPEGs of a buffer become their places in a batch.
 
 The decoder of the embedding engine (nvJPEG, then the resampling kernel) does it: a random resized
 crop is, in its words, a part of a file. What the card refuses Pillow decodes; what Pillow refuses
@@ -16,10 +16,10 @@ import torch
 
 from fieldmark.build.train.feed.sample_reader import ReadSample, SampleReader
 from fieldmark.data import ABSENT, Content, ImageRef
-from fieldmark.embed.gpu.decode import DeviceDecoder, SlabDecoder, WorkClock
-from fieldmark.embed.gpu.lane import Lane
+from fieldmark.embed.gpu.cuda_stream import CudaStream
+from fieldmark.embed.gpu.decode import BufferDecoder, DeviceDecoder, WorkClock
 from fieldmark.embed.gpu.reader_process import FileBytes, Pixels
-from fieldmark.embed.gpu.readers import Slab
+from fieldmark.embed.gpu.readers import SharedBuffer
 from fieldmark.embed.work import HashedFile, ImagePart, WantedFile
 from fieldmark.models import Recipe
 
@@ -35,7 +35,7 @@ class _CropView:
 
 @dataclass(slots=True)
 class _CropSink:
-    """Every crop of a slab is wanted; remembers those that failed."""
+    """Every crop of a buffer is wanted; remembers those that failed."""
 
     failed_keys: list[bytes] = field(default_factory=list)
 
@@ -55,16 +55,16 @@ class CardWriter:
     def __init__(self, reader: SampleReader, device: Any, decoder: DeviceDecoder) -> None:
         self._reader, self._device, self._decoder = reader, device, decoder
         self._sink = _CropSink()
-        self._slabs = SlabDecoder(_CropView(reader.square, device), self._sink, WorkClock())
-        self._lane = Lane(device, is_urgent=True)
+        self._buffers = BufferDecoder(_CropView(reader.square, device), self._sink, WorkClock())
+        self._stream = CudaStream(device, is_urgent=True)
 
-    def write(self, slab: Slab, slot: Callable[[int], Any]) -> list[ReadSample]:
+    def write(self, buffer: SharedBuffer, slot: Callable[[int], Any]) -> list[ReadSample]:
         """When this returns, the images are there."""
-        samples: list[ReadSample] = list(slab.answer.files)
+        samples: list[ReadSample] = list(buffer.answer.files)
         self._sink.failed_keys.clear()
         pairs = [_pair(number, sample) for number, sample in enumerate(samples)]
-        with self._lane.use(), torch.no_grad():
-            for parts, images in self._slabs.decode(slab, pairs, self._decoder):
+        with self._stream.use(), torch.no_grad():
+            for parts, images in self._buffers.decode(buffer, pairs, self._decoder):
                 numbers = [_number(part.key) for part in parts]
                 self._put(slot, [samples[number] for number in numbers], images)
             for key in self._sink.failed_keys:
@@ -74,7 +74,7 @@ class CardWriter:
                 image = torch.frombuffer(bytearray(data), dtype=torch.uint8)
                 image = image.view(1, height, width, 3).permute(0, 3, 1, 2)
                 self._put(slot, [samples[number]], image.to(self._device))
-            self._lane.wait(self._lane.mark())
+            self._stream.wait(self._stream.mark())
         return samples
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class CardWriter:
 
 
 def _pair(number: int, sample: ReadSample) -> tuple[WantedFile, FileBytes]:
-    """A sample in the words of the embedding engine; its key is its number in the slab."""
+    """A sample in the words of the embedding engine; its key is its number in the buffer."""
     content = Content(number.to_bytes(len(ABSENT), "little"))
     wanted = WantedFile(sample.name, (ImageRef(sample.name, sample.crop),))
     if sample.facts is None:

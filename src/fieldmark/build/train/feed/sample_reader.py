@@ -9,20 +9,21 @@ job, the step and the place in the batch alone. Must not import torch unless it 
 from __future__ import annotations
 
 import copy
+import math
 import mmap
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from fieldmark import draws
-from fieldmark.build.train.feed.augment import Crop, draw_crop, square
 from fieldmark.build.train.index import TrainData
 from fieldmark.build.train.order import SampleOrder
 from fieldmark.build.train.texts import DrawnText, TextPlan
 from fieldmark.data import open_image, quick_check, read_header
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
-from fieldmark.embed.gpu.reader_process import SlabAnswer, SlabRequest, aligned, serve
+from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferRequest, aligned, serve
 from fieldmark.errors import DataError, plain_reason
+from fieldmark.models import Recipe
 from fieldmark.processes import Channel
 
 MOST_BAD = 20
@@ -44,8 +45,8 @@ class SampleJob:
     """pixels of a side of what the network sees"""
     decode: str
     """reference (Pillow), cpu (torch) or gpu: the card, and Pillow where it cannot"""
-    n_slabs: int
-    slab_bytes: int
+    n_buffers: int
+    buffer_bytes: int
 
 
 class BatchPlace(NamedTuple):
@@ -72,7 +73,7 @@ class ReadSample(NamedTuple):
     replaced: tuple[str, ...] = ()
     """samples that should have been here, and what is wrong with each"""
     offset: int = -1
-    """in the slab"""
+    """in the buffer"""
 
 
 class SampleReader:
@@ -111,7 +112,7 @@ class SampleReader:
         self, data: bytes, step: int, sample: int, on_card: bool
     ) -> tuple[bytes, JpegFacts | None, Crop]:
         # What looks damaged is Pillow's to judge, so that the same samples are replaced everywhere.
-        is_for_card = on_card and len(data) <= self.job.slab_bytes and not quick_check(data)
+        is_for_card = on_card and len(data) <= self.job.buffer_bytes and not quick_check(data)
         if is_for_card and (facts := jpeg_facts(data)):
             crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
             return data, facts, crop
@@ -135,28 +136,28 @@ class SampleReader:
 
 
 class SampleFiller:
-    """Fills slabs with samples."""
+    """Fills buffers with samples."""
 
     def __init__(self, job: SampleJob, memory: mmap.mmap) -> None:
         self._job, self._memory, self._reader = job, memory, SampleReader(job)
         self._left: dict[BatchPlace, tuple[bytes, ReadSample]] = {}
         """samples that were read but did not fit any more, until they are asked for again"""
 
-    def fill(self, request: SlabRequest) -> SlabAnswer:
+    def fill(self, request: BufferRequest) -> BufferAnswer:
         began = time.perf_counter()
-        base, at = request.slab * self._job.slab_bytes, 0
+        base, at = request.buffer * self._job.buffer_bytes, 0
         samples: list[ReadSample] = []
         for place in request.files:
             if place not in self._left:
                 self._left[place] = self._reader.read(place, self._job.decode == "gpu")
             data, sample = self._left[place]
-            if at + len(data) > self._job.slab_bytes:  # the first of a request always fits
+            if at + len(data) > self._job.buffer_bytes:  # the first of a request always fits
                 break
             del self._left[place]
             self._memory[base + at : base + at + len(data)] = data
             samples.append(sample._replace(offset=at))
             at += aligned(len(data))
-        return SlabAnswer(request.slab, samples, time.perf_counter() - began, 0.0)
+        return BufferAnswer(request.buffer, samples, time.perf_counter() - began, 0.0)
 
 
 def serve_samples(channel: Channel, fd: str) -> None:
@@ -169,3 +170,48 @@ def _one_thread_filler(job: SampleJob, memory: mmap.mmap) -> SampleFiller:
 
         torch.set_num_threads(1)
     return SampleFiller(job, memory)
+
+
+# --- random resized crop: which part of a photo does the network see in a step?
+# All that open_clip does to training images by default (its `transform.py`): a box with a drawn
+# share of the photo's area and a drawn shape, cut out and resized to a square, bicubic,
+# antialiased. The box is that of torchvision's `RandomResizedCrop`, drawn from a hash, so that it
+# does not depend on who reads the photo and when. Pixels beyond the box play no part in the
+# resizing, as when the box is cut out first.
+
+
+RATIO = (3 / 4, 4 / 3)
+"""width over height of a box, from narrowest to widest"""
+TRIES = 10
+"""boxes that do not fit into the photo are drawn again so often"""
+Crop = tuple[float, float, float, float]
+"""x, y, width, height in pixels of the upright photo: whole numbers"""
+
+
+def draw_crop(height: int, width: int, scale: tuple[float, float], *parts: object) -> Crop:
+    """A box of an upright photo of that size; `parts` are what it is drawn from."""
+    uniform = draws.generator("crop", *parts).random((TRIES, 4))
+    low, high = math.log(RATIO[0]), math.log(RATIO[1])
+    for share, shape, x, y in uniform.tolist():
+        area = height * width * (scale[0] + share * (scale[1] - scale[0]))
+        aspect = math.exp(low + shape * (high - low))
+        box_w, box_h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < box_w <= width and 0 < box_h <= height:
+            left, top = int(x * (width - box_w + 1)), int(y * (height - box_h + 1))
+            return (float(left), float(top), float(box_w), float(box_h))
+    return _middle(height, width)
+
+
+def _middle(height: int, width: int) -> Crop:
+    """As much of the middle as has an allowed shape."""
+    box_h, box_w = height, width
+    if width / height < RATIO[0]:
+        box_h = round(width / RATIO[0])
+    elif width / height > RATIO[1]:
+        box_w = round(height * RATIO[1])
+    return (float((width - box_w) // 2), float((height - box_h) // 2), float(box_w), float(box_h))
+
+
+def square(size: int) -> Recipe:
+    """What is made of a box that was cut out, in the words of the embedding engine."""
+    return Recipe((size, size), fit="squash", interpolation="bicubic")

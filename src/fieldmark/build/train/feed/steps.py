@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from fieldmark.build.train.feed.sample_reader import BatchPlace, ReadSample
-from fieldmark.embed.gpu.crew import PipelineStopped
-from fieldmark.embed.gpu.reader_process import Filler, SlabAnswer, SlabJob, SlabRequest
+from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferJob, BufferRequest, Filler
 from fieldmark.embed.gpu.readers import address_of
+from fieldmark.embed.gpu.worker_threads import PipelineStopped
 from fieldmark.errors import DataError
 
 MOST_BAD_SHARE = 0.01
@@ -93,19 +93,19 @@ class CachedRows:
 class ReaderHere:
     """A reader without a process of its own."""
 
-    def __init__(self, job: SlabJob, new_filler: Callable[[Any, mmap.mmap], Filler]) -> None:
+    def __init__(self, job: BufferJob, new_filler: Callable[[Any, mmap.mmap], Filler]) -> None:
         self.job = job
-        self.memory = mmap.mmap(-1, job.n_slabs * job.slab_bytes)
+        self.memory = mmap.mmap(-1, job.n_buffers * job.buffer_bytes)
         self.address = address_of(self.memory)
         self.free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        for slab in range(job.n_slabs):
-            self.free.put(slab)
-        self._filler, self._answers = new_filler(job, self.memory), deque[SlabAnswer]()
+        for buffer in range(job.n_buffers):
+            self.free.put(buffer)
+        self._filler, self._answers = new_filler(job, self.memory), deque[BufferAnswer]()
 
-    def request(self, slab: int, files: Sequence[Any]) -> None:
-        self._answers.append(self._filler.fill(SlabRequest(slab, files)))
+    def request(self, buffer: int, files: Sequence[Any]) -> None:
+        self._answers.append(self._filler.fill(BufferRequest(buffer, files)))
 
-    def answer(self) -> SlabAnswer:
+    def answer(self) -> BufferAnswer:
         return self._answers.popleft()
 
     def stop(self) -> None:

@@ -30,7 +30,7 @@ from fieldmark.build.train.updates import autocast_type
 from fieldmark.devices import choose_decode
 from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line
-from fieldmark.files import whole_file, write_file
+from fieldmark.files import remove_parts, whole_file, write_file
 
 FORMAT = 1
 DECODE = "data.decode"
@@ -99,8 +99,9 @@ class CheckpointFolder:
         """The newest whole checkpoint; None where there is none yet.
 
         UsageError where the run was made from another recipe or other data. The notes of those that
-        were passed over go: they are no checkpoints any more.
+        were passed over go, as does what a kill left half written: they are no checkpoints.
         """
+        remove_parts(self.folder)
         notes = self.notes()
         for note in notes:
             self._check_same(note, say)
@@ -207,24 +208,24 @@ def _json(values: Mapping[str, Any]) -> bytes:
 # --- what the next step depends on ---
 
 
-def machine_facts(recipe: TrainRecipe, trainee: Any, device: Any) -> dict[str, str]:
+def machine_facts(recipe: TrainRecipe, clip_model: Any, device: Any) -> dict[str, str]:
     """What decides the curve of the losses, besides the recipe and the data."""
     is_bf16 = autocast_type(recipe.train.precision, device) is not None
     return {
         "train.precision": "bf16" if is_bf16 else "float32",
         DECODE: choose_decode(recipe.data.decode, device),
-        "network": network_digest(trainee),
+        "network": network_digest(clip_model),
     }
 
 
-def network_digest(trainee: Any) -> str:
+def network_digest(clip_model: Any) -> str:
     """Of its configuration: a JSON file may change and keep its name."""
-    return digest(json.dumps(trainee.config, sort_keys=True, default=str)).hex()[:16]
+    return digest(json.dumps(clip_model.config, sort_keys=True, default=str)).hex()[:16]
 
 
-def training_state(trainee: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
+def training_state(clip_model: Any, optimiser: Any, average: Any, ranks: Ranks) -> dict[str, Any]:
     """Weights, moments, random states, on the CPU. Every process calls it; the first gets all."""
-    weights, moments = full_state(trainee, optimiser, ranks.is_first)
+    weights, moments = full_state(clip_model, optimiser, ranks.is_first)
     state = {"model": weights, "optimiser": moments, "random": _random_states(ranks)}
     if average is not None:
         state["average"] = full_tensors(average.weights, ranks.is_first)
@@ -232,10 +233,10 @@ def training_state(trainee: Any, optimiser: Any, average: Any, ranks: Ranks) -> 
 
 
 def restore_state(
-    state: Mapping[str, Any], trainee: Any, optimiser: Any, average: Any, ranks: Ranks
+    state: Mapping[str, Any], clip_model: Any, optimiser: Any, average: Any, ranks: Ranks
 ) -> None:
     """The inverse of `training_state`; every process has the whole state."""
-    set_full_state(trainee, optimiser, (state["model"], state["optimiser"]))
+    set_full_state(clip_model, optimiser, (state["model"], state["optimiser"]))
     if average is not None:
         set_full_tensors(average.weights, state["average"])
     for kind, states in state["random"].items():

@@ -24,7 +24,7 @@ from fieldmark.build.train.export import (
     export_two,
 )
 from fieldmark.build.train.index import TrainData
-from fieldmark.build.train.network import Trainee, make_trainee
+from fieldmark.build.train.network import ClipTrainingModel, make_clip_model
 from fieldmark.build.train.recipe import load_recipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
@@ -33,7 +33,7 @@ from fieldmark.build.train.record.checkpoint import (
 )
 from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import remove_parts, write_file
 from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
@@ -91,6 +91,8 @@ class RunScores:
         self._running: dict[int, Any] = {}
         self.failed: set[int] = set()
         """steps of which scores are missing"""
+        for folder in (*self.run.glob(f"{MODEL}*"), *self.run.glob(f"{EVALUATED}/step-*")):
+            remove_parts(folder)
         before = read_step_scores(self.run)
         self.by_step = {past: scores for past, scores in before.items() if past <= step}
         if self.best_step is None:
@@ -194,8 +196,10 @@ class RunScores:
 class RunExport:
     """Models of a run's checkpoints, as folders that open_clip loads."""
 
-    def __init__(self, run: Path, checkpoints: CheckpointFolder, trainee: Trainee) -> None:
-        self.run, self.checkpoints, self.trainee = run, checkpoints, trainee
+    def __init__(
+        self, run: Path, checkpoints: CheckpointFolder, clip_model: ClipTrainingModel
+    ) -> None:
+        self.run, self.checkpoints, self.clip_model = run, checkpoints, clip_model
 
     def write(
         self, step: int, folder: Path, projector: str = "", scores: Sequence[SuiteScore] = ()
@@ -204,9 +208,9 @@ class RunExport:
         state = self.checkpoints.read(step)
         weights = {**state["model"], **state.get("average", {})}
         card = self._card(step, scores)
-        export_model(self.trainee, weights, folder, projector, card)
-        if can_export_two(self.trainee):
-            export_two(self.trainee, weights, folder.with_name(f"{folder.name}{TWO}"), card)
+        export_model(self.clip_model, weights, folder, projector, card)
+        if can_export_two(self.clip_model):
+            export_two(self.clip_model, weights, folder.with_name(f"{folder.name}{TWO}"), card)
 
     def _card(self, step: int, scores: Sequence[SuiteScore]) -> ModelCard:
         facts = json.loads((self.run / DATA).read_text(encoding="utf-8"))
@@ -258,15 +262,15 @@ def export_run(
             f"{run}  holds no whole checkpoint: train it first, with "
             f"`fieldmark train RECIPE --out {run}`."
         )
-    trainee = make_trainee(recipe.model, recipe.loss.kind, recipe.train.seed, is_loaded=True)
-    if note.recipe.get("network") != network_digest(trainee):
+    clip_model = make_clip_model(recipe.model, recipe.loss.kind, recipe.train.seed, is_loaded=True)
+    if note.recipe.get("network") != network_digest(clip_model):
         raise UsageError(
             f"{run}  was trained with another network: {recipe.model.architecture} has changed "
             "since. Put back the file that it was trained with."
         )
     known = read_step_scores(run).get(note.step)
     scores = known.scores if known else ()
-    RunExport(run, checkpoints, trainee).write(note.step, folder, projector, scores)
+    RunExport(run, checkpoints, clip_model).write(note.step, folder, projector, scores)
     return note.step
 
 

@@ -1,8 +1,8 @@
 """Executors (Slurm, local processes): what does a launcher ask of whatever runs its workers?
 
 An executor is given folders of steps and starts one worker for each: `slurm.py` through sbatch,
-`local.py` as processes of this machine, `debug.py` in the launcher itself. It notes the job of
-every step it took. What a worker does and what came of it is no affair of an executor.
+`local.py` as processes of this machine or in the launcher itself. It notes the job of every step it
+took. What a worker does and what came of it is no affair of an executor.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Executor(Protocol):
     name: str
 
     def submit(self, groups: Sequence[StepGroup]) -> None:
-        """Starts, or queues, a worker for every step, and writes its its job record. Groups stand
+        """Starts, or queues, a worker for every step, and writes its job record. Groups stand
         after those they wait for. An error leaves the steps without one that were not taken.
         """
 

@@ -59,9 +59,9 @@ function boardFacts() {
   const real = models.filter((each) => !each.stand_in);
   const n = new Set(real.map((each) => each.model)).size;
   const nOthers = new Set(models.filter((each) => each.stand_in).map((each) => each.model)).size;
-  const ways = n < real.length ? ` asked in ${real.length} ways` : "";
+  const setups = n < real.length ? ` in ${real.length} setups` : "";
   const beside = nOthers ? ` and ${counted(nOthers, "stand-in")}` : "";
-  return `${counted(n, "model")}${ways}${beside} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
+  return `${counted(n, "model")}${setups}${beside} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
 }
 
 /** What a reader must know besides, as sentences; many are folded. */
@@ -75,7 +75,7 @@ function boardNotes() {
 function boardFilters(options, change) {
   const value = (/** @type {string} */ name) => options.get(name) || "";
   const has = (/** @type {string[]} */ values) => new Set(values).size > 1;
-  const families = models.map((each) => each.family), ways = models.map((each) => each.way).filter(Boolean);
+  const families = models.map((each) => each.family), setups = models.map((each) => each.setup).filter(Boolean);
   return h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     search("Find a model", value("q"), (q) => change({ q })),
     has(families) && select("Family", anyOf(families), value("family"), (family) => change({ family })),
@@ -85,7 +85,7 @@ function boardFilters(options, change) {
         [["", "any"], ...SIZES.map(([name, text]) => /** @type {[string, string]} */ ([name, text]))],
         value("size"), (size) => change({ size })
       ),
-    has(ways) && select("Asked", anyOf(ways), value("way"), (way) => change({ way })),
+    has(setups) && select("Setup", anyOf(setups), value("setup"), (setup) => change({ setup })),
     taskTicks(options, change));
 }
 
@@ -150,7 +150,7 @@ function isWanted(number, options, shown) {
   const params = model.params || 0;
   return words.every((word) => text.includes(word)) &&
     (!options.get("family") || model.family === options.get("family")) &&
-    (!options.get("way") || model.way === options.get("way")) &&
+    (!options.get("setup") || model.setup === options.get("setup")) &&
     (!size || (params >= size[2] && params < size[3])) &&
     shown.some((column) => cellOf(number, column.number));
 }

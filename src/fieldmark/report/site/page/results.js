@@ -1,8 +1,8 @@
 /* What is known before a task is opened? data/summary.js, with its numbers turned into records. */
 
 /**
- * A row of the table: a model asked in one way.
- * @typedef {{ name: string, model: string, stand_in: string, key: string, way: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
+ * A row of the table: a model in one setup.
+ * @typedef {{ name: string, model: string, stand_in: string, key: string, setup: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
  *   released: string, source: string }} Model
  * @typedef {{ name: string, title: string, about: string, dataset: string, dataset_title?: string,
  *   licence?: string, citation?: string, homepage?: string, samples: [string, string, string][],

@@ -22,7 +22,7 @@ class PipelineStopped(Exception):
 
 
 class _SwitchInterval:
-    """The interpreter's, of which there is one: short as long as any crew works."""
+    """The interpreter's, of which there is one: short as long as any of these threads work."""
 
     def __init__(self) -> None:
         self._lock, self._n_users, self._usual_s = threading.Lock(), 0, 0.0
@@ -44,7 +44,7 @@ class _SwitchInterval:
 _SWITCH = _SwitchInterval()
 
 
-class Crew:
+class WorkerThreads:
     """Threads that wait for each other only as long as all are well."""
 
     def __init__(self) -> None:

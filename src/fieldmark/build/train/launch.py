@@ -3,25 +3,31 @@
 `OUT/slurm` holds the script, the recipe as it was when the job was submitted, the logs, and
 `job.json` with the job's name, which is written before sbatch is called: a launcher that dies right
 after it has left a job that the next one finds. Of two launchers at a time one submits, under a
-lease. What the job does on its nodes is said by `script.py`. Nothing here imports torch.
+lease. What the job does on its nodes is in `job.sh`. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
 import re
 import secrets
+import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.build.shards import find_shards
-from fieldmark.build.train.job.script import log_path, make_script
-from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_toml, refuse_other
+from fieldmark.build.train.recipe import (
+    SlurmRecipe,
+    TrainRecipe,
+    load_recipe,
+    recipe_toml,
+    refuse_other,
+)
 from fieldmark.build.train.record.log import FINISHED, STATE, read_rows
 from fieldmark.errors import ClaimLost, UsageError
 from fieldmark.files import write_file
@@ -34,6 +40,7 @@ from fieldmark.slurm.commands import (
     read_config,
     require_commands,
 )
+from fieldmark.slurm.options import bytes_of
 from fieldmark.tasks import load_task
 
 PATIENCE_S = 90.0
@@ -63,7 +70,8 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
     require_commands("train here, without --on slurm")
     _check(recipe, out)
     out = out.absolute()
-    with _only_launcher(out / "slurm"):
+    folder = out / "slurm"  # one launcher at a time, on all machines that see it
+    with LeaseFolder(folder) as leases, leases.turn("launch", _only_for(PATIENCE_S, folder)):
         job = _read(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
@@ -92,22 +100,18 @@ def _check(recipe: TrainRecipe, out: Path) -> None:
         refuse_other(out, before.facts(), recipe.facts())
 
 
-@contextlib.contextmanager
-def _only_launcher(folder: Path) -> Iterator[None]:
-    """One launcher at a time, on all machines that see the folder."""
-    end = time.monotonic() + PATIENCE_S
-    with LeaseFolder(folder) as leases:
-        while (lease := leases.claim("launch")) is None:
-            if time.monotonic() > end:
-                raise ClaimLost(
-                    f"{folder}  is held by {leases.holder('launch')[0]}, which submits the same "
-                    "training: give the same command again later."
-                )
-            time.sleep(0.2)
-        try:
-            yield
-        finally:
-            leases.give_up(lease, is_done=True)
+def _only_for(seconds: float, folder: Path) -> Callable[[str], None]:
+    """Waits for another launcher that long."""
+    end = time.monotonic() + seconds
+
+    def wait(launcher: str) -> None:
+        if time.monotonic() > end:
+            raise ClaimLost(
+                f"{folder}  is held by {launcher}, which submits the same training: give the same "
+                "command again later."
+            )
+
+    return wait
 
 
 def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
@@ -183,3 +187,45 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:
         return ""
+
+
+# --- the script
+# Its head is written here, from [slurm] of the recipe; what follows is job.sh as it stands. One
+# process per GPU by srun, with the variables that torchrun sets. https://slurm.schedmd.com/sbatch.html
+
+
+CPUS_WITH_GPU, CPUS_WITHOUT = 8, 4
+"""of a process, where [slurm] says nothing"""
+_BODY = Path(__file__).with_name("job.sh")
+
+
+def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[str]) -> str:
+    """The whole text. `command` is that of every process, `out` the folder of the run."""
+    log = str(log_path(out, "%j")).replace("%", "%%").replace("%%j", "%j")
+    asked = {
+        "job-name": name,
+        "comment": f"fieldmark train {out}",
+        "account": options.account,
+        "partition": options.partition,
+        "qos": options.qos,
+        "constraint": options.constraint,
+        "nodes": options.nodes,
+        "ntasks-per-node": options.n_local,
+        "cpus-per-task": options.cpus or (CPUS_WITH_GPU if options.n_gpus else CPUS_WITHOUT),
+        "gpus-per-node": options.gpus if options.n_gpus else "",
+        "mem": f"{math.ceil(bytes_of(options.memory) / (1 << 20))}M" if options.memory else "",
+        "time": options.time or "",
+        "signal": f"B:USR1@{options.notice_s(options.time)}",
+        "open-mode": "append",
+        "output": log,
+        "chdir": Path.cwd(),
+    }
+    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in asked.items() if value]
+    head = ["#!/bin/bash", *lines, "#SBATCH --requeue", "", *options.exports, *options.setup]
+    own = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
+    return "\n".join([*head, *own, _BODY.read_text(encoding="utf-8")])
+
+
+def log_path(out: Path, job_id: str) -> Path:
+    """What all processes print, over all times that the job was put back."""
+    return out / "slurm" / f"{job_id}.log"

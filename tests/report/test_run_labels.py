@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.report import part_table, plain_rows, read_table, wide_table
-from fieldmark.report.ways import way_labels
+from fieldmark.report.run_labels import setup_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Store
 from fieldmark.world import World
 from kit.identity import edit, make_world, run_it
@@ -49,7 +49,7 @@ def open_at(place: Path) -> Store:
 def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
     with open_at(asked) as store:
         table = read_table(store)
-    assert {row.place for row in table.rows} == {
+    assert {row.column_key for row in table.rows} == {
         ("world-species\nsynthetic", "accuracy"),
         ("world-habitat\nsynthetic", "accuracy"),
     }
@@ -64,7 +64,7 @@ def test_a_row_is_a_model_asked_in_one_way(asked: Path) -> None:
         f"{WORDS} (probe)",
         f"{WORDS} (zero_shot)",
     }
-    assert {row.way for row in table.rows if row.run.spec.task == "world-habitat"} == {"probe"}, (
+    assert {row.setup for row in table.rows if row.run.spec.task == "world-habitat"} == {"probe"}, (
         "own probes of two tasks differ, and stand in one row"
     )
 
@@ -85,7 +85,7 @@ def test_seeds_are_draws_of_one_cell(asked: Path) -> None:
     assert [run.spec.repeats for run in colour.runs] == [2, 1, 1], "most repeats of a seed"
     note = "1 run with fewer repeats is not shown (`fieldmark table --long` lists all)."
     assert note in table.notes
-    assert {row.way for row in table.rows} == {""}, "asked in one way: not named"
+    assert {row.setup for row in table.rows} == {""}, "asked in one way: not named"
 
 
 def test_one_training_says_what_its_interval_does_not_hold(asked: Path) -> None:
@@ -103,7 +103,7 @@ def test_one_training_says_what_its_interval_does_not_hold(asked: Path) -> None:
 def test_programs_read_the_way_and_the_seeds(asked: Path) -> None:
     with open_at(asked) as store:
         rows = plain_rows(read_table(store))
-    (row,) = (r for r in rows if r["model"] == PIXELS and r["way"] == "probe, n_train=24")
+    (row,) = (r for r in rows if r["model"] == PIXELS and r["setup"] == "probe, n_train=24")
     assert row["seeds"] == [0, 1, 2] and json.dumps(row)
 
 
@@ -126,7 +126,7 @@ def runs_of(*specs: RunSpec) -> list[Run]:
 
 
 def labels_of(*specs: RunSpec) -> list[str]:
-    return list(way_labels(runs_of(*specs)).values())
+    return list(setup_labels(runs_of(*specs)).values())
 
 
 OWN = RunSpec("m/a", "mine", "probe/svm", {"probe": {"classifier": "svm", "C": 1.0}})
@@ -171,7 +171,7 @@ def test_the_plain_name_is_what_the_users_file_says(tmp_path: Path, is_own_first
         run_it(place, COLOUR, "zoo.yaml", **axes)
     (place / "zoo.yaml").unlink()
     with open_at(place) as store:
-        ways = {row.run.spec.protocol: row.way for row in read_table(store).rows}
+        ways = {row.run.spec.protocol: row.setup for row in read_table(store).rows}
     own, other = sorted(ways.values(), key=len)
     assert own == "probe" and other == "probe, n_train=6"
     assert ways["probe/neighbours"] == other
@@ -183,7 +183,7 @@ def test_an_edited_file_says_which_way_is_its_own_now(tmp_path: Path) -> None:
     edit(place / "zoo.yaml", 'probe: {classifier: "pr.py:P"}', "probe: {classifier: neighbours}")
     run_it(place, COLOUR, "zoo.yaml")
     with open_at(place) as store:
-        ways = {row.run.spec.protocol: row.way for row in read_table(store).rows}
+        ways = {row.run.spec.protocol: row.setup for row in read_table(store).rows}
     assert ways.pop("probe/neighbours") == "probe"
     assert [*ways.values()] == ["probe, classifier=P"]
 
@@ -216,8 +216,8 @@ def test_what_one_task_has_alone_is_named_if_another_has_it_beside_its_own() -> 
 def test_labels_do_not_depend_on_the_order_of_runs() -> None:
     specs = [OWN, replace(OWN, n_train=10), replace(OWN, protocol="probe/ridge", settings={})]
     runs = runs_of(*specs)
-    assert way_labels(runs) == way_labels(runs[::-1])
-    assert len(set(way_labels(runs).values())) == 3
+    assert setup_labels(runs) == setup_labels(runs[::-1])
+    assert len(set(setup_labels(runs).values())) == 3
 
 
 def test_parts_of_several_draws_have_a_mean_and_say_so(tmp_path: Path, filled) -> None:

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.report.cells import Row
 from fieldmark.report.providers import pairing_metric
 from fieldmark.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from fieldmark.report.paired import Paired
+    from fieldmark.report.compare.paired import Paired
+    from fieldmark.report.rows import Row
     from fieldmark.stats import Errors
 
-Place = tuple[str, str]
+ColumnKey = tuple[str, str]
 """a column: its heading and its metric"""
 
 
@@ -48,7 +48,7 @@ class ColumnStudy:
     """classes among their targets, where the metric is a mean over classes"""
 
     def above_chance(self, value: float) -> float:
-        """The share of the way from guessing to all right; NaN where that is not known."""
+        """The share of the distance from guessing to all right; NaN where that is not known."""
         if self.blind is None or self.blind >= 1:
             return math.nan
         return (value - self.blind) / (1 - self.blind)
@@ -74,7 +74,7 @@ class RowStanding:
 class Overall:
     """The rows that were asked all tasks that count, the highest mean first."""
 
-    places: tuple[Place, ...]
+    columns: tuple[ColumnKey, ...]
     photos: tuple[int, ...]
     """the number of each task's photo set: tasks of one ask about the same photos or units"""
     standings: tuple[RowStanding, ...]
@@ -93,13 +93,13 @@ class Overall:
 class Study:
     """The verdicts on the rows of a table."""
 
-    columns: Mapping[Place, ColumnStudy]
+    columns: Mapping[ColumnKey, ColumnStudy]
     overall: Overall | None
     """None for fewer than two tasks that count, or two rows that have them all"""
     notes: tuple[str, ...] = ()
 
     def tier(self, row: Row) -> str | None:
-        column = self.columns.get(row.place)
+        column = self.columns.get(row.column_key)
         return None if column is None else column.letters.get(row.name)
 
     def standing(self, name: str) -> RowStanding | None:
@@ -109,10 +109,10 @@ class Study:
 
 def study_rows(store: Store, rows: Sequence[Row]) -> Study:
     """The study of the rows that compete; reads the predictions of each column once."""
-    columns: dict[Place, list[Row]] = {}
+    columns: dict[ColumnKey, list[Row]] = {}
     for row in rows:
         if row.competes and row.is_stored and not row.score.part and row.has_value:
-            columns.setdefault(row.place, []).append(row)
+            columns.setdefault(row.column_key, []).append(row)
     errors = {place: read_errors(store, mine) for place, mine in columns.items()}
     studied = {place: _column(errors[place], mine) for place, mine in columns.items()}
     counted = {place: columns[place] for place in averaged(rows)}
@@ -120,16 +120,16 @@ def study_rows(store: Store, rows: Sequence[Row]) -> Study:
     return Study(studied, overall, tuple(_notes(columns, studied)))
 
 
-def averaged(rows: Sequence[Row]) -> list[Place]:
+def averaged(rows: Sequence[Row]) -> list[ColumnKey]:
     """The columns that a mean is over: tasks that count, of the unit and direction that most of
     them have. Where no two rows have them all, those that at least half of the rows have.
     """
-    kinds: dict[tuple[bool, bool], dict[Place, set[str]]] = {}
+    kinds: dict[tuple[bool, bool], dict[ColumnKey, set[str]]] = {}
     for row in rows:
         is_whole = row.is_stored and not row.score.part and row.has_value
         if row.is_counted and row.competes and is_whole:
             kind = (row.score.higher_is_better, row.score.is_fraction)
-            kinds.setdefault(kind, {}).setdefault(row.place, set()).add(row.name)
+            kinds.setdefault(kind, {}).setdefault(row.column_key, set()).add(row.name)
     by_number = sorted(kinds.values(), key=len, reverse=True)
     columns = by_number[0] if by_number else {}
     every = set().union(*columns.values())
@@ -139,7 +139,7 @@ def averaged(rows: Sequence[Row]) -> list[Place]:
 
 
 def _notes(
-    columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+    columns: Mapping[ColumnKey, Sequence[Row]], studied: Mapping[ColumnKey, ColumnStudy]
 ) -> list[str]:
     notes, blind = [], []
     for place, column in studied.items():
@@ -197,7 +197,7 @@ def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
     """The errors of rows of one column, on the items all of them were asked; None where nothing
     compares them item by item.
     """
-    from fieldmark.report.paired import LEAST_ASKED, read_paired
+    from fieldmark.report.compare.paired import LEAST_ASKED, read_paired
 
     try:
         metric = pairing_metric(store, rows[0].run, rows[0].score.metric)
@@ -264,9 +264,9 @@ def _column(column: ColumnErrors | None, rows: Sequence[Row]) -> ColumnStudy:
 
 
 def _overall(
-    columns: Mapping[Place, Sequence[Row]],
-    studied: Mapping[Place, ColumnStudy],
-    errors: Mapping[Place, ColumnErrors | None],
+    columns: Mapping[ColumnKey, Sequence[Row]],
+    studied: Mapping[ColumnKey, ColumnStudy],
+    errors: Mapping[ColumnKey, ColumnErrors | None],
 ) -> Overall | None:
     """The rows over all tasks. Rows with gaps belong to it: what they were not asked, nobody is
     compared on.
@@ -348,7 +348,7 @@ def _whole_ranks(limits_m2: np.ndarray) -> list[tuple[int, int] | None]:
 
 
 def _complete(
-    columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+    columns: Mapping[ColumnKey, Sequence[Row]], studied: Mapping[ColumnKey, ColumnStudy]
 ) -> list[str]:
     """The rows that were compared in every column, in the order of the first."""
     if not columns:

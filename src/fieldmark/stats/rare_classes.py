@@ -16,7 +16,7 @@ from fieldmark.stats.items import Items, Metric, number_rows
 FEW = 5
 """test images below which a class is thin"""
 MOST_THIN = 0.1
-"""share of thin classes up to which macro F1 has an interval"""
+"""share of rare classes up to which macro F1 has an interval"""
 MOST_SINGLE = 0.25
 """share of classes with one unit up to which it has one"""
 FEWEST_YES = 20

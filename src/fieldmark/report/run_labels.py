@@ -1,0 +1,496 @@
+"""Labels of runs: what are models, columns and setups called where several stand side by side?
+
+Versions of one model (its code, weights or precision changed) are told apart by the beginning of
+their hash, `m.py:Mine#4ae7`. All runs of one task share a column, whichever way the models were
+asked; where a task stands in several versions of its data, or with other parts, the heading says
+what differs. Data versions are told apart by the folders they lay in.
+
+A setup is all of a run's settings that are neither the question (task, parts, metric, data) nor
+luck (seed, repeats): the protocol, the variant, the classifier, the prompt, the training images. It
+is named only where several are shown, and by no more than tells them apart: a task's own setup, as
+its file has it, by the protocol alone (`probe`), others by what differs (`probe, n_train=24`,
+`biobench2026`), so that the rows of tasks whose own probes differ line up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from fieldmark import draws
+from fieldmark.store import Run, RunSpec, canonical_json
+
+if TYPE_CHECKING:
+    pass
+
+LEAST = 4
+"""hex digits of a version that are shown"""
+_OLDER = " (older)"
+_COLUMN_FACTS = ("task_version", "parts", "score", "test")
+"""what tells columns of one task apart, besides the data and the metric"""
+QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test", "choices")
+"""facts that tell columns apart, or follow from what does"""
+LUCK = ("seed", "repeats")
+"""facts that tell draws of one cell apart"""
+_MODEL = ("model", "model_version")
+_FIRST = ("task_variant", "n_train", "shots", "n_test", "protocol")
+"""what is named before any other setting"""
+ABSENT = "-"
+"""stands for a setting that a setup does not have"""
+_Facts = Mapping[str, str]
+RecordOf = Callable[[int], Mapping[str, Any]]
+
+
+# --- facts of a run ---
+
+
+def spec_facts(spec: RunSpec) -> dict[str, Any]:
+    """All of a spec but its model, flat; the data last: another draw of the same images has other
+    data too, and is to be told by the draw.
+    """
+    named = {field.name: getattr(spec, field.name) for field in fields(RunSpec)}
+    apart = (*_MODEL, "settings", "data")
+    facts = {name: value for name, value in named.items() if name not in apart}
+    return {**facts, **dict(_flat(spec.settings)), "data": spec.data}
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def short_value(value: Any) -> str:
+    """A value in a heading or a label; what is long is told apart by a hash."""
+    text = "all" if value is None else str(value)
+    return text if len(text) <= 20 else f"#{draws.digest(text).hex()[:6]}"
+
+
+def setup_facts(spec: RunSpec) -> dict[str, str]:
+    """What makes the setup, each value short."""
+    apart = (*QUESTION, *LUCK)
+    facts = {k: v for k, v in spec_facts(spec).items() if k.rpartition(".")[2] not in apart}
+    first = {name: facts.pop(name) for name in _FIRST if name in facts}
+    return {name: short_value(value) for name, value in (first | facts).items()}
+
+
+def main_protocol(spec: RunSpec) -> str:
+    """The protocol without its method."""
+    return spec.protocol.partition("/")[0]
+
+
+# --- models ---
+
+
+def model_name(spec: RunSpec) -> str:
+    """What all versions of the model are called: its name without the folders of its file."""
+    return spec.model_version.rpartition("#")[0] or spec.model
+
+
+def version_mark(spec: RunSpec) -> str:
+    """What tells the version from others of that name; "" where nothing does."""
+    name, _, mark = spec.model_version.rpartition("#")
+    return mark if name or mark != spec.model else ""
+
+
+def model_labels(runs: Sequence[Run]) -> dict[int, str]:
+    """What the model of each run is called, by the run's id; versions are told apart."""
+    versions: dict[str, set[str]] = {}
+    for run in runs:
+        versions.setdefault(model_name(run.spec), set()).add(version_mark(run.spec))
+    short = {name: _shortened(marks) for name, marks in versions.items()}
+
+    def label(spec: RunSpec) -> str:
+        name, mark = model_name(spec), version_mark(spec)
+        if len(versions[name]) == 1:
+            return name
+        return f"{name}#{short[name][mark]}" if mark else f"{name} (no version)"
+
+    return {run.id: label(run.spec) for run in runs}
+
+
+def _shortened(marks: Iterable[str]) -> dict[str, str]:
+    """
+    >>> _shortened(["4ae7da83", "4ae79b1c", "bf16-4ae7da83"])["4ae79b1c"]
+    '4ae79'
+    """
+    parts = {mark: mark.rpartition("-") for mark in marks}
+    longest = max((len(digits) for _, _, digits in parts.values()), default=0)
+    short: dict[str, str] = {}
+    for n in range(LEAST, max(longest, LEAST) + 1):
+        short = {mark: f"{a}{dash}{digits[:n]}" for mark, (a, dash, digits) in parts.items()}
+        if len(set(short.values())) == len(short):
+            break
+    return short
+
+
+def newest_first(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: (run.finished or "", run.id), reverse=True)
+
+
+def version_notes(runs: Sequence[Run]) -> list[str]:
+    """Which version of a model is the newest, a line for each model that has several."""
+    labels = model_labels(runs)
+    versions: dict[str, list[str]] = {}
+    for run in newest_first(runs):
+        versions.setdefault(model_name(run.spec), []).append(labels[run.id])
+    several = {name: list(dict.fromkeys(mine)) for name, mine in versions.items()}
+    return [
+        f"{name} has {len(mine)} versions here; {mine[0]} was run last."
+        for name, mine in sorted(several.items())
+        if len(mine) > 1
+    ]
+
+
+# --- columns ---
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The column that a run stands in."""
+
+    label: str
+    """the task and, on lines of their own, what differs between its columns"""
+    data: str = ""
+    """which version of the data, in words; "" where the task has one only"""
+    is_counted: bool = True
+    """False: it counts in no mean and no rank, as another data version of the task does"""
+
+
+def columns_of_runs(runs: Sequence[Run], folders: Collection[str] = ()) -> dict[int, Column]:
+    """The column of each run, by its id. `folders` are those that the user named."""
+    by_task: dict[tuple[str, bool], list[Run]] = {}
+    for run in runs:
+        by_task.setdefault((run.spec.task, run.marks.is_synthetic), []).append(run)
+    columns: dict[int, Column] = {}
+    for (_, is_synthetic), mine in by_task.items():
+        for number, column in _columns_of_task(mine, folders).items():
+            name, *lines = column.label.split("\n")
+            label = "\n".join([name, SYNTHETIC, *lines]) if is_synthetic else column.label
+            columns[number] = replace(column, label=label)
+    return columns
+
+
+SYNTHETIC = "synthetic"
+"""stands beside the name of a task whose photos were drawn"""
+
+
+def marked_task(name: str, is_synthetic: bool) -> str:
+    """
+    >>> marked_task("newt", True), marked_task("newt", False)
+    ('newt (synthetic)', 'newt')
+    """
+    return f"{name} ({SYNTHETIC})" if is_synthetic else name
+
+
+def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
+    """Which tasks stand in several data versions, and what that means, a line each.
+
+    `columns`: task, data version and whether it counts.
+    """
+    versions: dict[str, dict[str, bool]] = {}
+    for task, data, is_counted in columns:
+        if data:
+            versions.setdefault(task, {})[data] = is_counted
+    return [_data_note(task, mine) for task, mine in versions.items()]
+
+
+def _data_note(task: str, versions: Mapping[str, bool]) -> str:
+    counted = ", ".join(data for data, is_counted in versions.items() if is_counted)
+    names = ", ".join(sorted(versions))
+    others = [data for data, is_counted in versions.items() if not is_counted]
+    has_folders = any(not data.endswith(_OLDER) for data in others)
+    choice = f"; --data {task}=FOLDER chooses another folder" * has_folders
+    what = f" Means and ranks use {counted}{choice}." * bool(counted)
+    return f"{task} has {len(versions)} data versions ({names}).{what}"
+
+
+def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int, Column]:
+    """A task that was asked in one variant only is headed by it."""
+    first = runs[0].spec
+    if all(
+        (run.spec.task_variant, run.spec.task_version, run.spec.data, run.spec.settings)
+        == (first.task_variant, first.task_version, first.data, first.settings)
+        for run in runs
+    ):
+        return {run.id: Column(first.task_name) for run in runs}
+    facts = {run.id: spec_facts(run.spec) for run in runs}
+    asked = {
+        run: {k: short_value(mine[k]) for k in _COLUMN_FACTS if k in mine}
+        for run, mine in facts.items()
+    }
+    keys = dict.fromkeys(key for mine in asked.values() for key in mine)
+    distinguishing = _distinguishing(keys, [("", mine) for mine in asked.values()])
+    versions = _DataVersions(runs, facts, folders)
+    names = {run.spec.task_name for run in runs}
+    name = names.pop() if len(names) == 1 else runs[0].spec.task
+    columns = {}
+    for run in runs:
+        data = versions.words.get(run.spec.data, "")
+        lines = [f"{key}={asked[run.id].get(key, '-')}" for key in distinguishing]
+        lines += [f"data={data}"] if data else []
+        is_counted = not versions.words or versions.is_counted(run)
+        columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
+    return columns
+
+
+# --- data versions ---
+
+
+class _DataVersions:
+    """The data versions of one task: in which folder each lay, which came first, which counts."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        facts: Mapping[int, Mapping[str, Any]],
+        folders: Collection[str],
+    ) -> None:
+        self.roots: dict[str, str] = {}
+        """data → the folder, by its newest run; "": not known"""
+        copies: dict[str, str] = {}
+        for run in newest_first(runs):
+            root = self.roots.setdefault(run.spec.data, run.root)
+            copies.setdefault(run.root, copies.get(root, root))  # a copy of the same data
+        self.roots = {data: copies[root] for data, root in self.roots.items()}
+        rivals = _data_rivals(runs, facts)
+        known = {*self.roots.values()} - {""}
+        self.words: dict[str, str] = {}
+        """{} where the task has one version"""
+        self.older: set[str] = set()
+        named = [copies[folder] for folder in folders if folder in copies]
+        self.folder = (named or [*self.roots.values()])[0]
+        """the one that counts: named by the user, or else that of the newest run"""
+        if not rivals and len(known) < 2:
+            return
+        self.older = {
+            data
+            for mine in rivals
+            for data in mine
+            if any(self._is_before(data, other) for other in mine)
+        }
+        tails = _tails(known)
+        self.words = {data: self._words(data, tails) for data in self.roots}
+        for mine in rivals:
+            taken = [self.words[data] for data in mine]
+            for data in mine:
+                if taken.count(self.words[data]) > 1:
+                    self.words[data] += f" {short_value(data)}"
+
+    def is_counted(self, run: Run) -> bool:
+        """The newest version of one folder counts."""
+        data = run.spec.data
+        return self.roots[data] == self.folder and data not in self.older
+
+    def _is_before(self, data: str, other: str) -> bool:
+        order = list(self.roots)  # the newest first
+        return self.roots[data] == self.roots[other] and order.index(other) < order.index(data)
+
+    def _words(self, data: str, tails: Mapping[str, str]) -> str:
+        folder = tails.get(self.roots[data])
+        if folder is None:
+            return short_value(data)
+        return f"{folder}{_OLDER}" if data in self.older else folder
+
+
+def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) -> list[list[str]]:
+    """Data that differ although all else is the same, the question, the setup and the draw."""
+    asked: dict[str, dict[str, None]] = {}
+    for run in runs:
+        rest = canonical_json({k: v for k, v in facts[run.id].items() if k != "data"})
+        asked.setdefault(rest, {})[run.spec.data] = None
+    return [list(mine) for mine in asked.values() if len(mine) > 1]
+
+
+def _tails(roots: Iterable[str]) -> dict[str, str]:
+    """The last folder of each path; as many more as tell it from the others.
+
+    >>> _tails(["/data/a/photos", "/data/b/photos", "/data/cropped"])["/data/a/photos"]
+    'a/photos'
+    """
+    parts = {root: PurePath(root).parts for root in roots}
+    tails: dict[str, str] = {}
+    for root, mine in parts.items():
+        others = [folders for other, folders in parts.items() if other != root]
+        n = 1
+        while n < len(mine) and any(folders[-n:] == mine[-n:] for folders in others):
+            n += 1
+        tails[root] = "/".join(mine[-n:])
+    return tails
+
+
+# --- setups ---
+
+
+def setup_labels(runs: Sequence[Run], record_of: RecordOf = lambda _: {}) -> dict[int, str]:
+    """What the setup of each run is called, by the run's id; `record_of` reads a run's
+    record, which says what the task's file asked for.
+
+    "" for all where no model was asked a task in two setups, nor two models in two setups of one
+    protocol. Else "" for models that were asked each task in its own setup, but by several
+    protocols.
+    """
+    words: dict[int, tuple[str, ...]] = {run.id: () for run in runs}
+    if _is_asked_twice(runs):
+        words = _words(runs, {run.id: setup_facts(run.spec) for run in runs}, record_of)
+    labels = _labels(runs, words)
+    asked: dict[str, dict[str, set[str]]] = {}
+    for run in runs:
+        tasks = asked.setdefault(_model(run), {})
+        tasks.setdefault(run.spec.task, set()).add(labels[run.id])
+    plain = {
+        model for model, tasks in asked.items() if all(len(mine) == 1 for mine in tasks.values())
+    }
+    if len(plain) == len(asked) and not any(words.values()):
+        return dict.fromkeys(labels, "")
+    mixed = {model for model in plain if len(set().union(*asked[model].values())) > 1}
+    mixed -= {_model(run) for run in runs if words[run.id]}
+    return {run.id: "" if _model(run) in mixed else labels[run.id] for run in runs}
+
+
+def _model(run: Run) -> str:
+    return run.spec.model_version or run.spec.model
+
+
+def _labels(runs: Sequence[Run], words: Mapping[int, tuple[str, ...]]) -> dict[int, str]:
+    """The protocol and what is to be said besides; a variant that one protocol has stands alone."""
+    heads: dict[str, set[str]] = {}
+    for run in runs:
+        heads.setdefault(run.spec.task_variant, set()).add(main_protocol(run.spec))
+
+    def label(run: Run) -> str:
+        mine, variant = words[run.id], run.spec.task_variant
+        is_alone = bool(variant) and variant in mine and len(heads[variant]) == 1
+        return ", ".join(mine if is_alone else [main_protocol(run.spec), *mine])
+
+    return {run.id: label(run) for run in runs}
+
+
+def _is_asked_twice(runs: Sequence[Run]) -> bool:
+    """May any task have been asked in two setups of one protocol?"""
+    first: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for run in runs:
+        spec = run.spec
+        mine = (spec.task_variant, spec.protocol, spec.n_train, spec.n_test, spec.settings)
+        if first.setdefault((spec.task, main_protocol(spec)), mine) != mine:
+            return True
+    return False
+
+
+def _words(
+    runs: Sequence[Run], facts: Mapping[int, _Facts], record_of: RecordOf
+) -> dict[int, tuple[str, ...]]:
+    """What is to be said of each run's setup besides its protocol.
+
+    A difference from the task's own setup is named where it is one of several in some task; one
+    that a task has alone is named if it is one of several in another.
+    """
+    own = _own_setups(runs, facts, record_of)
+    differs = {run.id: _difference(facts[run.id], own[_question(run.spec)]) for run in runs}
+    asked = [((run.spec.task, main_protocol(run.spec)), differs[run.id]) for run in runs]
+    keys = _distinguishing(_in_order(differs), asked)
+    words = {
+        run: tuple(_word(key, mine[key]) for key in keys if key in mine)
+        for run, mine in differs.items()
+    }
+    by_task: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for run in runs:
+        by_task.setdefault((run.spec.task, main_protocol(run.spec)), set()).add(words[run.id])
+    shown = set().union(*(mine for mine in by_task.values() if len(mine) > 1))
+    return {run: mine if mine in shown else () for run, mine in words.items()}
+
+
+def _word(key: str, value: str) -> str:
+    if key == "task_variant":
+        return value
+    if key == "protocol":
+        from fieldmark.protocols import main_key, protocol_of
+
+        head, _, method = value.partition("/")
+        return f"{main_key(protocol_of(head)) or 'method'}={method}"
+    name = key.rpartition(".")[2]
+    return f"no {name}" if value == ABSENT else f"{name}={value}"
+
+
+def _question(spec: RunSpec) -> tuple[str, str, str]:
+    return spec.task, spec.task_variant, main_protocol(spec)
+
+
+def _difference(mine: _Facts, own: _Facts) -> dict[str, str]:
+    """The facts that are not as in the task's own setup; a variant always is one."""
+    keys = dict.fromkeys((*mine, *own))
+    differs = {k: mine.get(k, ABSENT) for k in keys if mine.get(k, ABSENT) != own.get(k, ABSENT)}
+    if "n_train" in differs:
+        differs.pop("shots", None)  # who asks for a number of images has no number per class
+    variant = mine.get("task_variant", "")
+    return ({"task_variant": variant} if variant else {}) | differs
+
+
+def _in_order(differs: Mapping[int, Mapping[str, str]]) -> list[str]:
+    """Settings of a probe differ with the probe: those that all setups have come first, the rest
+    by name.
+    """
+    known = {key for mine in differs.values() for key in mine}
+    missed = {key for mine in differs.values() for key in mine if mine[key] == ABSENT}
+    order = [key for key in _FIRST if key in known]
+    return order + sorted(known.difference(_FIRST), key=lambda key: (key in missed, key))
+
+
+def _distinguishing(names: Iterable[str], rows: Sequence[tuple[Hashable, _Facts]]) -> list[str]:
+    """The first few names of facts that tell all rows apart; those of other groups are apart."""
+    chosen: list[str] = []
+    n_told = len({group for group, _ in rows})
+    for name in names:
+        keys = (*chosen, name)
+        n = len({(group, *map(facts.get, keys)) for group, facts in rows})
+        if n > n_told:
+            chosen, n_told = [*keys], n
+    return chosen
+
+
+# --- the task's own setup ---
+
+
+def _own_setups(
+    runs: Sequence[Run], facts: Mapping[int, _Facts], record_of: RecordOf
+) -> dict[tuple[str, str, str], _Facts]:
+    """By task, variant and protocol: as the task's file had it when the newest of the runs was
+    made. Where no run recorded that, as most models were asked: the order of runs decides nothing.
+    """
+    asked: dict[tuple[str, str, str], list[Run]] = {}
+    for run in newest_first(runs):
+        asked.setdefault(_question(run.spec), []).append(run)
+    own = {}
+    for question, mine in asked.items():
+        recorded = (_recorded(run, record_of) for run in mine)
+        own[question] = next(filter(None, recorded), {}) or _usual(mine, facts)
+    return own
+
+
+def _recorded(run: Run, record_of: RecordOf) -> _Facts:
+    """The facts of a run as the task's file asks for it; {} where that is not recorded."""
+    own = (record_of(run.id).get("config") or {}).get("own")
+    if not own:
+        return {}
+    spec = run.spec
+    return setup_facts(RunSpec("", spec.task, **own, task_variant=spec.task_variant))
+
+
+_Setup = tuple[tuple[str, str], ...]
+
+
+def _usual(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> _Facts:
+    """The setup that most models were asked in; of several, with all training images."""
+    models: dict[_Setup, set[str]] = {}
+    for run in runs:
+        models.setdefault(tuple(sorted(facts[run.id].items())), set()).add(_model(run))
+
+    def standing(setup: _Setup) -> tuple[int, bool, _Setup]:
+        return -len(models[setup]), ("n_train", short_value(None)) not in setup, setup
+
+    usual: _Setup = min(models, key=standing)
+    return dict(usual)
