@@ -145,8 +145,10 @@ def at(path: Path | str, line: int | None, text: str) -> str:
 _PLACE = re.compile(
     r"^(?:fieldmark: )?(?P<place>\S(?:(?!  )[^\n])*)(?<!:)  (?=\S)(?=(?P<next>\w*))", re.M
 )
-_VERBS = ("is", "are", "was", "has", "holds", "does", "cannot", "could", "lacks", "lists", "names")
-_VERBS += ("gives", "changed", "now", "would", "lies", "failed")
+_VERBS = (
+    "is", "are", "was", "has", "holds", "does", "cannot", "could", "lacks", "lists", "names",
+    "gives", "changed", "now", "would", "lies", "failed",
+)  # fmt: skip
 
 
 def readable(text: str) -> str:
