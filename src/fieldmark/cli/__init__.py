@@ -104,7 +104,7 @@ def _dispatch(words: list[str]) -> int:
     from fieldmark.cli._parse import find, parse
 
     for length in (2, 1):
-        command = find(words[:length])
+        command = find(words[:length], PLUGINS)
         if command is not None:
             return parse(command, words[length:])
     listing = find([words[0], "ls"])

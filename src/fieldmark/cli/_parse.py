@@ -35,14 +35,14 @@ class Command:
         return "--help-all" if self.first_flags else "--help"
 
 
-def find(words: list[str]) -> Command | None:
-    """The command of exactly these words."""
+def find(words: list[str], plugins: str = "") -> Command | None:
+    """The command of exactly these words; `plugins` is the entry-point group of further ones."""
     if not words or not all(re.fullmatch(r"[A-Za-z][\w-]*", word) for word in words):
         return None
     name, inner = words[0].lower(), "".join(words[1:])
     home = next((stem for stem in (name, f"{name}_") if find_spec(f"{__package__}.{stem}")), "")
     if not home:
-        return None if inner else _plugin(name)
+        return None if inner else _plugin(name, plugins)
     module = importlib.import_module(f"{__package__}.{home}")
     single = _flags_class(module, name)
     if not inner and single is not None:
@@ -62,12 +62,11 @@ def _flags_class(module: ModuleType, name: str) -> type | None:
     return getattr(module, f"{name.capitalize()}Args", None)
 
 
-def _plugin(name: str) -> Command | None:
+def _plugin(name: str, group: str) -> Command | None:
     """A command that another package has by an entry point."""
-    from fieldmark.cli import PLUGINS
     from fieldmark.registry import entry_points_of
 
-    point = entry_points_of(PLUGINS).get(name)
+    point = entry_points_of(group).get(name)
     if point is None:
         return None
     try:

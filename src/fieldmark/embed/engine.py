@@ -25,12 +25,12 @@ from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.sink import CacheSink, Filled, in_reading_order, judge, run_leased
 from fieldmark.embed.threads import run_threads
 from fieldmark.embed.work import Throughput, WantedFile, add_throughputs, decode_of
-from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
+    from fieldmark.embed.workers import DeviceWorkers
     from fieldmark.models import Backbone
 
 
@@ -53,6 +53,10 @@ class EmbedOptions:
     leases: bool = False
     """other processes, on this machine or others, fill the same cache: work is leased bucket by
     bucket, so that no image is embedded twice"""
+
+    def as_part(self) -> EmbedOptions:
+        """For one of several processes: the others' work and bad images are not its affair."""
+        return replace(self, bad_images="skip", workers=None, is_part=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,7 @@ def _compute(
         todo.check()
         warmed = options.workers.warm(model, root, todo.refs, options, progress, fill)
         rows.refresh()
-        rest = _fill(model, root, items, rows, as_part(options), progress)
+        rest = _fill(model, root, items, rows, options.as_part(), progress)
         throughput = add_throughputs([warmed, rest.throughput])
         keep_about(model, rows.folder, throughput)
         return replace(rest, throughput=throughput)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.providers import pairing_metric
-from fieldmark.report.rows import Row
 from fieldmark.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
 
     from fieldmark.report.compare.paired import Paired
+    from fieldmark.report.rows import Row
     from fieldmark.stats import Errors
 
 ColumnKey = tuple[str, str]

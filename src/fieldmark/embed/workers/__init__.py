@@ -6,6 +6,6 @@ folder, each to files of its own. Workers only warm the cache: what one of them 
 computed by the process that wanted it, so that a worker which fails costs time and never a result.
 """
 
-from fieldmark.embed.workers.pool import DeviceWorkers, as_part, devices_for, share_out
+from fieldmark.embed.workers.pool import DeviceWorkers, devices_for, share_out
 
-__all__ = ["DeviceWorkers", "as_part", "devices_for", "share_out"]
+__all__ = ["DeviceWorkers", "devices_for", "share_out"]

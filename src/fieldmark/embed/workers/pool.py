@@ -13,22 +13,21 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.data import Content, ImageRef, split_reference
+from fieldmark.data import ImageRef, split_reference
 from fieldmark.embed.cache import behaviour_of, kept_facts, number
 from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
+from fieldmark.embed.workers.worker import WorkerJob, WorkerResult, work
 from fieldmark.errors import first_line
 from fieldmark.processes import Child, ChildDied
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fieldmark.embed.engine import EmbedOptions
     from fieldmark.embed.sink import Filled
     from fieldmark.models import Backbone
@@ -56,41 +55,10 @@ def devices_for(wanted: str) -> tuple[str, ...]:
     return tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerJob:
-    """What a worker is to do."""
-
-    load: Callable[[], Backbone]
-    fingerprint: str
-    """of the model that is expected"""
-    root: Path
-    items: list[ImageRef]
-    options: EmbedOptions
-    idle_s: float
-    """how long to wait for another job"""
-    memory: Path | None = None
-    """where to remember what images hold; None: in the cache"""
-    also: tuple[Path, ...] = ()
-    """what else is remembered of them (`fieldmark.data.Contents`)"""
-    behaviour: np.ndarray | None = None
-    """what the model does here (`behaviour_of`)"""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerResult:
-    """What a worker has done."""
-
-    throughput: Throughput
-    contents: dict[str, Content]
-    """what its images hold"""
-
-
 class _WorkerProcess:
     """Does one job at a time."""
 
     def __init__(self) -> None:
-        from fieldmark.embed.workers.worker import work
-
         self._child = Child(work)
         self._listener: threading.Thread | None = None
         self._result: WorkerResult | None = None
@@ -195,7 +163,7 @@ class DeviceWorkers:
         places = self._places(model.fingerprint)
         n_devices = 1 + len(places)
         shared = replace(
-            as_part(options),
+            options.as_part(),
             threads=min(options.threads, max(1, (os.cpu_count() or 1) // n_devices)),
             batch_size=options.batch_size or getattr(model, "batch_size", 0),
         )
@@ -268,11 +236,6 @@ class DeviceWorkers:
 def _end_all(processes: dict[int, _WorkerProcess]) -> None:
     while processes:
         processes.popitem()[1].end()
-
-
-def as_part(options: EmbedOptions) -> EmbedOptions:
-    """For one of several processes: the others' work and bad images are not its affair."""
-    return replace(options, bad_images="skip", workers=None, is_part=True)
 
 
 def share_out(items: Sequence[ImageRef], n: int) -> list[list[ImageRef]]:

@@ -8,21 +8,54 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fieldmark.data import MEMORY, Contents
+from fieldmark.data import MEMORY, Content, Contents, ImageRef
 from fieldmark.embed.cache import behaviour_of, does_alike
-from fieldmark.embed.engine import fill
-from fieldmark.embed.workers.pool import WorkerJob, WorkerResult
+from fieldmark.embed.engine import EmbedOptions, fill
+from fieldmark.embed.work import Throughput
 from fieldmark.errors import ModelError
 from fieldmark.processes import Channel
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from fieldmark.models import Backbone
 
 EVERY_S = 0.2
 """how often it says how far it is"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJob:
+    """What a worker is to do."""
+
+    load: Callable[[], Backbone]
+    fingerprint: str
+    """of the model that is expected"""
+    root: Path
+    items: list[ImageRef]
+    options: EmbedOptions
+    idle_s: float
+    """how long to wait for another job"""
+    memory: Path | None = None
+    """where to remember what images hold; None: in the cache"""
+    also: tuple[Path, ...] = ()
+    """what else is remembered of them (`fieldmark.data.Contents`)"""
+    behaviour: np.ndarray | None = None
+    """what the model does here (`behaviour_of`)"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """What a worker has done."""
+
+    throughput: Throughput
+    contents: dict[str, Content]
+    """what its images hold"""
 
 
 class _RemoteProgress:
