@@ -77,7 +77,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays to the end: no collection of garbage looks at it again."""
+    """What is imported and collected stays to the end: nobody looks through it for garbage."""
     gc.freeze()
     atexit.register(gc.unfreeze)  # libraries in C complain of what is left
     gc.enable()

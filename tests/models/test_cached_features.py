@@ -70,7 +70,7 @@ def test_a_probe_on_cached_features_imports_no_torch(
     assert not set(heavy) & set(HEAVY)
     heavy, told = imported_by([*again, str(tmp_path / "cached")])
     assert "0 runs finished, 4 done before" in told
-    assert not heavy
+    assert set(heavy) <= {"scipy"}  # the verdict needs it
 
     (tmp_path / "cache").rename(tmp_path / "gone")
     assert main([*again, str(tmp_path / "loaded")]) == 0

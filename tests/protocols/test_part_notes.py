@@ -77,8 +77,8 @@ def test_defect_a_probe_is_asked_once(
 @pytest.mark.slow
 def test_defect_what_a_fit_chose_is_stored(root: Callable[[str], Path], settings: Settings) -> None:
     """alpha, its score and that it sat at the end of its grid were kept nowhere."""
-    root("world")
-    evaluate("classical/colour", "world-species", settings=settings, probe=EDGE)
+    root("plankton")
+    evaluate("classical/colour", "plankton", settings=settings, probe=EDGE)
     (part,) = parts_of(settings)
     assert part.info is not None
     fit = part.info["fit"]

@@ -21,7 +21,6 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import load_metric
 from fieldmark.protocols import Scoring, load_protocol
 from fieldmark.stats import Items, interval
-from fieldmark.store import RunSpec
 from kit.duals import Album, HashDual
 
 WAYS = ("image_to_text", "text_to_image")
@@ -245,9 +244,7 @@ def test_interval_of_both_ways_holds_the_truth_as_often_as_it_says() -> None:
             }
         )
         scoring = Scoring(("recall_at_1",), "pooled", {way: {} for way in WAYS})
-        scores = load_protocol("retrieve").score_stored(
-            scoring, RunSpec("m", "t", "retrieve"), frame, ()
-        )
+        scores = load_protocol("retrieve").score(scoring, frame, ())
         (whole,) = (score for score in scores or () if not score.part)
         is_held.append(whole.low <= 0.5 <= whole.high)
         unlike = np.concatenate([unit, unit + 60])
