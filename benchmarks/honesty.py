@@ -113,7 +113,7 @@ def measure(cell: Cell, seed: int) -> tuple[float, ...]:
     pairs = [(m, k) for m in range(cell.n_models) for k in kinds_for(len(code_n), cell.n_labels)]
     scores = [out_of_unit(k, features[m], code_n, fold_n, cell.n_labels) for m, k in pairs]
     hit_nm = np.stack([s.argmax(axis=1) == code_n for s in scores], axis=1).astype(float)
-    choice = choose(hit_nm, unit_n, np.arange(len(pairs)), str(seed))
+    choice = choose(hit_nm, unit_n, str(seed))
     (model, kind), score_nc = pairs[choice.best], scores[choice.best]
     head = fit_head(kind, features[model], code_n, cell.n_labels)
     new, new_code, _ = world.draw(N_NEW)

@@ -20,13 +20,13 @@ import pytest
 
 from fieldmark.build.wiki.api import BATCH
 from fieldmark.build.wiki.store import PageStore
-from fieldmark.chat import AnswerJournal, MockScript, MockServer
+from fieldmark.chat import AnswerJournal, MockScript
 from fieldmark.data import Contents, Source, _content
 from fieldmark.store import RunFilter, Store
 from kit import kills, train_inputs, work
 from kit.blobs import answers, make_blobs, n_lines
 from kit.captions import make_shards, stubborn
-from kit.chat import make_jpegs, running
+from kit.chat import CountingServer, make_jpegs, running
 from kit.documents import write_jsonl
 from kit.kills import Activity, Moment, function
 from kit.made import made
@@ -71,7 +71,7 @@ def questions(place: Path, _: Patch) -> Iterator[Activity]:
     n = 2000
     photos = [hashlib.sha256(photo).hexdigest() for photo in make_jpegs(n)]
     labels = {photo: ("wren", "robin")[i % 2] for i, photo in enumerate(photos)}
-    server = MockServer(MockScript(skill=0.7, latency_s=0.003), labels)
+    server = CountingServer(MockScript(skill=0.7, latency_s=0.003), labels)
 
     def products(out: Path) -> object:
         found = json_of(out)
@@ -94,7 +94,7 @@ def questions(place: Path, _: Patch) -> Iterator[Activity]:
 def filtered_texts(place: Path, _: Patch) -> Iterator[Activity]:
     """Texts that a model reads, some of them twice."""
     n = 600
-    server = MockServer(MockScript(skill=0.9, p_invent=0.3, latency_s=0.004))
+    server = CountingServer(MockScript(skill=0.9, p_invent=0.3, latency_s=0.004))
 
     def products(out: Path) -> object:
         found = json_of(out)
@@ -151,7 +151,7 @@ def documents(place: Path, _: Patch) -> Iterator[Activity]:
     write_jsonl(place / "rows.jsonl", [{"n": number} for number in range(n)])
     (place / "task.yaml").write_text(DOCUMENTS)
     right = {f"What comes after {number}?": str(number + number % 2) for number in range(n)}
-    server = MockServer(MockScript(latency_s=0.02), answers=right)
+    server = CountingServer(MockScript(latency_s=0.02), answers=right)
 
     def products(out: Path) -> object:
         rows = predictions(out)
@@ -201,7 +201,7 @@ def caption(place: Path, _: Patch) -> Iterator[Activity]:
     """Shards of photos, of which a third has to be asked about twice and a third in vain."""
     n_shards, n = 8, 120
     make_shards(place / "shards", n_shards, n)
-    server = MockServer(MockScript(latency_s=0.004), answers=stubborn)
+    server = CountingServer(MockScript(latency_s=0.004), answers=stubborn)
 
     def products(out: Path) -> object:
         table = pl.read_parquet(out / "captions/*.parquet")

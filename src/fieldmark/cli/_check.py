@@ -198,7 +198,7 @@ def _photo_problems(path: Path) -> tuple[list[Problem], str]:
     ]
     if survey.in_one_unit:
         problems.append(Problem("warning", "data", "", tell_single(survey)))
-    if len(survey.labels) < 2:
+    if len(survey.counts) < 2:
         problems.append(Problem("error", "data", "", survey.too_little))
     return problems, " ".join(tell_counts(survey)).rstrip(".")
 

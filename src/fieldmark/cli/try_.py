@@ -24,8 +24,6 @@ from fieldmark.errors import UsageError
 if TYPE_CHECKING:
     from fieldmark.settings import Settings
     from fieldmark.tryout.chat import ChatTrial
-    from fieldmark.tryout.survey import Survey
-    from fieldmark.tryout.trial import TrialAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,6 @@ def run(args: TryArgs) -> int:
     from fieldmark.tryout.look.photos import Columns
     from fieldmark.tryout.products import as_json, write_products
     from fieldmark.tryout.trial import TrialOptions, run_trial
-    from fieldmark.tryout.words import tell
 
     if not 0 < args.find < 1:
         raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
@@ -76,13 +73,13 @@ def run(args: TryArgs) -> int:
             TrialOptions(columns, args.models, args.find, _chat(args, settings)),
             settings,
             progress,
-            lambda step: _show(step, args.common.quiet),
+            lambda text: None if args.common.quiet else talk(printable(text)),
         )
         page = write_products(verdict, args.out, settings, progress)
     if args.json:
         print_json(as_json(verdict))
     else:
-        show("\n".join(map(printable, tell(verdict))))
+        show("\n".join(map(printable, verdict.lines)))
     if not args.common.quiet:
         talk(f"\nopen:  {page}")
         talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
@@ -99,15 +96,3 @@ def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
     if args.asking != ChatFlags():
         raise UsageError("--max-usd and the like need a chat model: add --chat MODEL.")
     return None
-
-
-def _show(step: Survey | TrialAnswer, is_quiet: bool) -> None:
-    from fieldmark.tryout.survey import Survey
-    from fieldmark.tryout.words import tell_data, tell_short
-
-    if is_quiet:
-        return
-    if isinstance(step, Survey):
-        talk("\n".join(map(printable, tell_data(step))) + "\n")
-    else:
-        talk(printable(tell_short(step)))

@@ -37,7 +37,7 @@ from fieldmark.stats.power import (
 )
 from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
 from fieldmark.stats.tiers import Tiers, may_be_best, rank_limits, tier_letter, tiers
-from fieldmark.stats.wilson import Interval, wilson
+from fieldmark.stats.wilson import Interval, wilson, wilson_limits
 
 __all__ = [
     "CORRELATION",
@@ -76,4 +76,5 @@ __all__ = [
     "unit_blocks",
     "unit_weights",
     "wilson",
+    "wilson_limits",
 ]

@@ -30,7 +30,7 @@ from fieldmark.protocols.ask.run import estimate_cost
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.settings import Settings
 from fieldmark.tasks import task_schema
-from fieldmark.tryout.evaluate import Gain, TrialSample, Verdict, paired_gain
+from fieldmark.tryout.evaluate import Gain, TrialSample, Verdict, measure_gain
 from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import counted
 
@@ -108,11 +108,11 @@ def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:
     sample = verdict.sample
     place = {item: row for row, item in enumerate(sample.table.get_column("id"))}
     rows = np.array([place[item] for item in frame.get_column("id")])
-    is_right = frame.get_column("prediction") == frame.get_column("target")
-    right_k = is_right.fill_null(False).to_numpy().astype(float)
-    chosen_k = verdict.held_out.is_right_n[rows].astype(float)
-    unit_k = np.unique(sample.unit_n[rows], return_inverse=True)[1]
+    code_of = {label: code for code, label in enumerate(sample.labels)}
+    answer_k = np.array([code_of.get(answer, -1) for answer in frame.get_column("prediction")])
+    chosen_k = verdict.held_out.answer_n[rows]
+    n_right, n_chosen = (int((k == sample.code_n[rows]).sum()) for k in (answer_k, chosen_k))
     prices = [json.loads(info).get("usd") for info in frame.get_column("info")]
     usd = None if None in prices else float(sum(prices))
-    gain = paired_gain(100.0 * (right_k - chosen_k), unit_k)
-    return ChatScore(name, len(rows), int(right_k.sum()), int(chosen_k.sum()), gain, usd)
+    gain = measure_gain(sample, answer_k, chosen_k, rows)
+    return ChatScore(name, len(rows), n_right, n_chosen, gain, usd)

@@ -8,7 +8,6 @@ little.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from fieldmark.models import Backbone, abilities, load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import EMBEDS_TEXTS
 from fieldmark.settings import Settings
-from fieldmark.stats import Items, errors, tiers
+from fieldmark.stats import Items, compare, compare_many, errors, tiers
 from fieldmark.tryout.judge.choice import ModelChoice, choose
 from fieldmark.tryout.judge.confidence import SureThreshold, fit_temperature, fit_threshold, softmax
 from fieldmark.tryout.judge.findings import (
@@ -58,6 +57,7 @@ from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.tryout.survey import Survey, embed_options, embed_photos
 
 if TYPE_CHECKING:
+    from fieldmark.stats import Comparison
     from fieldmark.tryout.chat import ChatScore
 
 
@@ -72,7 +72,11 @@ class TrialSample:
     code_n: np.ndarray
     unit_n: np.ndarray
     fold_n: np.ndarray
-    looks: Looks
+
+    @property
+    def looks(self) -> Looks:
+        looks = self.survey.looks
+        return Looks(*(getattr(looks, name)[self.rows] for name in Looks.__slots__))
 
     @property
     def photos(self) -> LabelledPhotos:
@@ -94,6 +98,10 @@ class TrialSample:
     @property
     def n_folds(self) -> int:
         return len(np.unique(self.fold_n))
+
+    def accuracy(self, entry: Entry) -> float:
+        """Of the tested photos; higher than on new ones for the entry that is chosen by it."""
+        return float((entry.answer_n == self.code_n).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +139,11 @@ class Rival:
     """The best entry of another model, compared with the chosen one."""
 
     model: str
-    head: str
     accuracy: float
     is_as_good: bool
     """could be as good as the chosen one"""
     units_to_decide: int
     """more units that would tell them apart; 0 = not worth it"""
-    images_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +185,19 @@ class Verdict:
         """Is it better than always giving the most common label?"""
         return self.choice.has_interval and self.choice.low > self.majority
 
-    def __str__(self) -> str:
+    @property
+    def lines(self) -> list[str]:
+        """The answer in words."""
         from fieldmark.tryout.words import tell
 
-        return "\n".join(tell(self))
+        return list(tell(self))
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
     def _repr_markdown_(self) -> str:
         """What a notebook shows."""
-        from fieldmark.tryout.words import tell
-
-        return "\n".join(f"- {line}" for line in tell(self))
+        return "\n".join(f"- {line}" for line in self.lines)
 
 
 # --- split
@@ -212,12 +221,7 @@ def prepare(survey: Survey) -> TrialSample:
         code_n,
         unit_n,
         make_folds(code_n, unit_n),
-        _take(survey.looks, rows),
     )
-
-
-def _take(looks: Looks, rows: np.ndarray) -> Looks:
-    return Looks(*(getattr(looks, name)[rows] for name in Looks.__slots__))
 
 
 # --- models
@@ -284,12 +288,8 @@ def choose_entry(sample: TrialSample, entries: Sequence[Entry]) -> ModelChoice:
     """The model and head to use; among equals the first, for models are tried from the fastest to
     the slowest. A measured speed would make the answer another one each time.
     """
-    hit_nm, order_m = _hits(sample, entries), np.arange(len(entries))
-    return choose(hit_nm, sample.unit_n, order_m)
-
-
-def _hits(sample: TrialSample, entries: Sequence[Entry]) -> np.ndarray:
-    return np.stack([entry.answer_n == sample.code_n for entry in entries], axis=1).astype(float)
+    hits = [entry.answer_n == sample.code_n for entry in entries]
+    return choose(np.stack(hits, axis=1).astype(float), sample.unit_n)
 
 
 def conclude(
@@ -300,7 +300,7 @@ def conclude(
     wanted: float = 0.95,
 ) -> Verdict:
     """Chooses a model and works out all that can be said about it."""
-    hit_nm, choice = _hits(sample, entries), choose_entry(sample, entries)
+    choice = choose_entry(sample, entries)
     best = entries[choice.best]
     x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
     score_nc = _held_out(sample, best.fits, x_nd).astype(np.float64)
@@ -309,7 +309,7 @@ def conclude(
     prob_nc = softmax(score_nc, temperature)
     held_out = HeldOut(sample.code_n, prob_nc, sample.unit_n, sample.labels)
     mix_ups = tuple(find_mix_ups(held_out))
-    others = [entry for entry in _per_model(entries, hit_nm) if entry.model != best.model]
+    others = _others(sample, entries, best)
     return Verdict(
         sample,
         tuple(entries),
@@ -317,7 +317,7 @@ def conclude(
         held_out,
         temperature,
         fit_threshold(prob_nc.max(axis=1), held_out.is_right_n, sample.unit_n),
-        _rivals(sample, entries, hit_nm, choice),
+        _rivals(sample, best, others),
         float(np.bincount(sample.code_n).max() / len(sample.code_n)),
         _leak(sample, best, x_nd),
         _doubling(sample, best, x_nd),
@@ -339,7 +339,7 @@ def _suspects(
     common = int(np.bincount(sample.code_n).argmax())
 
     def is_good(answer_n: np.ndarray) -> bool:
-        return _gain(answer_n, np.full_like(answer_n, common), sample).low > 0
+        return measure_gain(sample, answer_n, np.full_like(answer_n, common)).low > 0
 
     good = [entry.answer_n for entry in others if is_good(entry.answer_n)]
     if not good or not is_good(held_out.answer_n):
@@ -364,52 +364,43 @@ def _weak_places(sample: TrialSample, held_out: HeldOut) -> list[Weakness]:
     return find_weak_places(held_out, names, sample.survey.audit.burst_n[sample.rows])
 
 
-def _per_model(entries: Sequence[Entry], hit_nm: np.ndarray) -> list[Entry]:
-    """The better head of each model, in the order of models."""
-    best: dict[str, int] = {}
-    for place, entry in enumerate(entries):
-        other = best.setdefault(entry.model, place)
-        if hit_nm[:, place].sum() > hit_nm[:, other].sum():
-            best[entry.model] = place
-    return [entries[place] for place in best.values()]
+def _others(sample: TrialSample, entries: Sequence[Entry], chosen: Entry) -> list[Entry]:
+    """The better head of each other model, in the order of models."""
+    best: dict[str, Entry] = {}
+    for entry in entries:
+        other = best.setdefault(entry.model, entry)
+        if sample.accuracy(entry) > sample.accuracy(other):
+            best[entry.model] = entry
+    return [entry for entry in best.values() if entry.model != chosen.model]
 
 
-def _rivals(
-    sample: TrialSample, entries: Sequence[Entry], hit_nm: np.ndarray, choice: ModelChoice
-) -> tuple[Rival, ...]:
+def _rivals(sample: TrialSample, chosen: Entry, others: Sequence[Entry]) -> tuple[Rival, ...]:
     """Other models, best first, by the joint test that the tiers of `table` rest on."""
-    chosen = entries[choice.best]
-    others = [entry for entry in _per_model(entries, hit_nm) if entry.model != chosen.model]
     if not others:
         return ()
     answers_mn = np.stack([entry.answer_n for entry in (chosen, *others)])
     scores = errors(Items(sample.code_n, sample.unit_n), answers_mn, load_metric("accuracy"))
     letters = tiers(scores).letters
-    best_n = chosen.answer_n == sample.code_n
-    rivals = []
-    for entry, letter in zip(others, letters[1:], strict=True):
-        own_n = entry.answer_n == sample.code_n
-        is_as_good = letter == letters[0]
-        n_more = _units_to_decide(best_n, own_n, sample.unit_n) if is_as_good else 0
-        rivals.append(
-            Rival(
-                entry.model, entry.head, float(own_n.mean()), is_as_good, n_more, entry.images_per_s
-            )
+    pairs = compare_many(scores, 0, range(1, len(letters)))
+    rivals = [
+        Rival(
+            entry.model,
+            sample.accuracy(entry),
+            is_as_good := letter == letters[0],
+            _units_to_decide(pair) if is_as_good else 0,
         )
+        for entry, letter, pair in zip(others, letters[1:], pairs, strict=True)
+    ]
     return tuple(sorted(rivals, key=lambda rival: -rival.accuracy))
 
 
-def _units_to_decide(first_n: np.ndarray, second_n: np.ndarray, unit_n: np.ndarray) -> int:
+def _units_to_decide(pair: Comparison) -> int:
     """More units until a paired test would see this difference in 80 % of cases; 0 where it is
     below a point and does not matter.
     """
-    n_u = np.bincount(unit_n)
-    difference_u = np.bincount(unit_n, first_n.astype(float) - second_n) / n_u
-    difference = float(first_n.mean() - second_n.mean())
-    if abs(difference) < 0.01 or len(n_u) < 3:
-        return 0
-    wanted = ((1.96 + 0.84) * float(difference_u.std(ddof=1)) / difference) ** 2
-    return max(0, math.ceil(wanted - len(n_u)))
+    difference = abs(pair.difference)
+    wanted = pair.spread.units_to_detect(difference) if difference >= 0.01 else None
+    return max(0, (wanted or 0) - pair.n_units)
 
 
 def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
@@ -424,7 +415,7 @@ def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
         for kind in kinds_for(len(x_nd), len(sample.labels))
     ]
     shown = max(answers, key=lambda answer_n: int((answer_n == sample.code_n).sum()))
-    return _gain(shown, best.answer_n, sample)
+    return measure_gain(sample, shown, best.answer_n)
 
 
 def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
@@ -441,24 +432,16 @@ def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
             rows = ~is_held & is_half_n
             head = fit_head(best.fits, x_nd[rows], sample.code_n[rows], n_labels)
             answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
-    return _gain(best.answer_n, answer_n, sample)
+    return measure_gain(sample, best.answer_n, answer_n)
 
 
-def _gain(more_n: np.ndarray, less_n: np.ndarray, sample: TrialSample) -> Gain:
-    """Paired difference in points."""
-    hits = [(answer_n == sample.code_n).astype(float) for answer_n in (more_n, less_n)]
-    return paired_gain(100.0 * (hits[0] - hits[1]), sample.unit_n)
-
-
-def paired_gain(difference_n: np.ndarray, unit_n: np.ndarray) -> Gain:
-    """Mean difference, with Student's limits over units."""
-    from scipy.stats import t
-
-    value, n_units = float(difference_n.mean()), int(unit_n.max()) + 1
-    residual_u = np.bincount(unit_n, difference_n - value)
-    error = math.sqrt(n_units / max(n_units - 1, 1) * float((residual_u**2).sum()))
-    half = float(t.ppf(0.975, max(n_units - 1, 1))) * error / len(difference_n)
-    return Gain(value, value - half, value + half)
+def measure_gain(
+    sample: TrialSample, more_n: np.ndarray, less_n: np.ndarray, rows: Any = slice(None)
+) -> Gain:
+    """Paired difference of two sets of answers to all photos, or to some rows of them."""
+    items = Items(sample.code_n[rows], sample.unit_n[rows])
+    pair = compare(items, more_n, less_n, load_metric("accuracy"))
+    return Gain(*(100 * value for value in (pair.difference, pair.low, pair.high)))
 
 
 def _genus(sample: TrialSample, held_out: HeldOut) -> ModelChoice | None:
@@ -466,4 +449,4 @@ def _genus(sample: TrialSample, held_out: HeldOut) -> ModelChoice | None:
     if genus_c is None:
         return None
     hit_n = genus_c[held_out.answer_n] == genus_c[sample.code_n]
-    return choose(hit_n[:, None].astype(float), sample.unit_n, np.zeros(1))
+    return choose(hit_n[:, None].astype(float), sample.unit_n)

@@ -10,8 +10,7 @@ import base64
 import csv
 import dataclasses
 import io
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from fieldmark.settings import Settings
 from fieldmark.tryout.evaluate import Verdict, features_of, open_model
 from fieldmark.tryout.fitted import fit_model, save_model
 from fieldmark.tryout.judge.findings import iterate_labels
-from fieldmark.tryout.words import tell, tell_data, tell_methods
+from fieldmark.tryout.words import MOST, tell_data, tell_methods
 
 THUMB_PX, QUALITY = 160, 70
 MOST_SHOWN = 12
@@ -67,20 +66,24 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "unit": sample.unit_word,
         "labels": list(sample.labels),
         "is_better_than_most_common_label": verdict.is_useful,
-        "models": [
-            {
-                "model": entry.model,
-                "head": entry.head,
-                "accuracy": float((entry.answer_n == sample.code_n).mean()),
-                "photos_per_s": entry.images_per_s,
-            }
-            for entry in verdict.entries
-        ],
+        "models": _models(verdict),
         "could_be_as_good": [rival.model for rival in verdict.rivals if rival.is_as_good],
         "chat": verdict.chat and dataclasses.asdict(verdict.chat),
         "data": [{"kind": f.kind, "text": f.text} for f in sample.survey.audit.findings],
-        "text": list(tell(verdict)),
+        "text": verdict.lines,
     }
+
+
+def _models(verdict: Verdict) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": entry.model,
+            "head": entry.head,
+            "accuracy": verdict.sample.accuracy(entry),
+            "photos_per_s": entry.images_per_s,
+        }
+        for entry in verdict.entries
+    ]
 
 
 # --- tables
@@ -137,147 +140,95 @@ def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
 def confusion_chart(verdict: Verdict) -> dict[str, Any]:
     """Which label is taken for which; of each label's photos, in per cent."""
     held_out, labels = verdict.held_out, verdict.sample.labels
-    answer_n = held_out.answer_n
     # With hundreds of labels only those that are mistaken most often can be read.
     shown = sorted(code for code, *_ in islice(iterate_labels(held_out), 24))
-    values = [
-        {
-            "label": labels[a],
-            "answer": labels[b],
-            "share": round(100 * float((answer_n[held_out.code_n == a] == b).mean()), 1),
-        }
-        for a in shown
-        for b in shown
-    ]
-    order = [labels[code] for code in shown]
-    axes = {
-        "y": {"field": "label", "type": "nominal", "sort": order, "title": "label"},
-        "x": {
-            "field": "answer",
-            "type": "nominal",
-            "sort": order,
-            "title": "answer",
-            "axis": {"labelAngle": -60},
-        },
-    }
+    values = []
+    for given in shown:
+        answer_k = held_out.answer_n[held_out.code_n == given]
+        for answer in shown:
+            share = round(100 * float((answer_k == answer).mean()), 1)
+            values.append({"label": labels[given], "answer": labels[answer], "share": share})
+    axis = {"type": "nominal", "sort": [labels[code] for code in shown]}
     scale = {"domain": [0, 100], "range": ["white", BLUE], "interpolate": "rgb"}
     colour = {"field": "share", "type": "quantitative", "scale": scale, "title": "of 100 photos"}
-    return themed(
-        {
-            "data": {"values": values},
-            "width": {"step": 18},
-            "height": {"step": 18},
-            "mark": {"type": "rect"},
-            "encoding": {**axes, "color": colour},
-        }
-    )
+    encoding = {
+        "y": {"field": "label", **axis, "title": "label"},
+        "x": {"field": "answer", **axis, "title": "answer", "axis": {"labelAngle": -60}},
+        "color": colour,
+    }
+    size = {"width": {"step": 18}, "height": {"step": 18}}
+    return themed({"data": {"values": values}, **size, "mark": "rect", "encoding": encoding})
 
 
 def _page(verdict: Verdict) -> str:
     from jinja2 import Environment, FileSystemLoader
 
     loader = FileSystemLoader(Path(__file__).parent)
-    template = Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(
-        "page.html"
-    )
-    answer, *rest = tell(verdict)
-    return template.render(
-        answer=answer,
-        sentences=rest,
+    page = Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("page.html")
+    return page.render(
+        sentences=verdict.lines,
         data=list(tell_data(verdict.sample.survey)),
-        models=_model_rows(verdict),
+        models=_models(verdict),
+        best=verdict.best,
         labels=_label_rows(verdict),
-        findings=_photo_groups(verdict),
+        findings=list(_photo_groups(verdict)),
         confusion=base64.b64encode(render(confusion_chart(verdict), "svg")).decode(),
         methods=list(tell_methods(verdict)),
         version=app_version(),
     )
 
 
-def _model_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    rows = [
-        {
-            "name": entry.model,
-            "head": entry.head,
-            "accuracy": 100 * float((entry.answer_n == verdict.sample.code_n).mean()),
-            "speed": entry.images_per_s,
-            "is_best": entry is verdict.best,
-        }
-        for entry in verdict.entries
-    ]
-    return sorted(rows, key=lambda row: -row["accuracy"])
-
-
 def _label_rows(verdict: Verdict) -> list[dict[str, Any]]:
+    """What the page says of each label, in photos of 100; the worst first."""
     held_out = verdict.held_out
     is_sure_n = held_out.prob_nc.max(axis=1) >= verdict.threshold.at_least
     rows = []
-    for search, (code, name) in zip(
-        verdict.searches, enumerate(verdict.sample.labels), strict=True
-    ):
-        mine = held_out.code_n == code
-        rows.append(
-            {
-                "name": name,
-                "n": int(mine.sum()),
-                "n_units": search.n_units,
-                "right": 100 * float(held_out.is_right_n[mine].mean()),
-                "unsure": 100 * float((~is_sure_n)[mine].mean()),
-                "look": 100 * search.share,
-                "at_least": 100 * search.at_least,
-            }
-        )
-    return sorted(rows, key=lambda row: row["right"])
+    for code, name, n, n_right in iterate_labels(held_out):
+        search = verdict.searches[code]
+        n_unsure = int((~is_sure_n)[held_out.code_n == code].sum())
+        shares = {"right": n_right / n, "unsure": n_unsure / n, "look": search.share}
+        shares["at_least"] = search.at_least
+        row = {"name": name, "n": n, "n_units": search.n_units}
+        rows.append(row | {key: 100 * share for key, share in shares.items()})
+    return rows
 
 
-def _photo_groups(verdict: Verdict) -> list[dict[str, Any]]:
-    """Findings with photos: labels to check, mix-ups, conflicts, copies, bursts."""
-    sample = verdict.sample
-    show = partial(_thumbnail, verdict)
-    groups = []
-    suspects = verdict.suspects
+def _photo_groups(verdict: Verdict) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Findings with their photos: labels to check, mix-ups, conflicts, copies, bursts."""
+    sample, suspects = verdict.sample, verdict.suspects
+    labels, code_n, answer_n = sample.labels, sample.code_n, verdict.held_out.answer_n
+
+    def shown(rows: Iterable[int], texts: Iterable[str]) -> list[dict[str, str]]:
+        pairs = zip(rows, texts, strict=True)
+        return [_thumbnail(verdict, int(row), text) for row, text in islice(pairs, MOST_SHOWN)]
+
     if suspects.rows:
-        photos = [
-            show(
-                int(sample.rows[row]),
-                f"{sample.labels[sample.code_n[row]]} → {sample.labels[code]}?",
-            )
-            for row, code in zip(suspects.rows, suspects.suggested, strict=True)
-        ]
-        groups.append({"title": "Check these labels", "photos": photos[:MOST_SHOWN]})
-    for pair in verdict.mix_ups[:3]:
-        codes = [sample.labels.index(name) for name in (pair.first, pair.second)]
-        wrong = np.flatnonzero(
-            np.isin(sample.code_n, codes)
-            & np.isin(verdict.held_out.answer_n, codes)
-            & ~verdict.held_out.is_right_n
-        )
-        photos = [
-            show(int(sample.rows[row]), f"is {sample.labels[sample.code_n[row]]}")
-            for row in wrong[:MOST_SHOWN]
-        ]
-        title = f"Mixed up: {pair.first} and {pair.second}"
-        groups.append({"title": title, "photos": photos})
-    for finding in sample.survey.audit.findings:
+        pairs = zip(suspects.rows, suspects.suggested, strict=True)
+        texts = [f"{labels[code_n[row]]} → {labels[code]}?" for row, code in pairs]
+        yield "Check these labels", shown(sample.rows[list(suspects.rows)], texts)
+    for pair in verdict.mix_ups[:MOST]:
+        codes = [labels.index(name) for name in (pair.first, pair.second)]
+        is_mixed = np.isin(code_n, codes) & np.isin(answer_n, codes) & (answer_n != code_n)
+        texts = [f"is {labels[code]}" for code in code_n[is_mixed]]
+        yield f"Mixed up: {pair.first} and {pair.second}", shown(sample.rows[is_mixed], texts)
+    seen = sample.survey.audit
+    for finding in seen.findings:
         rows = [row for group in finding.groups[:4] for row in group[:4]]
         if rows and finding.kind in ("conflict", "leak", "burst", "duplicate"):
-            photos = [show(row, str(sample.survey.audit.label_n[row])) for row in rows[:MOST_SHOWN]]
-            groups.append({"title": finding.text, "photos": photos})
-    return groups
+            yield finding.text, shown(rows, map(str, seen.label_n[rows]))
 
 
 def _thumbnail(verdict: Verdict, row: int, text: str) -> dict[str, str]:
     """A small WebP without metadata, inside the page."""
     photos = verdict.sample.photos
     image, crop = photos.table["image"][row], photos.table["crop"][row]
+    small = io.BytesIO()
     try:
-        picture = load_image(
-            photos.root, ImageRef(image, tuple(crop) if crop is not None else None)
-        )
+        ref = ImageRef(image, tuple(crop) if crop is not None else None)
+        picture = load_image(photos.root, ref)
     except DataError:  # gone since it was looked at
         return {"source": "", "text": text, "name": image}
     picture.thumbnail((THUMB_PX, THUMB_PX), reducing_gap=2.0)
-    small = io.BytesIO()
     picture.save(small, "WEBP", quality=QUALITY)
     data = base64.b64encode(small.getvalue()).decode()
     return {"source": f"data:image/webp;base64,{data}", "text": text, "name": image}

@@ -1,12 +1,16 @@
 """Survey: what are the photos, which belong together, and can a model be tested on them?
 
-Everything that is known before a model is tried; `fieldmark check` says it, and `try` goes on.
+Everything that is known before a model is tried; `fieldmark check` says it, and `try` goes on. Of
+EXIF only time and device are read. Positions never are: rare species.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +25,7 @@ from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, unit_numbers
-from fieldmark.tryout.look.audit import (
-    Audit,
-    Evidence,
-    audit,
-    merge_spellings,
-    number_groups,
-)
-from fieldmark.tryout.look.exif import read_exif
+from fieldmark.tryout.look.audit import Audit, Evidence, audit, merge_spellings, number_groups
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
 from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import first_few
@@ -54,27 +51,27 @@ class Survey:
         return _unit_word(self.photos)
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Of the photos that can be read."""
-        return tuple(map(str, np.unique(self.audit.label_n[self.is_ok_n])))
+    def counts(self) -> dict[str, int]:
+        """Label → photos that can be read; by name."""
+        names, n_c = np.unique(self.audit.label_n[self.is_ok_n], return_counts=True)
+        return dict(zip(names.tolist(), n_c.tolist(), strict=True))
 
     @property
     def can_test_c(self) -> np.ndarray:
         """Of each label: are there photos enough, of two units at least?"""
         code_k = np.unique(self.audit.label_n[self.is_ok_n], return_inverse=True)[1]
-        return can_be_tested(code_k, self.unit_n[self.is_ok_n], len(self.labels))
+        return can_be_tested(code_k, self.unit_n[self.is_ok_n], len(self.counts))
 
     @property
     def in_one_unit(self) -> tuple[str, ...]:
         """Labels with photos enough, all of one unit."""
-        n_c = np.unique(self.audit.label_n[self.is_ok_n], return_counts=True)[1]
-        is_single = ~self.can_test_c & (n_c >= LEAST_PHOTOS)
-        return tuple(np.array(self.labels)[is_single].tolist())
+        pairs = zip(self.counts.items(), self.can_test_c, strict=True)
+        return tuple(name for (name, n), can in pairs if n >= LEAST_PHOTOS and not can)
 
     @property
     def too_little(self) -> str:
         """Why no model can be tested on these photos; "" = it can."""
-        return _too_little(self.photos, self.labels, int(self.can_test_c.sum()))
+        return _too_little(self.photos, tuple(self.counts), int(self.can_test_c.sum()))
 
 
 def refuse_small(photos: LabelledPhotos) -> None:
@@ -136,8 +133,41 @@ def _evidence(photos: LabelledPhotos, embedded: Embedded, looks: Looks) -> Evide
         draws.digest(key_of[image], crop) if image in key_of and is_ok else None
         for image, crop, is_ok in zip(images, crops, embedded.is_ok, strict=True)
     ]
-    times, devices = read_exif(photos.root, images)
-    return Evidence(looks, embedded.is_ok, embedded.bad, content, times, devices, photos.empty)
+    with ThreadPoolExecutor(4) as pool:
+        shots = list(pool.map(lambda image: _read_exif(photos.root / image), images))
+    return Evidence(looks, embedded.is_ok, embedded.bad, content, shots, photos.empty)
+
+
+_EXIF, _TAKEN, _FRACTION = 0x8769, 0x9003, 0x9291
+_MAKE, _MODEL, _SERIAL = 0x010F, 0x0110, 0xA431
+
+
+def _read_exif(path: Path) -> tuple[datetime.datetime | None, str]:
+    """When a photo was taken, and by what; None and "" where its file does not say."""
+    from PIL import Image
+
+    # Damaged files raise whatever Pillow's parsers run into; they are told elsewhere.
+    with contextlib.suppress(Exception), Image.open(path) as image:
+        exif = image.getexif()
+        inner = exif.get_ifd(_EXIF)
+        device = (exif.get(_MAKE), exif.get(_MODEL), inner.get(_SERIAL))
+        time = _time(str(inner.get(_TAKEN, "")), str(inner.get(_FRACTION, "")))
+        return time, " ".join(map(str, device))
+    return None, ""
+
+
+def _time(text: str, fraction: str) -> datetime.datetime | None:
+    """Clocks that were reset (1970, 2000-01-01) and years to come say nothing. The date of the file
+    is when it was copied, and is not used either.
+    """
+    with contextlib.suppress(ValueError):
+        time = datetime.datetime.strptime(text.strip(), "%Y:%m:%d %H:%M:%S")
+        is_reset = (time.month, time.day) == (1, 1) and time.year in (1970, 1980, 2000, 2010)
+        if is_reset or not 1990 <= time.year <= datetime.date.today().year:
+            return None
+        digits = fraction.strip()[:6]
+        return time.replace(microsecond=int(digits.ljust(6, "0")) if digits.isdecimal() else 0)
+    return None
 
 
 def _units(photos: LabelledPhotos, seen: Audit) -> np.ndarray:

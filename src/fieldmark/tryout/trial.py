@@ -1,5 +1,8 @@
 """The whole of `fieldmark try`: photos in; a verdict, a page, a table and a model out.
 
+Models are those that work here without a download and, where torch is installed and downloads are
+allowed, a short list. Size and licence are told before anything is fetched.
+
 A first answer comes from a sample of 200 photos, and says so. Every later one replaces it. Features
 are cached photo by photo, so that the same command goes on where it was stopped.
 """
@@ -7,6 +10,7 @@ are cached photo by photo, so that the same command goes on where it was stopped
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
+from fieldmark.errors import FieldmarkError, MissingExtra, ModelError, UsageError
+from fieldmark.models import check_model_name
 from fieldmark.progress import Progress, Silent
 from fieldmark.settings import Settings, load_settings
 from fieldmark.tryout.evaluate import (
@@ -27,18 +32,10 @@ from fieldmark.tryout.evaluate import (
     prepare,
     score,
 )
-from fieldmark.tryout.judge.choice import ModelChoice
 from fieldmark.tryout.look.formats import read_photos
 from fieldmark.tryout.look.photos import Columns, LabelledPhotos
-from fieldmark.tryout.models import (
-    CLASSICAL,
-    DOWNLOADS,
-    chosen_models,
-    has_torch,
-    told_absent,
-    told_before,
-)
-from fieldmark.tryout.survey import Survey, look_at, refuse_small
+from fieldmark.tryout.survey import look_at, refuse_small
+from fieldmark.tryout.words import tell_data, tell_short
 
 if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatTrial
@@ -47,6 +44,31 @@ FIRST = 200
 """photos of the first answer"""
 MUCH = 400
 """photos from which a first answer is worth the wait"""
+CLASSICAL = ("classical/colour", "classical/texture", "classical/all")
+WORDS = ("auto", "small", "best", "classical")
+
+
+@dataclass(frozen=True, slots=True)
+class HubModel:
+    """A model whose weights come from a hub."""
+
+    name: str
+    mb: int
+    licence: str
+
+
+SMALL = (
+    HubModel("timm/mobilenetv4_conv_small.e2400_r224_in1k", 15, "Apache-2.0"),
+    HubModel("timm/efficientnet_b0.ra4_e3600_r224_in1k", 21, "Apache-2.0"),
+    HubModel("hf/facebook/dinov2-small", 88, "Apache-2.0"),
+)
+BEST = (
+    *SMALL,
+    HubModel("open-clip/hf-hub:imageomics/bioclip", 599, "MIT"),
+    HubModel("timm/vit_base_patch16_siglip_224.v2_webli", 372, "Apache-2.0"),
+    HubModel("open-clip/hf-hub:imageomics/bioclip-2", 1710, "MIT"),
+)
+DOWNLOADS = {model.name: model for model in BEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +81,6 @@ class TrialOptions:
     """of a label's photos that a person wants to find"""
     chat: ChatTrial | None = None
     """a chat model to ask about some photos"""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialAnswer:
-    """An answer on the way to the last one."""
-
-    tried: str
-    """the model that was tried last"""
-    model: str
-    """the best so far"""
-    choice: ModelChoice
-    n_photos: int
-    is_first: bool
-    """from a sample of the photos"""
 
 
 def try_photos(
@@ -108,7 +116,7 @@ def run_trial(
     options: TrialOptions,
     settings: Settings,
     progress: Progress,
-    show: Callable[[Survey | TrialAnswer], None] = lambda _: None,
+    show: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
     """Looks at the photos, tries the models one after the other, and shows each answer."""
     names = chosen_models(options.models)
@@ -120,11 +128,11 @@ def run_trial(
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
             first = prepare(some)
-            tried = score(first, CLASSICAL[0], settings, progress)
-            show(_answer(first, tried, is_first=True))
+            show(_told(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
-    show(survey)
+    for line in (*tell_data(survey), ""):
+        show(line)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if name in DOWNLOADS and not settings.offline:
@@ -137,7 +145,7 @@ def run_trial(
             else:
                 notes.append(f"{name} was not tried: {error}")
             continue
-        show(_answer(sample, entries, is_first=False))
+        show(_told(sample, entries, is_first=False))
     if not entries:
         raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
     verdict = conclude(sample, entries, settings, progress, options.wanted)
@@ -146,10 +154,10 @@ def run_trial(
     return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
 
 
-def _answer(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> TrialAnswer:
+def _told(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> str:
     choice = choose_entry(sample, entries)
-    best = entries[choice.best].model
-    return TrialAnswer(entries[-1].model, best, choice, len(sample.rows), is_first)
+    n_first = len(sample.rows) if is_first else 0
+    return tell_short(entries[-1].model, entries[choice.best].model, choice, n_first)
 
 
 def _told_last(absent: Sequence[str]) -> Iterator[str]:
@@ -183,3 +191,42 @@ def _some(photos: LabelledPhotos) -> LabelledPhotos:
     chosen = set(order[:FIRST])
     rows = [row for row, name in enumerate(photos.table.get_column("id")) if name in chosen]
     return dataclasses.replace(photos, table=photos.table[np.array(rows)])
+
+
+# --- which models
+
+
+def has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
+
+
+def chosen_models(words: Sequence[str]) -> list[str]:
+    """Names of models, in the order they are tried: the fast ones first."""
+    names: dict[str, None] = {}
+    for word in words:
+        if word in WORDS:
+            lists = {"classical": (), "auto": SMALL if has_torch() else ()}
+            downloads = lists.get(word, BEST if word == "best" else SMALL)
+            names |= dict.fromkeys((*CLASSICAL, *(model.name for model in downloads)))
+        else:
+            check_model_name(word)
+            names[word] = None
+    if not names:
+        raise UsageError(f"--models needs a name or one of {', '.join(WORDS)}.")
+    return list(names)
+
+
+def told_before(name: str) -> str:
+    """What is said before weights may be fetched."""
+    model = DOWNLOADS[name]
+    return f"{name}: downloads {model.mb} MB, unless it is here already ({model.licence} licence)."
+
+
+def told_absent(names: Sequence[str]) -> str:
+    """Of models whose weights are not here and could not be fetched."""
+    total = sum(DOWNLOADS[name].mb for name in names)
+    verb = "was" if len(names) == 1 else "were"
+    return (
+        f"{', '.join(names)} {verb} not tried: the weights ({total} MB) are not on this machine. "
+        "Once it is online, the same command downloads them and continues from here."
+    )

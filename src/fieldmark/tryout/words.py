@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from fieldmark.tryout.judge.choice import ROUGH_UNITS
+from fieldmark.tryout.judge.choice import ROUGH_UNITS, ModelChoice
 from fieldmark.tryout.judge.confidence import WRONG_PER_PHOTO
 from fieldmark.tryout.judge.findings import iterate_labels
 from fieldmark.words import counted, first_few
@@ -19,7 +17,6 @@ from fieldmark.words import counted, first_few
 if TYPE_CHECKING:
     from fieldmark.tryout.evaluate import Verdict
     from fieldmark.tryout.survey import Survey
-    from fieldmark.tryout.trial import TrialAnswer
 
 MOST = 3
 """sentences of one kind"""
@@ -37,15 +34,15 @@ def tell_data(survey: Survey) -> Iterator[str]:
 
 def tell_counts(survey: Survey) -> Iterator[str]:
     """How many photos of what, and what names their label and their unit."""
-    names, n_c = np.unique(survey.audit.label_n[survey.is_ok_n], return_counts=True)
-    small, large = int(np.argmin(n_c)), int(np.argmax(n_c))
-    photos, labels = counted(int(survey.is_ok_n.sum()), "photo"), counted(len(names), "label")
-    if n_c[small] == n_c[large]:
-        yield f"{photos} of {labels}, {n_c[small]} of each."
+    counts = survey.counts
+    small, large = (extreme(counts, key=lambda name: counts[name]) for extreme in (min, max))
+    photos, labels = counted(sum(counts.values()), "photo"), counted(len(counts), "label")
+    if counts[small] == counts[large]:
+        yield f"{photos} of {labels}, {counts[small]} of each."
     else:
         yield (
-            f"{photos} of {labels}: the fewest of {names[small]} ({n_c[small]}), the most of "
-            f"{names[large]} ({n_c[large]})."
+            f"{photos} of {labels}: the fewest of {small} ({counts[small]}), the most of "
+            f"{large} ({counts[large]})."
         )
     yield f"Labels are read from {survey.photos.label_from}."
     if survey.photos.unit_from:
@@ -68,16 +65,15 @@ def tell_single(survey: Survey) -> str:
     )
 
 
-def tell_short(answer: TrialAnswer) -> str:
-    """The answer so far, in a line."""
-    choice = answer.choice
+def tell_short(tried: str, best: str, choice: ModelChoice, n_first: int = 0) -> str:
+    """The answer so far, in a line; `n_first` photos were a sample for a first answer."""
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    if answer.is_first:
-        opening = f"A first answer, from {answer.n_photos} photos: {answer.model}"
-    elif answer.model == answer.tried:
-        opening = f"Tried {answer.tried}: the best so far. It"
+    if n_first:
+        opening = f"A first answer, from {n_first} photos: {best}"
+    elif best == tried:
+        opening = f"Tried {tried}: the best so far. It"
     else:
-        opening = f"Tried {answer.tried}. Still the best: {answer.model}, which"
+        opening = f"Tried {tried}. Still the best: {best}, which"
     return f"{opening} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
 
 

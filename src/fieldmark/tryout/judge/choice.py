@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.stats import wilson_limits
 
 N_BOOTSTRAPS = 400
 TRAINING_LUCK = 0.25
@@ -38,35 +39,28 @@ class ModelChoice:
     high: float
     """95 % limits; NaN where there are too few units"""
     n_units: int
-    win_m: np.ndarray
-    """share of the bootstraps in which each configuration was chosen"""
 
     @property
     def has_interval(self) -> bool:
         return not math.isnan(self.low)
 
 
-def choose(
-    hit_nm: np.ndarray, unit_n: np.ndarray, cost_m: np.ndarray, seed: str = ""
-) -> ModelChoice:
+def choose(hit_nm: np.ndarray, unit_n: np.ndarray, seed: str = "") -> ModelChoice:
     """Chooses among m configurations by their hits (1 or 0) on n photos of units numbered from 0.
 
-    Among equals the cheapest (`cost_m`) wins.
+    Among equals the first wins.
     """
     n_units = int(unit_n.max()) + 1
     hit_um = np.stack([np.bincount(unit_n, hits, n_units) for hits in hit_nm.T], axis=1)
     size_u = np.bincount(unit_n, minlength=n_units).astype(np.float64)
-    order_m = np.lexsort((np.arange(len(cost_m)), cost_m))
-    best = _best(hit_um.sum(axis=0), order_m)
+    best = int(hit_um.sum(axis=0).argmax())
     if n_units < 2:
-        accuracy = float(hit_nm[:, best].mean())
-        return ModelChoice(best, accuracy, math.nan, math.nan, n_units, np.eye(len(cost_m))[best])
+        return ModelChoice(best, float(hit_nm[:, best].mean()), math.nan, math.nan, n_units)
     random = draws.generator("choice", seed, n_units)
-    scores, variances, wins = [], [], np.zeros(len(cost_m))
+    scores, variances = [], []
     for _ in range(N_BOOTSTRAPS):
         count_u = np.bincount(random.integers(n_units, size=n_units), minlength=n_units)
-        chosen = _best(count_u @ hit_um, order_m)
-        wins[chosen] += 1
+        chosen = int((count_u @ hit_um).argmax())
         is_out = count_u == 0
         if is_out.any():
             scores.append(hit_um[is_out, chosen].sum() / size_u[is_out].sum())
@@ -76,12 +70,7 @@ def choose(
     if n_units >= LEAST_UNITS:
         variance = float(np.mean(variances)) * (1 + TRAINING_LUCK)
         low, high = _limits(accuracy, variance, size_u)
-    return ModelChoice(best, accuracy, low, high, n_units, wins / N_BOOTSTRAPS)
-
-
-def _best(hit_m: np.ndarray, order_m: np.ndarray) -> int:
-    """The first in order of cost among those with most hits."""
-    return int(order_m[np.argmax(hit_m[order_m])])
+    return ModelChoice(best, accuracy, low, high, n_units)
 
 
 def _variance(hit_u: np.ndarray, size_u: np.ndarray) -> float:
@@ -104,8 +93,4 @@ def _limits(share: float, variance: float, size_u: np.ndarray) -> tuple[float, f
     inside = min(max(share, 1e-3), 1 - 1e-3)
     # No mistakes at all, or only mistakes: every unit still counts as one photo at most.
     n = min(inside * (1 - inside) / max(variance, 1e-12), float(size_u.sum()))
-    n = max(n, 1.0)
-    z2 = float(t.ppf(0.975, 2 * (n_units - 1))) ** 2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return wilson_limits(share, max(n, 1.0), float(t.ppf(0.975, 2 * (n_units - 1))))

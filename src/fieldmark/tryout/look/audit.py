@@ -33,7 +33,7 @@ ALIKE = 0.93
 COPY_BITS, COPY_ALIKE = 20, 0.95
 SAME_PHOTO = 3.0
 """mean difference of grey levels between copies of one photo: JPEG noise"""
-BURST_S = 60.0
+BURST = datetime.timedelta(seconds=60)
 SERIES = 3
 """file numbers of a series are at most so far apart"""
 SERIES_ALIKE = 0.93
@@ -65,9 +65,6 @@ class Audit:
     copy_n: np.ndarray
     """photos with the same number are the same photo"""
 
-    def of_kind(self, kind: str) -> list[DataFinding]:
-        return [finding for finding in self.findings if finding.kind == kind]
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -79,10 +76,8 @@ class Evidence:
     """image → why it cannot be read"""
     content_n: Sequence[bytes | None]
     """equal for equal bytes and crops"""
-    time_n: Sequence[datetime.datetime | None]
-    """when it was taken"""
-    device_n: Sequence[str]
-    """what took it"""
+    shot_n: Sequence[tuple[datetime.datetime | None, str]]
+    """when it was taken, and by what"""
     empty: tuple[str, ...] = ()
     """folders without photos"""
 
@@ -171,25 +166,21 @@ def _series(table: pl.DataFrame, evidence: Evidence) -> np.ndarray:
 
 
 def _is_apart(evidence: Evidence, first: int, second: int) -> bool:
-    before, after = evidence.time_n[first], evidence.time_n[second]
-    return before is not None and after is not None and _gap_s(before, after) > BURST_S
-
-
-def _gap_s(before: datetime.datetime, after: datetime.datetime) -> float:
-    return abs((after - before).total_seconds())
+    before, after = evidence.shot_n[first][0], evidence.shot_n[second][0]
+    return before is not None and after is not None and abs(after - before) > BURST
 
 
 def _close_in_time(evidence: Evidence) -> np.ndarray:
     """Neighbours in time of one device."""
     by_device: dict[str, list[tuple[datetime.datetime, int]]] = defaultdict(list)
-    for row, (time, device) in enumerate(zip(evidence.time_n, evidence.device_n, strict=True)):
+    for row, (time, device) in enumerate(evidence.shot_n):
         if time is not None:
             by_device[device].append((time, row))
     return _pairs(
         (first, second)
         for shots in by_device.values()
         for (before, first), (after, second) in pairwise(sorted(shots))
-        if _gap_s(before, after) <= BURST_S
+        if after - before <= BURST
     )
 
 
