@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from open_clip.loss import ClipLoss, SigLipLoss
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from fieldmark.build.train import loss as module
-from fieldmark.build.train.loss import LossParts, contrastive_loss
-from fieldmark.build.train.losses import LOSSES
+from fieldmark.build.train.losses import LOSSES, LossParts, contrastive_loss
+from fieldmark.build.train.losses import _contrastive as module
 from fieldmark.build.train.parallel import Ranks
 from fieldmark.build.train.recipe import LossRecipe
 

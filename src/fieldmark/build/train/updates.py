@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from fieldmark.build.train.layers import fastest_attention
-from fieldmark.build.train.loss import contrastive_loss
+from fieldmark.build.train.losses import contrastive_loss
 from fieldmark.build.train.network import ClipTrainingModel, WeightAverage
 from fieldmark.build.train.optimiser import learning_rate, make_optimiser
 from fieldmark.build.train.parallel import Ranks, clip_gradients, unsynced
