@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -36,6 +37,7 @@ from kit.pictures import write_image
 from kit.rings import mostly_slow
 from kit.shards import hashes, tar_bytes
 from kit.site import dripping, goes_on
+from kit.site_results import make_results
 from kit.wiki_traps import texts_of, trap_wiki, write_names
 
 Patch = pytest.MonkeyPatch
@@ -531,7 +533,72 @@ def train(place: Path, _: Patch) -> Iterator[Activity]:
     )
 
 
-@pytest.mark.parametrize("name", mostly_slow(list(ACTIVITIES), "shards join"))
+# --- data are drawn, results scored again and shown; work is given to other processes
+
+
+@activity("make")
+def make(place: Path, _: Patch) -> Iterator[Activity]:
+    yield Activity(
+        command=lambda out: ["data", "make", "newt", "--size", "120", "--out", out / "newt"],
+        products=lambda out: files_of(out / "newt"),
+    )
+
+
+@activity("site")
+def site(place: Path, _: Patch) -> Iterator[Activity]:
+    make_results(place)
+    yield Activity(
+        command=lambda out: ["site", out / "page", "--results", place / "results", "--quiet"],
+        products=lambda out: files_of(out / "page"),
+    )
+
+
+@activity("rescore")
+def rescore(place: Path, _: Patch) -> Iterator[Activity]:
+    make_results(place)
+    yield Activity(
+        command=lambda out: function(work.rescore, place / "results", out),
+        products=lambda out: answers(out / "results"),
+    )
+
+
+@activity("local")
+def local(place: Path, patch: Patch) -> Iterator[Activity]:
+    """The command is killed, and in turn with it one of its workers."""
+    make_blobs(place, patch)
+    patch.setenv("EMBED_PAUSE", "0.05")
+    words = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml", "--n-train", "3", "-1"]
+    yield Activity(
+        command=lambda out: [*words, "--on", "local", "--quiet", "--results", out / "results"],
+        products=lambda out: answers(out / "results"),
+        has_workers=True,
+    )
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    every = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in every}
+
+
+AIMED = [name for name in ACTIVITIES if name not in ("make", "site", "rescore", "local")]
+ANYWHEN = [
+    "run", "ask", "documents", "download", "make", "site", "describe", "caption", "train", "local",
+    "rescore", "try",
+]  # fmt: skip
+N_KILLS = int(os.environ.get("KILLS", "3"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ANYWHEN)
+def test_kills_at_any_time_change_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`KILLS=20 pytest -m slow -k at_any_time -s tests/test_kills.py` kills each more often."""
+    with ACTIVITIES[name](tmp_path, monkeypatch) as given:
+        kills.check_at_random(given, tmp_path, N_KILLS)
+
+
+@pytest.mark.parametrize("name", mostly_slow(AIMED, "shards join"))
 def test_after_kills_the_same_command_gives_what_an_undisturbed_one_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,7 +167,8 @@ class ModelTables:
         known = self.cards.get((provider, model_id))
         if known is not None:
             return known
-        plain, variant = _without_variant(model_id) if provider == "openrouter" else (model_id, "")
+        match = _VARIANT.fullmatch(model_id) if provider == "openrouter" else None
+        plain, variant = match.groups() if match else (model_id, "")
         row = self.cards.get((provider, plain)) or self._relative(provider, plain)
         if row is None:
             return Card(provider=provider, id=model_id)
@@ -199,11 +200,6 @@ _DATE = re.compile(
     r"|-2[3-9](?:0[1-9]|1[0-2])"  # Mistral: 2411
     r"|-00[1-9])$"  # Gemini
 )
-
-
-def _without_variant(model_id: str) -> tuple[str, str]:
-    match = _VARIANT.fullmatch(model_id)
-    return (match[1], match[2]) if match else (model_id, "")
 
 
 def _undated(model_id: str) -> str:
