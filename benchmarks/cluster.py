@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ def timed(*words: str, folder: Path) -> Took:
     """A fieldmark command in a process of its own."""
     began = time.perf_counter()
     child = subprocess.Popen(
-        [sys.executable, "-m", "fieldmark", *words, "--quiet"],
+        [sys.executable, "-m", "fieldmark", *words],
         cwd=folder,
         stdout=subprocess.DEVNULL,
     )
@@ -95,12 +96,11 @@ def write_grid(folder: Path, n: int) -> str:
 def measure(folder: Path, n: int, is_quick: bool) -> int:
     timed("data", "make", "beluga", "--size", "120", folder=folder)
     half, whole = write_grid(folder, n // 2), write_grid(folder, n)
-    here = timed(
-        "run", half, "--results", "here", "--cache", "cache-here", "--on", "here", folder=folder
-    )
+    run = partial(timed, "run", "--quiet", folder=folder)
+    here = run(half, "--results", "here", "--cache", "cache-here", "--on", "here")
     print(f"{n // 2:,} runs here: {here.seconds:.1f} s", flush=True)
-    first = timed("run", half, "--results", "half", "--cache", "cache-half", folder=folder)
-    slurm = timed("run", whole, "--results", "slurm", "--cache", "cache-slurm", folder=folder)
+    first = run(half, "--results", "half", "--cache", "cache-half")
+    slurm = run(whole, "--results", "slurm", "--cache", "cache-slurm")
     n_steps = len(list((folder / "slurm" / "cluster" / "steps").iterdir()))
     empty = empty_jobs(folder, n_steps)
     cpus = os.cpu_count() or 1
