@@ -60,6 +60,16 @@ FACTS = {
 }  # fmt: skip
 
 
+class Server(MockServer):
+    """Knows the most requests it had in flight."""
+
+    peak = 0
+
+    async def _answer(self, *request: Any) -> Any:
+        self.peak = max(self.peak, self.in_flight)
+        return await super()._answer(*request)
+
+
 def serve(pipe: Connection, latency_s: float) -> None:
     times: list[float] = []
 
@@ -68,12 +78,13 @@ def serve(pipe: Connection, latency_s: float) -> None:
         return "Corvus corax with glossy black plumage and a heavy arched bill on bare ground."
 
     async def run() -> None:
-        server = MockServer(MockScript(latency_s=latency_s), answers=describe)
+        server = Server(MockScript(latency_s=latency_s), answers=describe)
         pipe.send(await server.start())
         while not pipe.poll():
             await asyncio.sleep(0.05)
         await server.stop()
-        pipe.send({**server.stats(), "seconds": times[-1] - times[0]})
+        counts = {"n_requests": server.n_requests, "max_in_flight": server.peak}
+        pipe.send({**counts, "seconds": times[-1] - times[0]})
 
     asyncio.run(run())
 

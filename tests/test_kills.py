@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,13 +21,13 @@ import pytest
 
 from fieldmark.build.wiki.api import BATCH
 from fieldmark.build.wiki.store import PageStore
-from fieldmark.chat import AnswerJournal, MockScript, MockServer
+from fieldmark.chat import AnswerJournal, MockScript
 from fieldmark.data import Contents, Source, _content
 from fieldmark.store import RunFilter, Store
 from kit import kills, train_inputs, work
 from kit.blobs import answers, make_blobs, n_lines
 from kit.captions import make_shards, stubborn
-from kit.chat import make_jpegs, running
+from kit.chat import CountingServer, make_jpegs, running
 from kit.documents import write_jsonl
 from kit.kills import Activity, Moment, function
 from kit.made import made
@@ -36,6 +37,7 @@ from kit.pictures import write_image
 from kit.rings import mostly_slow
 from kit.shards import hashes, tar_bytes
 from kit.site import dripping, goes_on
+from kit.site_results import make_results
 from kit.wiki_traps import texts_of, trap_wiki, write_names
 
 Patch = pytest.MonkeyPatch
@@ -71,7 +73,7 @@ def questions(place: Path, _: Patch) -> Iterator[Activity]:
     n = 2000
     photos = [hashlib.sha256(photo).hexdigest() for photo in make_jpegs(n)]
     labels = {photo: ("wren", "robin")[i % 2] for i, photo in enumerate(photos)}
-    server = MockServer(MockScript(skill=0.7, latency_s=0.003), labels)
+    server = CountingServer(MockScript(skill=0.7, latency_s=0.003), labels)
 
     def products(out: Path) -> object:
         found = json_of(out)
@@ -94,7 +96,7 @@ def questions(place: Path, _: Patch) -> Iterator[Activity]:
 def filtered_texts(place: Path, _: Patch) -> Iterator[Activity]:
     """Texts that a model reads, some of them twice."""
     n = 600
-    server = MockServer(MockScript(skill=0.9, p_invent=0.3, latency_s=0.004))
+    server = CountingServer(MockScript(skill=0.9, p_invent=0.3, latency_s=0.004))
 
     def products(out: Path) -> object:
         found = json_of(out)
@@ -151,7 +153,7 @@ def documents(place: Path, _: Patch) -> Iterator[Activity]:
     write_jsonl(place / "rows.jsonl", [{"n": number} for number in range(n)])
     (place / "task.yaml").write_text(DOCUMENTS)
     right = {f"What comes after {number}?": str(number + number % 2) for number in range(n)}
-    server = MockServer(MockScript(latency_s=0.02), answers=right)
+    server = CountingServer(MockScript(latency_s=0.02), answers=right)
 
     def products(out: Path) -> object:
         rows = predictions(out)
@@ -201,7 +203,7 @@ def caption(place: Path, _: Patch) -> Iterator[Activity]:
     """Shards of photos, of which a third has to be asked about twice and a third in vain."""
     n_shards, n = 8, 120
     make_shards(place / "shards", n_shards, n)
-    server = MockServer(MockScript(latency_s=0.004), answers=stubborn)
+    server = CountingServer(MockScript(latency_s=0.004), answers=stubborn)
 
     def products(out: Path) -> object:
         table = pl.read_parquet(out / "captions/*.parquet")
@@ -531,7 +533,72 @@ def train(place: Path, _: Patch) -> Iterator[Activity]:
     )
 
 
-@pytest.mark.parametrize("name", mostly_slow(list(ACTIVITIES), "shards join"))
+# --- data are drawn, results scored again and shown; work is given to other processes
+
+
+@activity("make")
+def make(place: Path, _: Patch) -> Iterator[Activity]:
+    yield Activity(
+        command=lambda out: ["data", "make", "newt", "--size", "120", "--out", out / "newt"],
+        products=lambda out: files_of(out / "newt"),
+    )
+
+
+@activity("site")
+def site(place: Path, _: Patch) -> Iterator[Activity]:
+    make_results(place)
+    yield Activity(
+        command=lambda out: ["site", out / "page", "--results", place / "results", "--quiet"],
+        products=lambda out: files_of(out / "page"),
+    )
+
+
+@activity("rescore")
+def rescore(place: Path, _: Patch) -> Iterator[Activity]:
+    make_results(place)
+    yield Activity(
+        command=lambda out: function(work.rescore, place / "results", out),
+        products=lambda out: answers(out / "results"),
+    )
+
+
+@activity("local")
+def local(place: Path, patch: Patch) -> Iterator[Activity]:
+    """The command is killed, and in turn with it one of its workers."""
+    make_blobs(place, patch)
+    patch.setenv("EMBED_PAUSE", "0.05")
+    words = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml", "--n-train", "3", "-1"]
+    yield Activity(
+        command=lambda out: [*words, "--on", "local", "--quiet", "--results", out / "results"],
+        products=lambda out: answers(out / "results"),
+        has_workers=True,
+    )
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    every = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in every}
+
+
+AIMED = [name for name in ACTIVITIES if name not in ("make", "site", "rescore", "local")]
+ANYWHEN = [
+    "run", "ask", "documents", "download", "make", "site", "describe", "caption", "train", "local",
+    "rescore", "try",
+]  # fmt: skip
+N_KILLS = int(os.environ.get("KILLS", "3"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ANYWHEN)
+def test_kills_at_any_time_change_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`KILLS=20 pytest -m slow -k at_any_time -s tests/test_kills.py` kills each more often."""
+    with ACTIVITIES[name](tmp_path, monkeypatch) as given:
+        kills.check_at_random(given, tmp_path, N_KILLS)
+
+
+@pytest.mark.parametrize("name", mostly_slow(AIMED, "shards join"))
 def test_after_kills_the_same_command_gives_what_an_undisturbed_one_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

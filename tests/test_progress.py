@@ -35,15 +35,15 @@ def test_a_line_every_half_minute_says_what_is_going_on(
     clock.now += 30
     lines.advance(230_900)
     assert capsys.readouterr().err == (
-        "embedding  231900/500000  7,730/s  35 s left  GPU 81 % busy\n"
+        "embedding: 231900/500000, 7,730/s, 35 s left, GPU 81 % busy\n"
     )
     clock.now += 30
     lines.status("waiting for files")
-    assert capsys.readouterr().err.endswith("  waiting for files\n")
+    assert capsys.readouterr().err.endswith(", waiting for files\n")
     lines.start("fitting", 10)
     clock.now += 40
     lines.advance()
-    assert capsys.readouterr().err == "fitting  1/10  0.025/s  6 min 0 s left\n"
+    assert capsys.readouterr().err == "fitting: 1/10, 0.025/s, 6 min 0 s left\n"
 
 
 def test_work_that_has_not_moved_yet_has_no_time_left(
@@ -53,7 +53,7 @@ def test_work_that_has_not_moved_yet_has_no_time_left(
     lines.start("embedding", 10)
     clock.now += 31
     lines.status("waiting for files")
-    assert capsys.readouterr().err == "embedding  0/10  0/s  waiting for files\n"
+    assert capsys.readouterr().err == "embedding: 0/10, 0/s, waiting for files\n"
 
 
 def test_quiet_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

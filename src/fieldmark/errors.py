@@ -22,6 +22,7 @@ first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,6 +140,33 @@ def _fold(name: str) -> str:
 def at(path: Path | str, line: int | None, text: str) -> str:
     """`file:line  text`, the form every message about a file has."""
     return f"{path}:{line}  {text}" if line else f"{path}  {text}"
+
+
+_PLACE = re.compile(
+    r"^(?:fieldmark: )?(?P<place>\S(?:(?!  )[^\n])*)(?<!:)  (?=\S)(?=(?P<next>\w*))", re.M
+)
+_VERBS = (
+    "is", "are", "was", "has", "holds", "does", "cannot", "could", "lacks", "lists", "names",
+    "gives", "changed", "now", "would", "lies", "failed",
+)  # fmt: skip
+
+
+def readable(text: str) -> str:
+    """Messages as a person reads them: after the place one blank, or a colon where no sentence
+    goes on. Inside, two blanks stand there, because names of files have single ones.
+
+    >>> readable("my birds.csv  is empty."), readable("a.yaml:3  key 'tsk' is not known.")
+    ('my birds.csv is empty.', "a.yaml:3: key 'tsk' is not known.")
+    """
+
+    def ended(one: re.Match[str]) -> str:
+        if one["place"] in ("error", "warning", "note"):
+            return one[0]
+        goes_on = one["next"] in _VERBS and not re.search(r":\d+$", one["place"])
+        return one[0].rstrip() + (" " if goes_on else ": ")
+
+    # a file may name another: `grid.toml:4: brids.yaml does not exist`
+    return re.sub(r"(:\d+: \S+)  (?=\w)", r"\1 ", _PLACE.sub(ended, text))
 
 
 def meant(name: str, known: Iterable[str]) -> str:

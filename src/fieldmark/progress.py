@@ -12,6 +12,7 @@ import time
 from types import TracebackType
 from typing import Any, Protocol
 
+from fieldmark.errors import readable
 from fieldmark.words import printable
 
 LINE_EVERY_S = 30.0
@@ -77,8 +78,8 @@ class Lines:
         self.told = now
         speed = self.done / max(now - self.began, 1e-9)
         left = f"{duration((self.total - self.done) / speed)} left" if speed else ""
-        parts = (self.label, f"{self.done}/{self.total}", rate(speed), left, self.doing)
-        self.say("  ".join(part for part in parts if part))
+        parts = (f"{self.done}/{self.total}", rate(speed), left, self.doing)
+        self.say(f"{self.label}: {', '.join(part for part in parts if part)}")
 
     def say(self, text: str) -> None:
         sys.stderr.write(_shown(text) + "\n")
@@ -163,7 +164,7 @@ class _Quiet(Lines):
 
 def _shown(text: str) -> str:
     """Names of files in it must not steer the terminal."""
-    return "\n".join(map(printable, text.split("\n")))
+    return readable("\n".join(map(printable, text.split("\n"))))
 
 
 def rate(per_second: float) -> str:

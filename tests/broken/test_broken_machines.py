@@ -131,7 +131,7 @@ def test_locked_store(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, lines) == (
         3,
         [
-            "fieldmark: results/fieldmark.db  is locked by another process (waited 0.2 s): wait "
+            "fieldmark: results/fieldmark.db is locked by another process (waited 0.2 s): wait "
             "for it or stop it, then run the same command again."
         ],
     )
@@ -153,7 +153,7 @@ def test_store_that_cannot_grow(place: Path) -> None:
     with no_file_larger_than(Path("results/fieldmark.db").stat().st_size + 4096):
         code, lines = told([*RUN, "classical/pixels", "--seed", *map(str, range(40)), "--quiet"])
     assert code == 3 and len(lines) == 1
-    assert lines[0].startswith("fieldmark: results/fieldmark.db  could not ")
+    assert lines[0].startswith("fieldmark: results/fieldmark.db could not ")
     assert "classical/colour" in done()
     assert told([*RUN, "classical/pixels", "--quiet"])[0] == 0
     assert "classical/pixels" in done()
@@ -198,7 +198,7 @@ def test_full_disk(place: Path, small_disk: Path) -> None:
     assert (code, lines) == (
         3,
         [
-            "fieldmark: disk/results/fieldmark.db  could not grow, the disk is full: free some "
+            "fieldmark: disk/results/fieldmark.db could not grow, the disk is full: free some "
             "space, then run the same command again; finished parts are kept."
         ],
     )
@@ -211,7 +211,7 @@ def test_read_only_disk(place: Path, small_disk: Path) -> None:
     assert told([*COLOUR, "--results", "disk/results"]) == (
         3,
         [
-            "fieldmark: disk/results  cannot be made (Read-only file system): make this folder by "
+            "fieldmark: disk/results cannot be made (Read-only file system): make this folder by "
             "hand, or choose another folder with --results."
         ],
     )
@@ -219,7 +219,7 @@ def test_read_only_disk(place: Path, small_disk: Path) -> None:
     assert (code, lines) == (
         3,
         [
-            "fieldmark: disk/cache  cannot be used as the feature cache (Read-only file system): "
+            "fieldmark: disk/cache cannot be used as the feature cache (Read-only file system): "
             "choose another folder with --cache."
         ],
     )
@@ -227,7 +227,7 @@ def test_read_only_disk(place: Path, small_disk: Path) -> None:
     assert (code, lines) == (
         3,
         [
-            "fieldmark: disk/made  cannot be written (Read-only file system): choose another "
+            "fieldmark: disk/made cannot be written (Read-only file system): choose another "
             "folder with --out."
         ],
     )

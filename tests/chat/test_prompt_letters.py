@@ -14,7 +14,6 @@ from fieldmark.chat import (
     AnswerSettings,
     AskTotals,
     MockScript,
-    MockServer,
     Option,
     Options,
     Picture,
@@ -30,7 +29,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.errors import UsageError
-from kit.chat import FAST, ask_all, collect, make_jpeg, with_server
+from kit.chat import FAST, CountingServer, ask_all, collect, make_jpeg, with_server
 
 BIRDS = ("wren", "robin", "dunnock", "blackbird")
 _, LETTERED = letter_question(["Which bird?"], BIRDS)
@@ -218,7 +217,7 @@ def test_a_model_that_gives_no_log_probabilities_is_read_by_its_text() -> None:
 def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them() -> None:
     found: dict[str, Answer] = {}
 
-    async def work(server: MockServer, name: str) -> AskTotals:
+    async def work(server: CountingServer, name: str) -> AskTotals:
         messages, _ = letter_question(["Which?"], BIRDS)
         asked = [
             Request(str(n), messages, letter_settings(AnswerSettings(seed=n))) for n in range(9)

@@ -15,7 +15,6 @@ from fieldmark.chat import (
     Budget,
     ChatModel,
     MockScript,
-    MockServer,
     ask_now,
     chat_model,
     user,
@@ -23,7 +22,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import FieldmarkError, ModelError, UsageError
 from fieldmark.settings import load_settings
-from kit.chat import FAST, ask_about, ask_all, make_jpeg, with_server
+from kit.chat import FAST, CountingServer, ask_about, ask_all, make_jpeg, with_server
 
 SECRET = "sk-live-0123456789abcdefSECRET"
 
@@ -86,7 +85,7 @@ def test_a_providers_key_never_goes_to_another_address(monkeypatch: pytest.Monke
     assert told.key() == SECRET
 
 
-class Repeating(MockServer):
+class Repeating(CountingServer):
     """Quotes the key back in its errors, as some endpoints do."""
 
     seen: str = ""
@@ -156,7 +155,7 @@ def test_defect_mllms_text_only_model_is_not_shown_images() -> None:
     model = chat_model("chat/openrouter/meta-llama/llama-3.2-3b-instruct")
     assert not model.card.sees
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         import dataclasses
 
         here = dataclasses.replace(model, base_url=name.partition("base_url=")[2])

@@ -69,7 +69,7 @@ def test_projects_address_gets_no_key(
 
 def redirect_refused(capsys: pytest.CaptureFixture[str], host: str) -> None:
     told = capsys.readouterr().err.strip().splitlines()[-1]
-    assert "fieldmark.toml  gives the known provider 'openai' another address" in told
+    assert "fieldmark.toml gives the known provider 'openai' another address" in told
     assert host in told and str(user_config()) in told and SECRET not in told
 
 
@@ -131,7 +131,7 @@ def test_project_cannot_confirm_itself(
     Path("fieldmark.toml").write_text(f'send_key = ["OPENAI_API_KEY={endpoint.host}"]\n{own}')
     assert main([*RUN, "chat/lab/m"]) == 2
     told = capsys.readouterr().err
-    assert "fieldmark.toml:1  send_key counts only as your own word" in told
+    assert "fieldmark.toml:1: send_key counts only as your own word" in told
     assert endpoint.keys == []
 
 

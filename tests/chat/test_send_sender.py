@@ -21,7 +21,6 @@ from fieldmark.chat import (
     AskTotals,
     Budget,
     MockScript,
-    MockServer,
     Picture,
     Request,
     ask_now,
@@ -30,7 +29,7 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.prices import Card
 from fieldmark.errors import ModelError, UsageError
-from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg, with_server
+from kit.chat import FAST, CountingServer, ask_about, ask_all, collect, make_jpeg, with_server
 
 PLAIN = AnswerSettings()
 STORM = MockScript(p_429=0.30, p_cut=0.05, p_500=0.05, p_junk=0.02, retry_after_s=0.01)
@@ -48,7 +47,7 @@ def test_a_fault_storm_loses_nothing_and_keeps_every_limit(tmp_path: Path) -> No
     n, found = 400, dict[str, Answer]()
     options = dataclasses.replace(FAST, max_concurrency=24)
 
-    async def work(server: MockServer, name: str) -> AskTotals:
+    async def work(server: CountingServer, name: str) -> AskTotals:
         with AnswerJournal(tmp_path) as journal:
             requests = (ask_about(i, make_jpeg(i % 7)) for i in range(n))
             tally = await ask_all(
@@ -75,7 +74,7 @@ def test_a_fault_storm_loses_nothing_and_keeps_every_limit(tmp_path: Path) -> No
 def test_defect_mllms_rate_and_concurrency_hold_at_the_server(concurrency: int) -> None:
     options = dataclasses.replace(FAST, concurrency=concurrency, rpm=2400.0)
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         await ask_all((ask_about(i) for i in range(120)), chat_model(name), options)
         burst, late = 0.25 * 40, 0.15 * 40
         assert server.counts.per_second.most <= 40 + burst + late
@@ -91,7 +90,7 @@ def test_tokens_per_minute_hold_at_the_server() -> None:
     settings = AnswerSettings(max_output_tokens=20)
     data = make_jpeg(1)
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         requests = (dataclasses.replace(ask_about(i, data), settings=settings) for i in range(40))
@@ -105,7 +104,9 @@ def test_tokens_per_minute_hold_at_the_server() -> None:
 
 
 def test_a_rerun_replays_the_journal_and_asks_nothing(tmp_path: Path) -> None:
-    async def work(server: MockServer, name: str) -> tuple[AskTotals, AskTotals, dict[str, str]]:
+    async def work(
+        server: CountingServer, name: str
+    ) -> tuple[AskTotals, AskTotals, dict[str, str]]:
         runs, texts = [], [dict[str, str](), dict[str, str]()]
         for found in texts:
             with AnswerJournal(tmp_path) as journal:
@@ -121,7 +122,7 @@ def test_a_rerun_replays_the_journal_and_asks_nothing(tmp_path: Path) -> None:
 
 
 def test_the_same_question_twice_is_paid_once(tmp_path: Path) -> None:
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         with AnswerJournal(tmp_path) as journal:
             same = [dataclasses.replace(ask_about(1), id=f"copy-{i}") for i in range(20)]
             tally = await ask_all(same, chat_model(name), FAST, journal)
@@ -136,7 +137,7 @@ def test_the_same_question_twice_is_paid_once(tmp_path: Path) -> None:
 def test_failures_are_not_cached_and_are_asked_again(tmp_path: Path) -> None:
     options = dataclasses.replace(FAST, max_attempts=1)
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         found: dict[str, Answer] = {}
         with AnswerJournal(tmp_path) as journal:
             for _ in range(8):
@@ -156,7 +157,7 @@ def test_max_usd_is_never_overshot_by_more_than_what_was_in_flight(concurrency: 
     options = dataclasses.replace(FAST, concurrency=concurrency)
     per_answer = (8 + 20 // 4 + 6) * 1000 / 1e6
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         budget = Budget(max_usd=1.0)
         settings = AnswerSettings(max_output_tokens=12)
         requests = (dataclasses.replace(ask_about(i), settings=settings) for i in range(5000))
@@ -172,7 +173,7 @@ def test_max_usd_is_never_overshot_by_more_than_what_was_in_flight(concurrency: 
 
 
 def test_max_tokens_is_kept_without_any_price() -> None:
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         budget = Budget(max_tokens=1500)
         requests = (dataclasses.replace(ask_about(i), settings=AnswerSettings(max_output_tokens=20))
                     for i in range(500))  # fmt: skip
@@ -186,7 +187,7 @@ def test_max_tokens_is_kept_without_any_price() -> None:
 
 
 def test_replayed_answers_cost_nothing(tmp_path: Path) -> None:
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         for expected in (20, 0):
             budget = Budget(max_usd=100.0)
             with AnswerJournal(tmp_path) as journal:
@@ -201,7 +202,7 @@ def test_replayed_answers_cost_nothing(tmp_path: Path) -> None:
 def test_an_endpoint_that_returns_no_usage_has_unknown_costs() -> None:
     found: dict[str, Answer] = {}
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         budget = Budget()
         await ask_all([ask_about(1)], priced(name), FAST, None, budget, collect(found))
         assert budget.n_unpriced == 1 and budget.spent_usd > 0, "booked as reserved"
@@ -214,7 +215,7 @@ def test_a_dripping_reply_ends_at_the_timeout() -> None:
     options = dataclasses.replace(FAST, timeout_s=0.15, max_attempts=2)
     found: dict[str, Answer] = {}
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         with pytest.raises(ModelError, match=r"no answer within 0\.15 s"):
             await ask_all([ask_about(1)], chat_model(name), options, on_answer=collect(found))
 
@@ -226,7 +227,7 @@ def test_refusals_truncation_reasoning_and_log_probabilities_of_the_mock() -> No
     def outcome(script: MockScript, settings: AnswerSettings = PLAIN) -> Answer:
         found: dict[str, Answer] = {}
 
-        async def work(server: MockServer, name: str) -> None:
+        async def work(server: CountingServer, name: str) -> None:
             request = dataclasses.replace(ask_about(1, make_jpeg(1)), settings=settings)
             await ask_all([request], chat_model(name), FAST, on_answer=collect(found))
 
@@ -255,7 +256,7 @@ def test_nothing_is_read_ahead_of_the_window() -> None:
     def keep(request: Request, answer: Answer) -> None:
         ahead.append(drawn - len(ahead))
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         options = dataclasses.replace(FAST, concurrency=8)
         await ask_all(stream(), chat_model(name), options, on_answer=keep)
 
@@ -269,7 +270,7 @@ def test_memory_is_flat_in_the_number_of_items(tmp_path: Path) -> None:
     data = [make_jpeg(i, (160, 120)) for i in range(5)]
     blocks, resident = [], []
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         server.is_recording = False
         with AnswerJournal(tmp_path) as journal:
             for run in range(3):
@@ -295,7 +296,7 @@ def test_async_sources_and_code_inside_a_running_loop_work() -> None:
         for number in range(5):
             yield ask_about(number)
 
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         tally = await ask_all(stream(), chat_model(name), FAST)
         assert tally.n == 5
 
@@ -329,7 +330,7 @@ def test_a_line_lasts_over_several_calls_and_remembers_what_it_learnt() -> None:
 
 
 def test_an_interrupted_run_leaves_nothing_behind_and_keeps_its_answers(tmp_path: Path) -> None:
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         budget = Budget(max_usd=1000.0)
         with AnswerJournal(tmp_path) as journal:
             requests = (ask_about(i) for i in range(10_000))
@@ -363,7 +364,7 @@ def test_more_pictures_than_the_endpoint_takes_are_not_sent() -> None:
 
 
 def test_a_server_that_asks_for_hours_ends_the_run() -> None:
-    async def work(server: MockServer, name: str) -> None:
+    async def work(server: CountingServer, name: str) -> None:
         with pytest.raises(ModelError, match="asks to wait 2 h 0 min"):
             await ask_all((ask_about(i) for i in range(500)), chat_model(name), FAST)
         assert server.counts.n_requests <= 64

@@ -11,14 +11,13 @@ from fieldmark.chat import (
     Answer,
     AnswerSettings,
     MockScript,
-    MockServer,
     Request,
     chat_model,
     cut,
     user,
 )
 from fieldmark.errors import ModelError
-from kit.chat import FAST, ask_all, collect, with_server
+from kit.chat import FAST, CountingServer, ask_all, collect, with_server
 
 
 @pytest.mark.parametrize(("text", "stops", "left"), [
@@ -39,7 +38,7 @@ def asked(settings: AnswerSettings, said: str, **model: Any) -> tuple[Answer, li
     """The answer and the bodies that came, from a server that says just this."""
     found: dict[str, Answer] = {}
 
-    async def work(server: MockServer, name: str) -> list[dict[str, Any]]:
+    async def work(server: CountingServer, name: str) -> list[dict[str, Any]]:
         server.keeps_bodies = True
         request = Request("a", (user("Which bird?"),), settings)
         chosen = dataclasses.replace(chat_model(name), **model)
@@ -91,7 +90,7 @@ def test_an_answer_that_ran_on_after_its_stop_string_is_whole() -> None:
 def test_a_refusal_is_not_cut() -> None:
     found: dict[str, Answer] = {}
 
-    async def work(_: MockServer, name: str) -> None:
+    async def work(_: CountingServer, name: str) -> None:
         request = Request("a", (user("Which?"),), AnswerSettings(stop=("'",)))
         await ask_all([request], chat_model(name), FAST, on_answer=collect(found))
 

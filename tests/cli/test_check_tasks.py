@@ -72,7 +72,7 @@ def test_what_stands_in_a_template_is_merge_problems_at_its_line(
     code, out, err = check(capsys, folder, "--run-code")
     assert code == 0
     assert out.splitlines() == [
-        f"note  {folder}/_template:6  full_docs is read by nothing. (2 files)"
+        f"note  {folder}/_template:6: full_docs is read by nothing. (2 files)"
     ]
     assert "2 tasks, 1 group, 1 fieldmark task, 1 other YAML file: " in err
     assert "0 errors, 0 warnings, 1 note" in err
@@ -82,7 +82,7 @@ def test_what_stands_in_a_template_is_merge_problems_at_its_line(
 def test_a_sound_file_is_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "finches.yaml"
     seen = "6 photos, 2 classes, 2 train + 1 test each"
-    assert check(capsys, path) == (0, "", f"{path}  is fine: {seen}.\n")
+    assert check(capsys, path) == (0, "", f"{path} is fine: {seen}.\n")
     assert as_json(capsys, path)[1]["files"][0]["seen"] == seen
 
 
@@ -125,7 +125,7 @@ def test_what_was_seen_in_words(
     path = tmp_path / "pile.yaml"
     text = OWN.partition("probe:")[0] if "probe:" in keys else OWN
     path.write_text(f"{text}data: pile\n{keys}")
-    assert check(capsys, path) == (0, "", f"{path}  is fine: {seen}.\n")
+    assert check(capsys, path) == (0, "", f"{path} is fine: {seen}.\n")
 
 
 def test_data_that_are_not_here_yet_are_not_a_mistake_of_the_file(
@@ -134,20 +134,18 @@ def test_data_that_are_not_here_yet_are_not_a_mistake_of_the_file(
     monkeypatch.chdir(tmp_path)
     code, out, _ = check(capsys, find_file("beluga"))
     assert (code, out) == (
-        0, "warning  data/beluga  does not exist, so these data were not checked.\n"
+        0, "warning  data/beluga does not exist, so these data were not checked.\n"
     )  # fmt: skip
     monkeypatch.setenv("FIELDMARK_DATA_BELUGA", "whales")
     code, out, _ = check(capsys, find_file("beluga"))
-    assert code == 3 and out.startswith(
-        "error  whales  does not exist: `fieldmark datasets beluga`"
-    )
+    assert code == 3 and out.startswith("error  whales does not exist: `fieldmark datasets beluga`")
 
 
 def test_a_group_alone_finds_its_members_beside_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = folder / "birds.yaml"
-    assert check(capsys, path) == (0, "", f"{path}  is fine.\n")
+    assert check(capsys, path) == (0, "", f"{path} is fine.\n")
     path.write_text("group: birds\ntask: [wrens, owlz]\n")
     code, out, _ = check(capsys, path)
     assert code == 2
@@ -326,7 +324,7 @@ def test_data_names_the_column_that_is_not_there(
     assert code == 3
     told = [line for line in out.splitlines() if line.startswith("error")]
     assert len(told) == 1, "one line, not one for each document"
-    assert told[0].startswith(f"error  {folder}/owls.yaml:3  document 0: doc_to_text: ")
+    assert told[0].startswith(f"error  {folder}/owls.yaml:3: document 0: doc_to_text: ")
     assert told[0].endswith("Did you mean 'question'?")
 
 
@@ -363,7 +361,7 @@ def test_data_that_is_not_here_is_not_fetched(
     )
     code, out, _ = check(capsys, folder / "owls.yaml", "--data")
     assert code == 3
-    assert "owls.yaml:3  dataset 'nobody/nowhere' is not on this machine: `--fetch`" in out
+    assert "owls.yaml:3: dataset 'nobody/nowhere' is not on this machine: `--fetch`" in out
 
 
 @pytest.mark.parametrize("more", [(), ("--run-code",)])
@@ -377,7 +375,7 @@ def test_code_that_a_task_names_elsewhere_is_not_run(
     (tmp_path / "tasks/finches.yaml").write_text(task)
     code, out, _ = check(capsys, tmp_path / "tasks", *more)
     assert code == 2
-    assert "finches.yaml:4  " in out
+    assert "finches.yaml:4: " in out
     assert "elsewhere.py lies outside the folders whose code may run" in out
     assert not (tmp_path / "ran").exists()
 
@@ -389,7 +387,7 @@ def test_no_code_runs_none_of_a_task_in_fieldmarks_form(
     task = OWN.replace("metric: accuracy", "metric: beside.py:score")
     (tmp_path / "finches.yaml").write_text(task)
     code, out, _ = check(capsys, tmp_path)
-    assert code == 2 and "beside.py  has no 'score'" in out
+    assert code == 2 and "beside.py has no 'score'" in out
     with (tmp_path / "beside.py").open("a") as file:
         file.write("def score(target, prediction, weight=None): return 0.0\n")
     assert check(capsys, tmp_path)[0] == 0

@@ -60,10 +60,10 @@ def test_a_folder_to_a_file_and_what_is_said(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
     assert shown.out == ""
-    assert lines[0] == "photos  Files that are no images, ignored: 1 (1 .txt)."
+    assert lines[0] == "photos: Files that are no images, ignored: 1 (1 .txt)."
     assert lines[1] == "12 images: 12 embedded."
     assert "images/s, decode path reference; work: read " in lines[2]
-    assert lines[3:] == ["f.npy  12 × 246, float32", "f.npy.ids.csv"]
+    assert lines[3:] == ["f.npy: 12 × 246, float32", "f.npy.ids.csv"]
     assert np.load("f.npy").shape == (12, 246)
     assert main([*COLOUR, "photos"]) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -223,7 +223,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
     )
     assert done.returncode == 3
     assert done.stderr == (
-        f"fieldmark: f{suffix}  cannot be written: File too large. Features that were computed are "
+        f"fieldmark: f{suffix} cannot be written: File too large. Features that were computed are "
         "in the cache: the same command goes on.\n"
     )
     assert [path.name for path in Path().glob("f.*")] == [f"f{suffix}"]

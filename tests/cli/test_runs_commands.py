@@ -186,7 +186,7 @@ def test_a_claim_is_freed_and_its_holder_named(child, path, capsys) -> None:
     assert main(["runs", "free", "5", "4"]) == 0
     first, second, last = capsys.readouterr().err.splitlines()
     assert f"freed; it was held by process {child.pid} on {host()} since 2" in first
-    assert second.endswith("  was not claimed") and last == "1 claim freed."
+    assert second.endswith(" was not claimed") and last == "1 claim freed."
     assert listed(capsys, "--task", "busy") == {5: "killed"}
     with Store.open(path) as store:
         assert store.claim(store.runs()[0].key)

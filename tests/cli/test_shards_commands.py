@@ -30,7 +30,7 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(MAKE) == 0
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "shards  2 shards, 6 samples, " in shown.err
+    assert "shards: 2 shards, 6 samples, " in shown.err
     next_command = shown.err.splitlines()[-1].removeprefix("next: fieldmark ").split()
     assert main(next_command) == 0
     assert "2 shards, 6 samples, " in capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_a_set_without_an_index_is_checked_by_its_headers(
     assert main(["shards", "check", "shards/photos-{00000..00001}.tar"]) == 0
     assert "sound" in capsys.readouterr().err
     assert main(["shards", "check", "shards/photos-{00000..00002}.tar"]) == 3
-    assert "photos-00002.tar  does not exist." in capsys.readouterr().err
+    assert "photos-00002.tar does not exist." in capsys.readouterr().err
 
 
 def test_bad_photos_are_left_out_when_asked(
@@ -88,7 +88,7 @@ def test_bad_photos_are_left_out_when_asked(
 ) -> None:
     (place / "photos" / "Pica pica" / "1.jpg").write_bytes(b"")
     assert main(MAKE) == 3
-    assert "photos/Pica pica/1.jpg  is empty (0 bytes)" in capsys.readouterr().err
+    assert "photos/Pica pica/1.jpg is empty (0 bytes)" in capsys.readouterr().err
     assert main([*MAKE, "--bad-images", "skip"]) == 0
     assert "1 image left out, because unreadable." in capsys.readouterr().err
 
@@ -133,14 +133,14 @@ def test_captions_are_joined_into_copies(place: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     join = ["shards", "join", "shards", "captions"]
     assert main([*join, "--out", "train"]) == 0
-    assert capsys.readouterr().err.splitlines()[-1] == "train  2 shards with 6 captions."
+    assert capsys.readouterr().err.splitlines()[-1] == "train: 2 shards with 6 captions."
     assert main(["shards", "check", "train", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 6
     assert main([*join, "--out", "shards"]) == 2
     assert "is the shard itself" in capsys.readouterr().err
     (place / "captions/captions/photos-00001.parquet").unlink()
     assert main([*join, "--out", "train"]) == 3
-    line = "shards/photos-00001.tar  has no captions in captions: caption it first."
+    line = "shards/photos-00001.tar has no captions in captions: caption it first."
     assert capsys.readouterr().err.splitlines()[-1].endswith(line)
     assert main(["shards", "join", "shards", "photos", "--out", "train"]) == 3
-    assert "photos  holds no captions: expected the folder" in capsys.readouterr().err
+    assert "photos holds no captions: expected the folder" in capsys.readouterr().err

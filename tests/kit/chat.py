@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import heapq
 import io
+import json
 import threading
+import time
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from aiohttp import web
 from PIL import Image
 
 from fieldmark.chat import (
@@ -78,16 +82,113 @@ async def ask_all(
         return await sender.ask_all(stream, on_answer)
 
 
+class WindowPeak:
+    """The most that fell into any window of so many seconds."""
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s, self.most = window_s, 0
+        self._window: deque[tuple[float, int]] = deque()
+        self._sum = 0
+
+    def add(self, now: float, n: int) -> None:
+        self._window.append((now, n))
+        self._sum += n
+        while self._window[0][0] <= now - self.window_s:
+            self._sum -= self._window.popleft()[1]
+        self.most = max(self.most, self._sum)
+
+
+class ServerCounts:
+    """What the server saw, so that a sender's promises can be proved."""
+
+    def __init__(self) -> None:
+        self.in_flight = self.max_in_flight = self.n_requests = self.n_tokens = 0
+        self.faults: Counter[str] = Counter()
+        self.per_second, self.per_minute = WindowPeak(1.0), WindowPeak(60.0)
+        self.tokens_per_minute = WindowPeak(60.0)
+
+    @contextmanager
+    def flight(self) -> Iterator[None]:
+        self.n_requests += 1
+        self.in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self.in_flight)
+        now = time.monotonic()
+        self.per_second.add(now, 1)
+        self.per_minute.add(now, 1)
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+    def spend(self, tokens: int) -> None:
+        self.n_tokens += tokens
+        self.tokens_per_minute.add(time.monotonic(), tokens)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "n_requests": self.n_requests,
+            "max_in_flight": self.max_in_flight,
+            "max_per_second": self.per_second.most,
+            "max_per_minute": self.per_minute.most,
+            "max_tokens_per_minute": self.tokens_per_minute.most,
+            "n_tokens": self.n_tokens,
+            "faults": dict(self.faults),
+        }
+
+
+class CountingServer(MockServer):
+    """Counts on its side what the sender promises, and keeps bodies where a test wants them."""
+
+    def __init__(
+        self, script: MockScript | None = None, labels: Any = None, answers: Any = None
+    ) -> None:
+        super().__init__(script, labels, answers)
+        self.counts, self.keeps_bodies = ServerCounts(), False
+        self.bodies: list[dict[str, Any]] = []
+        """every body that came, in order; only where it keeps them"""
+        self.answered: Counter[str] = Counter()
+        """body → how many paid answers left"""
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        with self.counts.flight():
+            if self.keeps_bodies:
+                self.bodies.append(json.loads(data))
+            return await super()._answer(request, data)
+
+    def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
+        made = super().reply(data, digest)
+        if digest:
+            self.answered[digest] += 1
+        return made
+
+    def _tokens(self, *parts: Any) -> dict[str, int]:
+        tokens = super()._tokens(*parts)
+        self.counts.spend(tokens["total_tokens"])
+        return tokens
+
+    def _fail(self, request: web.BaseRequest, fault: str) -> web.Response:
+        self.counts.faults[fault.replace("_", " ")] += 1
+        return super()._fail(request, fault)
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            **self.counts.facts(),
+            "n_distinct": len(self.asked),
+            "n_answered": self.answered.total(),
+            "n_answered_twice": sum(n - 1 for n in self.answered.values()),
+        }
+
+
 def with_server(
     script: MockScript,
-    work: Callable[[MockServer, str], Awaitable[Any]],
+    work: Callable[[CountingServer, str], Awaitable[Any]],
     labels: Any = None,
     answers: Any = None,
 ) -> Any:
     """Runs `work(server, model name)` beside a server that is gone afterwards."""
 
     async def both() -> Any:
-        server = MockServer(script, labels, answers)
+        server = CountingServer(script, labels, answers)
         server.is_recording = True
         url = await server.start()
         try:

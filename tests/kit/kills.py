@@ -1,18 +1,21 @@
 """A crash harness: `kill -9` an activity at chosen points, give the same command again, compare.
 
 An activity is a command or a function in a process of its own. A test sees from outside how far it
-has got, or names a call inside it. In the end its products are those of a run that nobody killed,
-and no more was done twice than was in flight. `tests/test_kills.py` has the table of activities;
-tests with a point of their own take the parts: `start`, `kill_when`, `Moment`, `Victim`.
+has got, or names a call inside it, or leaves the time to chance. In the end its products are those
+of a run that nobody killed, and no more was done twice than was in flight. `tests/test_kills.py`
+has the table of activities; tests with a point of their own take the parts: `start`, `kill_when`,
+`Moment`, `Victim`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import itertools
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,8 +31,8 @@ import numpy as np
 from kit import forked
 
 __all__ = [
-    "Activity", "Moment", "Victim", "check", "function", "kill_when", "run_apart", "start",
-    "wait_for",
+    "Activity", "Moment", "Victim", "check", "check_at_random", "function", "kill_when",
+    "run_apart", "start", "wait_for",
 ]  # fmt: skip
 
 TESTS = Path(__file__).parents[1]
@@ -73,6 +76,8 @@ class Activity:
     """a kill comes up to so much later"""
     says: str = ""
     """words of the last run"""
+    has_workers: bool = False
+    """it starts processes; every other kill at a random time is that of one of them"""
 
 
 def check(activity: Activity, place: Path) -> None:
@@ -101,6 +106,46 @@ def check(activity: Activity, place: Path) -> None:
     n_kills = activity.n_kills + len(activity.moments)
     assert 0 <= n_done - began - activity.size <= n_kills * activity.in_flight, "done twice"
     assert n_kept is None or n_done - before == activity.size - n_kept, "what was kept is enough"
+
+
+def check_at_random(activity: Activity, place: Path, n_kills: int, seed: int = 17) -> None:
+    """Kills at times drawn from those of a calm run: also while it starts, looks, writes, ends."""
+    calm, killed, draw = place / "calm", place / "killed", random.Random(seed)
+    killed.mkdir(exist_ok=True)
+    shutil.copytree(killed, place / "fresh")
+    forked.run([sys.executable, "-c", ""])  # its server imports what takes longer than the work
+    began = time.monotonic()
+    _finish(activity, place, calm)
+    expected, length_s = activity.products(calm), time.monotonic() - began
+    for number in range(n_kills):
+        process = _begin(activity, place, killed)
+        time.sleep(draw.uniform(0, length_s))
+        workers = children(process.pid) if activity.has_workers and number % 2 else []
+        victim = draw.choice(workers or [process.pid])
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+        code = process.wait(300)
+        sys.stdout.write(f"kill {number + 1}: {'worker' if workers else 'command'}, exit {code}\n")
+        assert code in ((0, 5, -signal.SIGKILL) if workers else (0, -signal.SIGKILL))
+        if code == 0:  # it had ended before: from the start again
+            assert activity.products(killed) == expected
+            shutil.rmtree(killed)
+            shutil.copytree(place / "fresh", killed)
+    _finish(activity, place, killed)
+    assert activity.products(killed) == expected
+
+
+def children(pid: int) -> list[int]:
+    """All processes that a process has started, and theirs."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            status = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(status[1])
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return sorted(found[1:])
 
 
 def _begin(activity: Activity, place: Path, folder: Path, *moment: Moment) -> forked.Popen:

@@ -18,7 +18,7 @@ from aiohttp import web
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import is_title, normal_title
 from fieldmark.build.wiki.taxobox import says_disambiguation
-from fieldmark.chat.mock.server import ServerCounts
+from kit.chat import ServerCounts
 
 MOST_TITLES = 50
 _REDIRECT = re.compile(r"\s*#redirect\s*:?\s*\[\[:?([^\[\]|#]*)(?:#([^\[\]|]*))?[^\[\]]*\]\]", re.I)

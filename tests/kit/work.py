@@ -6,6 +6,8 @@ They are given text, and leave what they made in the folder that comes last (`ki
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -73,3 +75,14 @@ def join(shard: str, captions: str, folder: str) -> None:
     from fieldmark.build.shards import join_captions
 
     join_captions(Path(shard), Path(captions), Path(folder, "copy.tar"))
+
+
+def rescore(results: str, folder: str) -> None:
+    """Of results that are copied first."""
+    from fieldmark.cli import main
+
+    if not Path(folder, "results").exists():
+        shutil.copytree(results, Path(folder, "draft"), dirs_exist_ok=True)
+        Path(folder, "draft").rename(Path(folder, "results"))
+    words = ["rescore", "--metric", "macro_f1", "--metric", "macro_accuracy", "--results"]
+    sys.exit(main([*words, str(Path(folder, "results"))]))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms.check.task import field_problems, name_problems
+from fieldmark.lmms.check.task import task_problems
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.load import load_document_task
 from fieldmark.tasks import Problem, merge_problems, problems_of
@@ -27,7 +27,7 @@ def found(folder: Path, code: str = "", **keys: str) -> list[Problem]:
     lines = [f"{key}: {value}" for key, value in {**GOOD, **keys}.items() if value]
     (folder / "birds.yaml").write_text("\n".join(lines) + "\n")
     task = load_document_task(folder / "birds.yaml", Trust.of(folder))
-    return [*field_problems(task), *name_problems(task)]
+    return list(task_problems(task))
 
 
 def texts(problems: list[Problem]) -> str:

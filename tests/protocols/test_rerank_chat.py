@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from sklearn.metrics import average_precision_score
 
-from fieldmark.chat import Answer, Budget, MockScript, MockServer, Options, TokenChance
+from fieldmark.chat import Answer, Budget, MockScript, Options, TokenChance
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import (
     ExecuteOptions,
@@ -33,7 +33,7 @@ from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
 from kit.ask import facts_of, journalled, texts_of, wholes
-from kit.chat import running
+from kit.chat import CountingServer, running
 from kit.made import make_dataset
 from kit.pictures import mark_drawn, write_image
 
@@ -122,7 +122,7 @@ def relevant_of(place: Path) -> dict[str, int]:
     return {row["id"]: int(row["relevant"] == "yes") for row in rows.iter_rows(named=True)}
 
 
-class Oracle(MockServer):
+class Oracle(CountingServer):
     """Says what a function of the question's words makes of it: a text, and the first token with
     its rivals where there are some; or an error of its code."""
 

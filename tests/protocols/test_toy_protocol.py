@@ -145,8 +145,8 @@ def test_a_file_that_is_no_protocol_is_told_with_its_place(pond: Pond) -> None:
     file = pond.place / "protocols" / "odd.py"
     try:
         file.write_text("x = 1\n")
-        assert f"{file}  protocol 'odd' has no PROTOCOL" in pond.type("run", "--help", code=2)
+        assert f"{file}: protocol 'odd' has no PROTOCOL" in pond.type("run", "--help", code=2)
         file.write_text((pond.place / "protocols" / "toy.py").read_text())
-        assert f"{file}  protocol 'odd' must have" in pond.type("run", "--help", code=2)
+        assert f"{file}: protocol 'odd' must have" in pond.type("run", "--help", code=2)
     finally:
         file.unlink()

@@ -134,9 +134,9 @@ def test_scores_without_intervals_and_long_names(kind, tmp_path):
     assert render(spec, "svg")
     labels = {each["label"] for each in specs(spec) if "label" in each and "model" in each}
     assert len(labels) == 3 and all(len(each) <= 60 for each in labels)
-    assert "Not defined, so not drawn" in words(spec)
+    assert "Not drawn, because the score is not defined" in words(spec)
     if kind != "ranks":
-        assert "no intervals are stored" in words(spec)
+        assert "no intervals are known" in words(spec)
 
 
 def test_a_hundred_models(tmp_path):
@@ -148,7 +148,7 @@ def test_a_hundred_models(tmp_path):
             spec = draw(kind, results)
             values = {each["model"] for each in specs(spec) if "label" in each and "model" in each}
             assert len(values) == n_shown
-        assert "59 left out" in words(draw("difference", results)), "never dropped in silence"
+        assert "59 are left out" in words(draw("difference", results)), "never dropped in silence"
 
 
 def test_bands_are_the_tables_tiers_and_inside_one_scores_fall(tmp_path):
@@ -198,7 +198,7 @@ def test_seeds_are_one_point_of_a_curve_and_sizes_are_not_averaged(tmp_path):
     for n_train, point in points.items():
         assert point["low"] == pytest.approx(100 * rows[n_train].low, rel=1e-5)
         assert point["score"] == pytest.approx(100 * rows[n_train].value, rel=1e-5)
-    assert "bars hold their luck" in words(spec)
+    assert "the bars include the differences between them" in words(spec)
 
 
 def test_difference_is_paired_and_has_the_best_as_nought(tmp_path):

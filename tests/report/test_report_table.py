@@ -48,7 +48,7 @@ def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
         "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
-        "worse. It leaves out 1 row that\n"
+        "worse. 1 other is left out: it\n"
         "lacks some of these tasks.\n"
         "\n"
         "                                                     rank\n"

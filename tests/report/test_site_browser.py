@@ -354,7 +354,7 @@ def check_all_pairs(page: Any, store: Store, address: str) -> int:
                 replace(compared.tasks[0], comparison=compared.overall.comparison)
             )
             assert first["difference"].lstrip("+−") in sentence
-            assert ("cannot be told apart (" in sentence) == (compared.overall.verdict == "tie")
+            assert ("Too close to call" in sentence) == (compared.overall.verdict == "tie")
     return n_tasks
 
 

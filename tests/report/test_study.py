@@ -165,7 +165,7 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     assert len(table.study.overall.columns) == 2
     assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
     assert verdict(table).endswith(
-        "clearly worse. It leaves out 1 row that lacks some of these tasks."
+        "clearly worse. 1 other is left out: it lacks some of these tasks."
     )
 
 

@@ -54,7 +54,7 @@ WRITE = """
 import sys, time
 from fieldmark.store import PartResult, Predictions, RunSpec, Store, predictions
 
-def stalling(texts):
+def stalling(*answer):
     # the items are inserted, the answers are not: in the middle of the transaction
     print("in the middle", flush=True)
     time.sleep(60)
@@ -62,7 +62,7 @@ def stalling(texts):
 store = Store.open(sys.argv[1])
 run = store.begin_run(RunSpec("m", "t", "p"))
 store.write_part(run, PartResult(Predictions(["a"], ["x"], ["x"]), part="first"))
-predictions._pack_texts = stalling
+predictions.insert_answer = stalling
 ids = [f"{i:06d}" for i in range(20000)]
 store.write_part(run, PartResult(Predictions(ids, ids, ids), part="second"))
 """

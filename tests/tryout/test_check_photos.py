@@ -35,7 +35,7 @@ def test_check_says_what_try_says(
     for line in found:
         assert line.partition("  ")[2] in told.splitlines()
     assert "note  3 photos are copies of another" in "\n".join(found)
-    assert last.startswith("photos  3 findings: 75 photos of 4 labels: the fewest of species cc")
+    assert last.startswith("photos: 3 findings: 75 photos of 4 labels: the fewest of species cc")
     assert "1 file is not a labelled photo: ignored." in last
 
 

@@ -94,7 +94,7 @@ def test_without_permission(
         path.chmod(0o755)
     told = capsys.readouterr().err
     if closed == "folder":
-        assert code == 3 and told.endswith("private  cannot be listed: Permission denied.\n")
+        assert code == 3 and told.endswith("private cannot be listed: Permission denied.\n")
     else:
         assert code == 0 and "1 file cannot be read and was left out: fox/0.png" in told
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli._show import counted, show, talk
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, readable
 from fieldmark.progress import for_people
 from fieldmark.source_lines import read_text
 from fieldmark.tasks import (
@@ -252,11 +252,11 @@ def _lines(problems: Iterable[Problem]) -> Iterator[str]:
 
 
 def _line(problem: Problem) -> str:
-    """`level  file:line  text`, and in how many files an included line was met."""
+    """`level  file:line: text`, and in how many files an included line was met."""
     where = f"{problem.place}  " if problem.place else ""
     n = len(problem.files)
     text = f"{problem.text} ({n:,} files)" if n > 1 and problem.kind != "name" else problem.text
-    return printable(f"{problem.level}  {where}{text}")
+    return printable(f"{problem.level}  {readable(where + text)}")
 
 
 def _summary(findings: Findings) -> str:

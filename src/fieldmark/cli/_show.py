@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fieldmark.errors import readable
 from fieldmark.words import STEERING
 from fieldmark.words import counted as counted
 from fieldmark.words import printable as printable
@@ -56,8 +58,18 @@ def show(text: str, end: str = "\n") -> None:
 
 
 def talk(text: str) -> None:
-    """Messages, for standard error."""
-    print(printable(text, "\n\t"), file=sys.stderr)
+    """Messages, for standard error; on a terminal no word is broken at its edge."""
+    text = readable(printable(text, "\n\t"))
+    if sys.stderr.isatty():
+        text = "\n".join(folded(line) for line in text.split("\n"))
+    print(text, file=sys.stderr)
+
+
+def folded(line: str) -> str:
+    """On as many lines as the terminal needs; names and paths stay whole."""
+    if len(line) <= width():
+        return line
+    return textwrap.fill(line, width(), break_long_words=False, break_on_hyphens=False)
 
 
 def steer(codes: str) -> None:

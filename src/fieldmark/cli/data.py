@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import Common, CommonFlags, DataFlags, Only, Words, check_least
 from fieldmark.cli._show import counted, print_json, show, show_rows, size, talk
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, UsageError, readable
 from fieldmark.progress import for_people
 from fieldmark.settings import dataset_key
 
@@ -100,7 +100,7 @@ def _get_dataset(args: DataGetArgs) -> int:
     if not args.json:
         announce(states, talk)
         for finding in findings or []:
-            talk(f"{finding.level}  {finding.text}")
+            talk(f"{finding.level}  {readable(finding.text)}")
     _next(args, root, states)
     return _exit_code(states)
 
@@ -269,7 +269,7 @@ def check(args: DataCheckArgs) -> int:
         print_json({**report, "sha256": digests} if args.checksums else report)
     else:
         for finding in findings:
-            show(f"{finding.level}  {finding.text}")
+            show(f"{finding.level}  {readable(finding.text)}")
         for path, digest in digests.items():
             show(f"sha256  {digest}  {path}")
         n = counted(len(findings), "finding")

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import Common, CommonFlags, Only, QuietFlags, check_least
 from fieldmark.cli._show import counted, print_json, show, size, talk
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, UsageError, readable
 
 if TYPE_CHECKING:
     from fieldmark.build.shards import MadeShards
@@ -169,7 +169,7 @@ def check(args: ShardsCheckArgs) -> int:
         )
     else:
         for kind, text in report.lines:
-            show(f"{kind}  {text}")
+            show(f"{kind}  {readable(text)}")
         _tell_counts(report.counts, "defects")
         _tell_counts(report.notes, "passed over, as readers do")
         n = f"{counted(len(paths), 'shard')}, {counted(report.n_samples, 'sample')}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import typing
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,34 +138,8 @@ def make_jobs(
     `models` and `tasks` are (name, where in a file, "" if the user typed it); tasks are also found
     in the folders of `include_path`. `send_key` are keys that may go where only files say.
     """
-    problems = [
-        (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
-        for name, value, words in axes.problems()
-    ]
-    loaded: list[NamedTask] = []
-    finder, asked_by = Finder(include_path), _asked_by([name for name, _ in models])
-    for name, where in tasks:
-        try:
-            named_tasks = finder.find(name, where)
-        except FieldmarkError as error:
-            problems.append(str(error))
-            continue
-        loaded.extend(named_tasks)
-        problems.extend(
-            line for named in named_tasks for line in _problems_of(named.task, axes, asked_by)
-        )
-    others = _models_in_settings(axes)
-    for name, where in (*models, *others):
-        try:
-            _check_model(name)
-            if (name, where) in others and ANSWERS not in abilities(name):
-                raise UsageError(
-                    f"model {name!r} answers no questions: expected chat/… or hf-chat/…."
-                )
-            check_key(name, where, send_key)
-        except FieldmarkError as error:
-            is_placed = not where or str(error).startswith(where)
-            problems.append(str(error) if is_placed else f"{where}  {error}")
+    loaded, problems = _load_tasks(tasks, axes, models, include_path)
+    problems += _model_problems(models, axes, send_key)
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [
@@ -185,6 +159,59 @@ def make_jobs(
     return label_jobs(_once(jobs))
 
 
+def _load_tasks(
+    tasks: Sequence[tuple[str, str]],
+    axes: Axes,
+    models: Sequence[tuple[str, str]],
+    include_path: Sequence[Path],
+) -> tuple[list[NamedTask], list[str]]:
+    """The tasks, and what is wrong with the axes and with the tasks as these models are asked."""
+    problems = [
+        (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
+        for name, value, words in axes.problems()
+    ]
+    asked_by: set[str] = set()
+    for model, _ in models:
+        with suppress(FieldmarkError):  # unknown models are told elsewhere
+            known = abilities(model)
+            asked_by |= {name for name, protocol in protocols().items() if can_ask(protocol, known)}
+    finder, loaded = Finder(include_path), list[NamedTask]()
+    for name, where in tasks:
+        try:
+            named_tasks = finder.find(name, where)
+        except FieldmarkError as error:
+            problems.append(str(error))
+            continue
+        loaded += named_tasks
+        for task in (named.task for named in named_tasks):
+            if isinstance(task, Task):
+                problems += task_problems(task, asked_by) or _block_problems(task, axes)
+            else:
+                readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
+                problems += [line for protocol in readers for line in protocol.problems(task)]
+    return loaded, problems
+
+
+def _model_problems(
+    models: Sequence[tuple[str, str]], axes: Axes, send_key: Sequence[str]
+) -> Iterator[str]:
+    """Names that nothing answers to, of models and in settings; loads no weights."""
+    others = _models_in_settings(axes)
+    for name, where in (*models, *others):
+        try:
+            if name.endswith(".py"):
+                raise UsageError(f"model {name!r} is only a file: expected {name}:CLASS.")
+            check_model_name(name)
+            if (name, where) in others and ANSWERS not in abilities(name):
+                raise UsageError(
+                    f"model {name!r} answers no questions: expected chat/… or hf-chat/…."
+                )
+            check_key(name, where, send_key)
+        except FieldmarkError as error:
+            is_placed = not where or str(error).startswith(where)
+            yield str(error) if is_placed else f"{where}  {error}"
+
+
 def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Each job once, with all groups it was asked for with; twins of another file are others."""
     unique: dict[str, Job] = {}
@@ -196,30 +223,6 @@ def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
         more = tuple(group for group in job.groups if group not in before)
         unique[key] = replace(job, groups=(*before, *more))
     return tuple(unique.values())
-
-
-def _asked_by(models: Sequence[str]) -> set[str]:
-    """The protocols that some of the models can be asked by; unknown models are told elsewhere."""
-    known: set[str] = set()
-    for model in models:
-        with suppress(FieldmarkError):
-            own = abilities(model)
-            known |= {name for name, protocol in protocols().items() if can_ask(protocol, own)}
-    return known
-
-
-def _problems_of(task: AnyTask, axes: Axes, asked_by: Collection[str]) -> list[str]:
-    if not isinstance(task, Task):
-        readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
-        return [line for protocol in readers for line in protocol.problems(task)]
-    return task_problems(task, asked_by) or _block_problems(task, axes)
-
-
-def _check_model(name: str) -> None:
-    """Refuses a name that nothing answers to; loads no weights."""
-    if name.endswith(".py"):
-        raise UsageError(f"model {name!r} is only a file: expected {name}:CLASS.")
-    check_model_name(name)
 
 
 def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:

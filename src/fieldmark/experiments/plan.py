@@ -271,19 +271,17 @@ class _Planner:
                 return _refused(job, "refused", UsageError(f"{why}."))
             question = prepare(job, self.workspace)
             refuse_mock(job.model, f"task {job.task_name!r}", question.is_synthetic)
-            return Planned(job, "run", question=question, spec=self._identify(job, question))
+            key = (id(question), job.task_name)
+            if key not in self._specs:
+                self._specs[key] = identify(job, question)
+            spec = replace(self._specs[key], model=job.model)
+            return Planned(job, "run", question=question, spec=spec)
         except CodeNotRun as error:
             return Planned(job, "run", f"unknown until it runs: {error}")
         except MissingData as error:
             return _refused(job, "no data", error)
         except FieldmarkError as error:
             return _refused(job, "refused", error)
-
-    def _identify(self, job: Job, question: Question) -> RunSpec:
-        key = (id(question), job.task_name)
-        if key not in self._specs:
-            self._specs[key] = identify(job, question)
-        return replace(self._specs[key], model=job.model)
 
     def _measure(self, planned: Planned, why: str) -> Planned:
         job, question, spec = planned.job, planned.question, planned.spec

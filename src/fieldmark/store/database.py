@@ -78,7 +78,12 @@ class Database:
 def open_database(
     path: Path, read_only: bool, timeout_s: float, is_private: bool = False
 ) -> Database:
-    _check_sqlite()
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        wanted = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreError(
+            f"this Python's SQLite {sqlite3.sqlite_version} is too old, {wanted} is needed: "
+            "use a newer Python, such as the one `uv python install` brings."
+        )
     try:
         if path.is_dir():
             raise _fault(path, "is a folder: the store is one file, such as results.db.")
@@ -328,16 +333,6 @@ def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None
     fault = _fault(path, text.format(waited=waited_s, name=path.name, error=error))
     fault.may_pass = code is not None and code & 0xFF not in _LASTING
     return fault
-
-
-def _check_sqlite() -> None:
-    """Refuses SQLite libraries without STRICT tables."""
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        wanted = ".".join(map(str, OLDEST_SQLITE))
-        raise StoreError(
-            f"this Python's SQLite {sqlite3.sqlite_version} is too old, {wanted} is needed: "
-            "use a newer Python, such as the one `uv python install` brings."
-        )
 
 
 def nothing_stored(path: Path) -> DataError:

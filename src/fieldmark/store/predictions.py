@@ -279,29 +279,31 @@ def _frame(
 ) -> pl.DataFrame:
     import polars as pl
 
-    asked, answered = unpack_asked(*blobs[:3]), unpack_answered(*blobs[3:])
-    n = len(asked.item)
+    item, target, unit, prediction, outcome, score, info = blobs
+    n = len(unpack(item))
 
-    def named(column: np.ndarray | None) -> pl.Series:
-        if column is None:
+    def named(blob: bytes | None) -> pl.Series:
+        if blob is None:
             return pl.repeat(OK, n, dtype=pl.String, eager=True)
-        numbers, at = np.unique(column, return_inverse=True)
+        numbers, at = np.unique(unpack(blob), return_inverse=True)
         texts = names.texts(numbers[numbers > 0].tolist())
         return pl.Series(map(texts.get, numbers.tolist()), dtype=pl.String).gather(at)
 
-    score = np.full(n, np.nan) if answered.score is None else answered.score
+    scores = np.full(n, np.nan) if score is None else np.frombuffer(score, REAL)
+    texts = [None] * n if info is None else json.loads(zlib.decompress(info))
+    digests = [b""] * n if content is None else np.frombuffer(content, CONTENT).tolist()
     return pl.DataFrame(
         {
             "part": pl.repeat(part, n, dtype=pl.String, eager=True),
             "repeat": pl.repeat(repeat, n, dtype=pl.Int64, eager=True),
-            "id": named(asked.item),
-            "target": named(asked.target),
-            "prediction": named(answered.prediction),
-            "score": pl.Series(score).fill_nan(None),
-            "unit": named(asked.unit),
-            "outcome": named(answered.outcome),
-            "info": pl.Series(answered.info or [None] * n, dtype=pl.String),
-            "content": pl.Series(unpack_contents(content, n), dtype=pl.Binary),
+            "id": named(item),
+            "target": named(target),
+            "prediction": named(prediction),
+            "score": pl.Series(scores).fill_nan(None),
+            "unit": named(unit),
+            "outcome": named(outcome),
+            "info": pl.Series(texts, dtype=pl.String),
+            "content": pl.Series([own if any(own) else None for own in digests], dtype=pl.Binary),
         },
     )
 
@@ -326,16 +328,6 @@ class ItemColumns:
     """16 bytes of each item's images, as two numbers; zeros, or None: not known"""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AnswerColumns:
-    """What came back; None where all rows are as usual."""
-
-    prediction: np.ndarray
-    outcome: np.ndarray | None
-    score: np.ndarray | None
-    info: list[str | None] | None
-
-
 def insert_columns(
     connection: sqlite3.Connection,
     where: tuple[int, int, int],
@@ -346,13 +338,16 @@ def insert_columns(
     order = sorted(range(len(columns["item"])), key=columns["item"].__getitem__)
     rows = {name: [column[at] for at in order] for name, column in columns.items()}
     asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
-    content = _pack_contents(rows["content"])
-    is_plain = all(outcome == OK for outcome in rows["outcome"])
+    digests = [digest or bytes(CONTENT.itemsize) for digest in rows["content"]]
+    content = b"".join(digests) if any(rows["content"]) else None
+    scores = np.array([np.nan if score is None else score for score in rows["score"]], REAL)
+    texts = json.dumps(rows["info"], ensure_ascii=False).encode()
+    # None, not a blob, where all rows are as usual.
     packed = [
         _pack(rows["prediction"], numbers),
-        None if is_plain else _pack(rows["outcome"], numbers),
-        _pack_reals(rows["score"]),
-        _pack_texts(rows["info"]),
+        None if all(name == OK for name in rows["outcome"]) else _pack(rows["outcome"], numbers),
+        None if np.isnan(scores).all() else scores.tobytes(),
+        None if all(text is None for text in rows["info"]) else zlib.compress(texts, level=3),
     ]
     insert_answer(connection, where, keep_items(connection, len(order), asked, content), packed)
 
@@ -390,45 +385,9 @@ def _pack(names: Sequence[str | None], numbers: Mapping[str, int]) -> bytes:
     return np.array([0 if name is None else numbers[name] for name in names], NUMBER).tobytes()
 
 
-def _pack_contents(digests: Sequence[bytes | None]) -> bytes | None:
-    if all(digest is None for digest in digests):
-        return None
-    unknown = bytes(CONTENT.itemsize)
-    return b"".join(unknown if digest is None else digest for digest in digests)
-
-
-def unpack_contents(blob: bytes | None, n: int) -> list[bytes | None]:
-    if blob is None:
-        return [None] * n
-    digests = np.frombuffer(blob, CONTENT).tolist()
-    return [digest if any(digest) else None for digest in digests]
-
-
-def _pack_reals(values: Sequence[float | None]) -> bytes | None:
-    reals = np.array([np.nan if value is None else value for value in values], REAL)
-    return None if np.isnan(reals).all() else reals.tobytes()
-
-
-def _pack_texts(texts: Sequence[str | None]) -> bytes | None:
-    if all(text is None for text in texts):
-        return None
-    return zlib.compress(json.dumps(texts, ensure_ascii=False).encode(), level=3)
-
-
 def unpack(blob: bytes) -> np.ndarray:
     return np.frombuffer(blob, NUMBER)
 
 
 def unpack_asked(item: bytes, target: bytes, unit: bytes) -> ItemColumns:
     return ItemColumns(unpack(item), unpack(target), unpack(unit))
-
-
-def unpack_answered(
-    prediction: bytes, outcome: bytes | None, score: bytes | None, info: bytes | None
-) -> AnswerColumns:
-    return AnswerColumns(
-        unpack(prediction),
-        None if outcome is None else unpack(outcome),
-        None if score is None else np.frombuffer(score, REAL),
-        None if info is None else json.loads(zlib.decompress(info)),
-    )

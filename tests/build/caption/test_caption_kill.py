@@ -15,10 +15,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fieldmark.chat import MockScript, MockServer
+from fieldmark.chat import MockScript
 from fieldmark.taxa import Taxon
 from kit.captions import make_shards, stubborn
-from kit.chat import running
+from kit.chat import CountingServer, running
 from kit.kills import kill_when, wait_for
 
 CONCURRENCY, N_SHARDS, N = 8, 8, 120
@@ -58,8 +58,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def serving() -> Iterator[tuple[MockServer, str]]:
-    server = MockServer(MockScript(latency_s=0.004), answers=stubborn)
+def serving() -> Iterator[tuple[CountingServer, str]]:
+    server = CountingServer(MockScript(latency_s=0.004), answers=stubborn)
     server.is_recording = True
     with running(server) as url:
         yield server, url
@@ -67,7 +67,7 @@ def serving() -> Iterator[tuple[MockServer, str]]:
 
 @pytest.fixture(scope="module")
 def calm(
-    serving: tuple[MockServer, str], shards: Path, tmp_path_factory: pytest.TempPathFactory
+    serving: tuple[CountingServer, str], shards: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
     """What an undisturbed run writes."""
     out = tmp_path_factory.mktemp("calm")
@@ -76,7 +76,7 @@ def calm(
 
 
 @pytest.fixture
-def server(serving: tuple[MockServer, str], calm: dict[str, str]) -> tuple[MockServer, str]:
+def server(serving: tuple[CountingServer, str], calm: dict[str, str]) -> tuple[CountingServer, str]:
     """A server that counts from nothing."""
     assert len(calm) == 2 * N_SHARDS
     serving[0].asked.clear()
@@ -94,7 +94,7 @@ def check_rows(out: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [2, 3])
 def test_workers_share_shards_and_nothing_is_asked_twice(
-    server: tuple[MockServer, str],
+    server: tuple[CountingServer, str],
     calm: dict[str, str],
     shards: Path,
     tmp_path: Path,
@@ -108,7 +108,7 @@ def test_workers_share_shards_and_nothing_is_asked_twice(
 
 @pytest.mark.slow
 def test_a_worker_that_dies_with_a_lease_is_replaced_and_its_answers_are_used(
-    server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
+    server: tuple[CountingServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     first = start(server[1], shards, out)
@@ -123,7 +123,7 @@ def test_a_worker_that_dies_with_a_lease_is_replaced_and_its_answers_are_used(
 
 @pytest.mark.slow
 def test_a_worker_that_slept_too_long_writes_nothing(
-    server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
+    server: tuple[CountingServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
 ) -> None:
     """SIGSTOP, as a process that hangs: it is there, and silent."""
     out = tmp_path / "out"
@@ -141,7 +141,7 @@ def test_a_worker_that_slept_too_long_writes_nothing(
 @pytest.mark.slow
 @pytest.mark.parametrize("n_bytes", [600, 9_000])
 def test_a_disk_that_takes_no_more_is_told_in_one_line(
-    server: tuple[MockServer, str], shards: Path, tmp_path: Path, n_bytes: int
+    server: tuple[CountingServer, str], shards: Path, tmp_path: Path, n_bytes: int
 ) -> None:
     limit = f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({n_bytes}, {n_bytes})); "
     worker = start(server[1], shards, tmp_path / "out", limit + RUN)
@@ -153,7 +153,7 @@ def test_a_disk_that_takes_no_more_is_told_in_one_line(
 
 @pytest.mark.slow
 def test_the_command_tells_what_it_did(
-    server: tuple[MockServer, str], shards: Path, tmp_path: Path
+    server: tuple[CountingServer, str], shards: Path, tmp_path: Path
 ) -> None:
     flags = ["--model", f"chat/vllm/seer?base_url={server[1]}", "--out", str(tmp_path / "out")]
     names = [str(shards / "s-000.tar"), str(shards / "s-001.tar"), str(tmp_path / "cut.tar")]
@@ -183,7 +183,7 @@ def test_the_command_tells_what_it_did(
 
 @pytest.mark.slow
 def test_the_command_says_how_many_images_have_a_description(
-    server: tuple[MockServer, str], shards: Path, tmp_path: Path
+    server: tuple[CountingServer, str], shards: Path, tmp_path: Path
 ) -> None:
     """Also where a budget has ended it: what was done is said, then why it ended."""
     ranks = ("kingdom", "phylum", "class", "order", "family", "genus", "species")

@@ -19,7 +19,7 @@ import pytest
 
 from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
 from fieldmark.build.caption.shard import ShardJob
-from fieldmark.chat import Budget, MockScript, MockServer, Options, chat_model
+from fieldmark.chat import Budget, MockScript, Options, chat_model
 from fieldmark.chat.mock.answers import read_prompt
 from fieldmark.errors import DataError, ModelError, StoreError, UsageError
 from fieldmark.files import part_of
@@ -27,15 +27,15 @@ from fieldmark.leases import LeaseFolder
 from fieldmark.progress import Silent
 from fieldmark.taxa import Taxon
 from kit.captions import describe, make_samples, make_shards, stubborn, write_shard
-from kit.chat import running
+from kit.chat import CountingServer, running
 from kit.tiny_chat import load_tiny, save_tiny
 
 FAST = Options(8, backoff_s=0.01, timeout_s=10)
 
 
 @pytest.fixture
-def server() -> Iterator[MockServer]:
-    server = MockServer(MockScript(), answers=stubborn)
+def server() -> Iterator[CountingServer]:
+    server = CountingServer(MockScript(), answers=stubborn)
     server.is_recording = True
     with running(server) as url:
         server.url = url  # type: ignore[attr-defined]
@@ -206,7 +206,7 @@ def test_the_same_server_at_another_address_finds_finished_shards(
 ) -> None:
     shards = make_shards(tmp_path / "in", 1, 6)
     caption(server, shards, tmp_path / "out")
-    moved = MockServer(MockScript(), answers=stubborn)
+    moved = CountingServer(MockScript(), answers=stubborn)
     with running(moved) as url:
         moved.url = url  # type: ignore[attr-defined]
         assert caption(moved, shards, tmp_path / "out").n_skipped == 1
@@ -261,7 +261,7 @@ def test_a_journal_that_cannot_be_written_ends_the_run(tmp_path: Path, server: A
 @pytest.mark.slow
 def test_concurrency_stays_full_over_the_borders_of_shards(tmp_path: Path) -> None:
     """One stream: 64 shards of one photo each keep 16 requests in flight."""
-    calm = MockServer(MockScript(latency_s=0.15), answers=describe)
+    calm = CountingServer(MockScript(latency_s=0.15), answers=describe)
     with running(calm) as url:
         calm.url = url  # type: ignore[attr-defined]
         caption(calm, make_shards(tmp_path / "in", 64, 1), tmp_path / "out", sending=Options(16))
@@ -320,7 +320,7 @@ def test_a_budget_ends_the_run_and_a_higher_one_goes_on(tmp_path: Path, server: 
 
 
 def test_an_endpoint_that_fails_is_not_taken_for_bad_photos(tmp_path: Path) -> None:
-    broken = MockServer(MockScript(p_500=1.0), answers=describe)
+    broken = CountingServer(MockScript(p_500=1.0), answers=describe)
     with running(broken) as url:
         broken.url = url  # type: ignore[attr-defined]
         fast = Options(8, backoff_s=0.001, backoff_cap_s=0.002, max_attempts=2)
@@ -338,7 +338,7 @@ def test_requests_that_failed_are_asked_again_and_alone(tmp_path: Path) -> None:
             raise RuntimeError("this one kills the request")
         return describe(text, body)
 
-    server = MockServer(MockScript(), answers=moody)
+    server = CountingServer(MockScript(), answers=moody)
     fast = Options(4, backoff_s=0.001, backoff_cap_s=0.002, max_attempts=2)
     with running(server) as url:
         server.url = url  # type: ignore[attr-defined]
@@ -434,7 +434,7 @@ def test_what_can_change_a_caption_makes_a_shard_new(
     tmp_path: Path, n_new: int, change: dict[str, Any]
 ) -> None:
     """And only what is asked in other words is asked again."""
-    server = MockServer(MockScript(), answers=describe)
+    server = CountingServer(MockScript(), answers=describe)
     shard, out = write_shard(tmp_path / "a.tar", make_samples(12)), tmp_path / "out"
     with running(server) as url:
         server.url = url  # type: ignore[attr-defined]

@@ -15,9 +15,9 @@ from fieldmark.build.describe import chat_filter
 from fieldmark.build.describe.chat_filter import PROMPT, ChatFilter, FilteredText
 from fieldmark.build.describe.quotes import SentenceBlock, cut_text, merged, read_quotes
 from fieldmark.build.describe.sentences import Span, split_sentences
-from fieldmark.chat import Answer, Budget, MockScript, MockServer, chat_model
+from fieldmark.chat import Answer, Budget, MockScript, chat_model
 from fieldmark.errors import ModelError
-from kit.chat import FAST, running
+from kit.chat import FAST, CountingServer, running
 
 TEXT = "The wings are blue. It sings at dawn. The tail is long and red.\n\nIts range is small."
 LOOKS = ["The wings are blue.", "The tail is long and red."]
@@ -29,8 +29,8 @@ def quoted(*pairs: tuple[int, str]) -> str:
 
 def filtered(
     tmp_path: Path, texts: list[tuple[str, str]], answers: Any = None, **script: Any
-) -> tuple[dict[str, FilteredText], ChatFilter, MockServer]:
-    server = MockServer(MockScript(**script), answers=answers)
+) -> tuple[dict[str, FilteredText], ChatFilter, CountingServer]:
+    server = CountingServer(MockScript(**script), answers=answers)
     server.is_recording = True
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
@@ -154,7 +154,7 @@ def test_odd_spaces_are_shown_as_blanks_and_kept_as_they_are(tmp_path: Path) -> 
 
 def test_the_same_text_is_paid_for_once(tmp_path: Path) -> None:
     texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(20)]
-    server = MockServer(MockScript(skill=0.7, p_invent=0.4))
+    server = CountingServer(MockScript(skill=0.7, p_invent=0.4))
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
         first, again = (ChatFilter(model, tmp_path / "journal", FAST) for _ in range(2))
@@ -167,7 +167,7 @@ def test_the_same_text_is_paid_for_once(tmp_path: Path) -> None:
 
 def test_errors_are_asked_again_only_if_wanted(tmp_path: Path) -> None:
     answers = {LOOKS[1]: ["I cannot.", quoted((1, LOOKS[0]))]}
-    server = MockServer(MockScript(skill=1.0), answers=answers)
+    server = CountingServer(MockScript(skill=1.0), answers=answers)
     texts = [("a", TEXT), ("b", "A blue wing.")]
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
@@ -179,7 +179,7 @@ def test_errors_are_asked_again_only_if_wanted(tmp_path: Path) -> None:
 
 def test_who_stops_listening_stops_the_asking(tmp_path: Path) -> None:
     texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(300)]
-    server = MockServer(MockScript(skill=1.0, latency_s=0.02))
+    server = CountingServer(MockScript(skill=1.0, latency_s=0.02))
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
         by_chat = ChatFilter(model, tmp_path, FAST)
@@ -192,7 +192,7 @@ def test_who_stops_listening_stops_the_asking(tmp_path: Path) -> None:
 
 def test_a_cap_stops_with_what_is_kept_and_goes_on(tmp_path: Path) -> None:
     texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(40)]
-    server = MockServer(MockScript(skill=1.0))
+    server = CountingServer(MockScript(skill=1.0))
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
         capped = ChatFilter(model, tmp_path, FAST, Budget(max_tokens=8_000))
@@ -207,7 +207,7 @@ def test_a_cap_stops_with_what_is_kept_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_instruction_comes_before_the_text_and_is_the_same(tmp_path: Path) -> None:
-    server = MockServer()
+    server = CountingServer()
     server.keeps_bodies = True
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
@@ -234,7 +234,7 @@ def test_a_full_block_fits_into_a_small_context(tmp_path: Path) -> None:
 
 def test_sentences_without_a_text_are_decided_one_by_one(tmp_path: Path) -> None:
     sentences = [f"Sentence {n}{' has wings' if n % 3 else ''}." for n in range(50)]
-    server = MockServer(MockScript(skill=1.0), answers={"Sentence 49": "no JSON"})
+    server = CountingServer(MockScript(skill=1.0), answers={"Sentence 49": "no JSON"})
     with running(server) as url:
         model = chat_model(f"chat/mock/wren?base_url={url}")
         kept = ChatFilter(model, tmp_path, FAST).keep(sentences)

@@ -213,9 +213,9 @@ def test_check_says_what_there_is_to_do(
         (("--set", "texts.types={taxn=1,caption=1}"), 3,
          "no sample has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
         (("--captions", "nowhere"), 3,
-         "nowhere  holds no captions: expected the folder that `fieldmark caption --out FOLDER` "
+         "nowhere holds no captions: expected the folder that `fieldmark caption --out FOLDER` "
          "wrote, with captions/SHARD.parquet in it."),
-        (("--set", "train.bach=7"), 2, "--set  key 'bach' is not known. Did you mean 'batch'?"),
+        (("--set", "train.bach=7"), 2, "--set: key 'bach' is not known. Did you mean 'batch'?"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_trained_is_one_line(
@@ -388,7 +388,7 @@ def test_a_run_is_exported_with_another_projector(
     assert main(["train", str(tmp_path), "--export", str(folder)]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "fieldmark: projector 'capt' is not known. Did you mean 'caption'?",
-        f"fieldmark: {tmp_path}  is no folder of a training run: expected recipe.toml in it.",
+        f"fieldmark: {tmp_path} is no folder of a training run: expected recipe.toml in it.",
     ]
 
 
@@ -402,9 +402,9 @@ def test_other_data_in_the_same_folder_are_refused(
     assert main(words(tmp_path / "in", undisturbed, "--quiet")) == 2
     assert main(words(inputs, undisturbed, "--quiet", "--set", "optimiser.lr=2e-3")) == 2
     assert capsys.readouterr().err.splitlines() == [
-        f"fieldmark: {undisturbed}  was trained on other data: its shards or captions have changed "
+        f"fieldmark: {undisturbed} was trained on other data: its shards or captions have changed "
         "since. Give the same ones, or another --out.",
-        f"fieldmark: {undisturbed}  was trained with another recipe: optimiser.lr was 0.001. "
+        f"fieldmark: {undisturbed} was trained with another recipe: optimiser.lr was 0.001. "
         "Give that recipe, or another --out.",
     ]
 

@@ -270,7 +270,7 @@ def test_command_fails_in_one_line(
     assert main(["data", "get", name, "--out", str(tmp_path / "data"), "--quiet"]) == 4
     lines = capsys.readouterr().err.splitlines()
     port = site.server.server_port
-    assert lines[0] == f"images.tar.gz  failed: 127.0.0.1:{port} answered 410 Gone."
+    assert lines[0] == f"images.tar.gz failed: 127.0.0.1:{port} answered 410 Gone."
 
 
 def test_steps_are_printed_and_what_was_put_there_is_checked(

@@ -196,7 +196,7 @@ def test_command_counts_and_lists_what_is_gone(
     assert shown.out.splitlines()[1].split()[:4] == ["images/", "(6", "files)", "failed"]
     host = f"127.0.0.1:{site.server.server_port}"
     assert shown.err.splitlines()[0] == (
-        f"images/ (6 files)  failed: 1 of 6 files, listed in {tmp_path}/.fieldmark/report.csv "
+        f"images/ (6 files) failed: 1 of 6 files, listed in {tmp_path}/.fieldmark/report.csv "
         f"(images/102.jpg {host} answered 410 Gone)."
     )
     site.files["/asset/102/1200"].always = {}

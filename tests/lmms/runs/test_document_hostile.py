@@ -102,7 +102,7 @@ def test_a_group_of_nothing_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("none.yaml").write_text("group: none\ntask: []\n")
     assert main(["check", "none.yaml"]) == 2
-    assert "none.yaml:2  group 'none' holds no tasks." in capsys.readouterr().out
+    assert "none.yaml:2: group 'none' holds no tasks." in capsys.readouterr().out
     assert main(["run", "--task", "none.yaml", "--model", "chat/mock/wren"]) == 2
 
 
@@ -111,7 +111,7 @@ def test_a_module_that_is_missing_is_looked_for_beside_the_file(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     write(Path(), doc_to_text="!function util.f")
     assert main(["check", "made.yaml"]) == 2
-    told = "made.yaml:5  there is no util.py beside this file. Did you mean 'utils'?"
+    told = "made.yaml:5: there is no util.py beside this file. Did you mean 'utils'?"
     assert told in capsys.readouterr().out
 
 
@@ -148,7 +148,7 @@ def test_a_word_where_a_column_was_meant_is_told_by_the_check(tmp_path, monkeypa
     write(Path(), doc_to_target="answer")
     monkeypatch.setenv("FIELDMARK_CACHE", "cache")
     assert main(["check", "made.yaml", "--data"]) == 0
-    told = "warning  made.yaml:6  doc_to_target 'answer' is no column, so the word itself is right."
+    told = "warning  made.yaml:6: doc_to_target 'answer' is no column, so the word itself is right."
     assert told in capsys.readouterr().out
 
 

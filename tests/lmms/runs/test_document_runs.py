@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from fieldmark.chat import MockScript, MockServer
+from fieldmark.chat import MockScript
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments import Evaluation, evaluate
 from fieldmark.lmms.code.sandbox import SANDBOX
 from fieldmark.lmms.metrics import registry
 from fieldmark.metrics import register_metric
 from fieldmark.settings import Settings
-from kit.chat import running
+from kit.chat import CountingServer, running
 from kit.documents import write_jsonl
 
 ROWS = [
@@ -82,7 +82,7 @@ def ask(
 ) -> Run:
     path = write(folder, text, more.pop("code", CODE), more.pop("rows", ROWS))
     settings = Settings(cache=folder / "cache", results=folder / "results")
-    server = MockServer(script, answers=answers)
+    server = CountingServer(script, answers=answers)
     server.keeps_bodies = True
     with running(server) as url:
         model = f"chat/mock/{more.pop('name', 'parrot')}?base_url={url}"
@@ -384,7 +384,7 @@ def test_code_that_fails_is_told_and_nothing_is_asked_twice(tmp_path: Path) -> N
 def broken_then_mended(folder: Path, text: str, bad: str) -> None:
     """The journal keeps what was paid for: the second run sends nothing."""
     settings = Settings(cache=folder / "cache", results=folder / "results")
-    server = MockServer(answers=knows)
+    server = CountingServer(answers=knows)
     server.keeps_bodies = True
     with running(server) as url:
         model = f"chat/mock/parrot?base_url={url}"
@@ -411,7 +411,7 @@ def test_a_document_without_an_answer_counts_as_wrong(tmp_path: Path) -> None:
 def test_changed_code_and_changed_documents_run_again(tmp_path: Path) -> None:
     """Code is in the key; documents, as all content, in the digest beside it."""
     settings = Settings(cache=tmp_path / "cache", results=tmp_path / "results")
-    server = MockServer(answers=knows)
+    server = CountingServer(answers=knows)
     other = [{**row, "hint": f"so {row['hint']}"} for row in ROWS]
     with running(server) as url:
         model, runs, n_asked = f"chat/mock/parrot?base_url={url}", [], []

@@ -1,7 +1,6 @@
 """Mock server: a chat model that needs no key, no network and no GPU, over HTTP on loopback.
 
-It speaks /v1/chat/completions, fails in all the ways real endpoints do when its script says so, and
-counts on its side what the sender promises: requests in flight, per second, tokens per minute.
+It speaks /v1/chat/completions, and fails in all the ways real endpoints do when its script says so.
 `fieldmark demo` and the tests use it; so can anyone who wants a run rehearsed. What it answers is
 decided in `answers`.
 """
@@ -12,9 +11,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
 from typing import Any
 
 from aiohttp import web
@@ -45,60 +42,6 @@ _CUT_OFF = 12
 """characters left of an answer that ran out of tokens"""
 
 
-class WindowPeak:
-    """The most that fell into any window of so many seconds."""
-
-    def __init__(self, window_s: float) -> None:
-        self.window_s, self.most = window_s, 0
-        self._window: deque[tuple[float, int]] = deque()
-        self._sum = 0
-
-    def add(self, now: float, n: int) -> None:
-        self._window.append((now, n))
-        self._sum += n
-        while self._window[0][0] <= now - self.window_s:
-            self._sum -= self._window.popleft()[1]
-        self.most = max(self.most, self._sum)
-
-
-class ServerCounts:
-    """What the server saw, so that a sender's promises can be proved."""
-
-    def __init__(self) -> None:
-        self.in_flight = self.max_in_flight = self.n_requests = self.n_tokens = 0
-        self.faults: Counter[str] = Counter()
-        self.per_second, self.per_minute = WindowPeak(1.0), WindowPeak(60.0)
-        self.tokens_per_minute = WindowPeak(60.0)
-
-    @contextmanager
-    def flight(self) -> Iterator[None]:
-        self.n_requests += 1
-        self.in_flight += 1
-        self.max_in_flight = max(self.max_in_flight, self.in_flight)
-        now = time.monotonic()
-        self.per_second.add(now, 1)
-        self.per_minute.add(now, 1)
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-
-    def spend(self, tokens: int) -> None:
-        self.n_tokens += tokens
-        self.tokens_per_minute.add(time.monotonic(), tokens)
-
-    def facts(self) -> dict[str, Any]:
-        return {
-            "n_requests": self.n_requests,
-            "max_in_flight": self.max_in_flight,
-            "max_per_second": self.per_second.most,
-            "max_per_minute": self.per_minute.most,
-            "max_tokens_per_minute": self.tokens_per_minute.most,
-            "n_tokens": self.n_tokens,
-            "faults": dict(self.faults),
-        }
-
-
 class MockServer:
     """An in-process server; `start` gives its base URL.
 
@@ -112,16 +55,12 @@ class MockServer:
         labels: Labels | None = None,
         answers: Answers | None = None,
     ) -> None:
-        self.script, self.counts = script or MockScript(), ServerCounts()
-        self.keeps_bodies = False
-        self.bodies: list[dict[str, Any]] = []
-        """every body that came, in order; only where it keeps them"""
+        self.script = script or MockScript()
+        self.n_requests = self.in_flight = 0
         scripted = answers if answers is not None else read_answers(self.script.answers)
         self._scripted = ScriptedAnswers(scripted)
         self.asked: Counter[str] = Counter()
         """body → how many times it came; kept only where the script has faults or records"""
-        self.answered: Counter[str] = Counter()
-        """body → how many paid answers left"""
         self.is_recording = self.script.p_faults > 0
         self._vision = MockVision(labels or {})
         self._runner: web.ServerRunner | None = None
@@ -139,26 +78,25 @@ class MockServer:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path.endswith("/stats"):
-            return web.json_response(self.stats())
         if request.path.endswith("/models"):
             return web.json_response({"object": "list", "data": [{"id": "mock"}]})
         if not request.path.endswith("/chat/completions"):
             return _error(404, "no such path")
         request._client_max_size = _MOST_BYTES
-        with self.counts.flight():
-            data = await request.read()
-            return await self._answer(request, data)
+        self.n_requests += 1
+        self.in_flight += 1
+        try:
+            return await self._answer(request, await request.read())
+        finally:
+            self.in_flight -= 1
 
     async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
-        if self.keeps_bodies:
-            self.bodies.append(json.loads(data))
         digest = _digest(data) if self.is_recording else ""
         time_asked = self.asked[digest]
         if digest:
             self.asked[digest] += 1
         limit = self.script.max_in_flight
-        if limit is not None and self.counts.in_flight > limit:
+        if limit is not None and self.in_flight > limit:
             return self._fail(request, "429")
         if self.script.latency_s:
             await asyncio.sleep(self.script.latency_s)
@@ -167,8 +105,6 @@ class MockServer:
         if refusal := self._refusal(settings_of(data)):
             return _error(400, refusal)
         reply = self.reply(data, digest)
-        if digest:
-            self.answered[digest] += 1
         if self._luck(digest, time_asked, "drip") < self.script.p_drip:
             return await self._drip(request, json.dumps(reply).encode())
         return web.Response(body=json.dumps(reply).encode(), content_type="application/json")
@@ -181,15 +117,6 @@ class MockServer:
         if body.get("logprobs") and not self.script.logprobs:
             return "logprobs are not supported by this model"
         return ""
-
-    def stats(self) -> dict[str, Any]:
-        """What the server saw, for tests and benchmarks."""
-        return {
-            **self.counts.facts(),
-            "n_distinct": len(self.asked),
-            "n_answered": self.answered.total(),
-            "n_answered_twice": sum(n - 1 for n in self.answered.values()),
-        }
 
     def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
         """A chat completion for a body."""
@@ -222,9 +149,8 @@ class MockServer:
             written = str(message["content"] or "")
             choice["logprobs"] = token_logprobs(written, marks, body, self.script)
         tokens = self._tokens(data, view, text, max_tokens_of(body))
-        self.counts.spend(tokens["total_tokens"])
         return {
-            "id": f"mock-{self.counts.n_requests}",
+            "id": f"mock-{self.n_requests}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": body.get("model", "mock"),
@@ -258,7 +184,6 @@ class MockServer:
         return draws.number(self.script.seed, *parts) / 2**64
 
     def _fail(self, request: web.BaseRequest, fault: str) -> web.Response:
-        self.counts.faults[fault.replace("_", " ")] += 1
         if fault == "429":
             wait_s = self.script.retry_after_s
             headers = {} if wait_s is None else {"Retry-After": f"{wait_s}"}

@@ -26,6 +26,8 @@ FORMS: dict[Kind, Form] = {
     "open": "open",
 }  # fmt: skip
 MOST_LETTERS = 26
+OPTIONS = "{options}"
+"""in a prompt: 'this' or 'that'"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class PromptQuestion:
         if self.distractors == "nearest" and self.n_choices and self.relatives is None:
             columns = "name the columns of the ranks, or use `distractors: random`"
             return f"the nearest distractors need lineages: {columns}"
+        if self.has_options_inside and (self.kind != "choice" or self.has_letters):
+            return f"{OPTIONS} in a prompt needs `kind: choice` and `letters: false`"
         if self.kind == "yes_no" and not self.prompt:
             return "a question of yes or no needs a prompt"
         if self.kind == "open" and self.taxa is None:
@@ -89,7 +93,12 @@ class PromptQuestion:
 
     @property
     def form(self) -> Form:
-        return FORMS[self.kind]
+        return "closest" if self.has_options_inside else FORMS[self.kind]
+
+    @property
+    def has_options_inside(self) -> bool:
+        """The prompt names the options itself, and says how to answer: in bold."""
+        return OPTIONS in self.prompt
 
     @property
     def has_letters(self) -> bool:

@@ -196,15 +196,14 @@ def _group_problems(files: Sequence[CheckedFile], trust: Trust) -> Iterator[Prob
 
 def _index(files: Sequence[CheckedFile], trust: Trust) -> Index:
     """The names that groups may use: of all files at hand, and of trusted folders besides."""
-    entries = [_entry(file) for file in files if file.kind in ("task", "group", "own", "python")]
+    entries = []
+    for file in files:
+        tags = (*file.task.tag, *file.task.group) if file.task is not None else ()
+        if file.kind in ("task", "group", "own", "python"):
+            entries.append(IndexEntry(file.name, file.kind, file.path, tags))  # type: ignore[arg-type]
     seen = {file.path.resolve() for file in files}
     if all(path.resolve() in seen for path in yaml_files(trust.folders)):
         return Index(trust.folders, tuple(entries))
     around = index_folders(list(trust.folders), trust).entries
     further = [entry for entry in around if entry.path.resolve() not in seen]
     return Index(trust.folders, (*entries, *further))
-
-
-def _entry(file: CheckedFile) -> IndexEntry:
-    tags = (*file.task.tag, *file.task.group) if file.task is not None else ()
-    return IndexEntry(file.name, file.kind, file.path, tags)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from typing import Any
 from fieldmark.errors import CodeNotRun, FieldmarkError
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
-from fieldmark.lmms.data.documents import Documents, Split, open_documents
+from fieldmark.lmms.data.documents import Split, open_documents
 from fieldmark.lmms.data.pictures import to_picture
 from fieldmark.lmms.metrics.values import gold_places
 from fieldmark.lmms.read.schema import DocumentTask
@@ -109,21 +109,19 @@ def _render_documents(task: DocumentTask, n: int, cache: Path) -> RenderedDocume
     if task.process_results is None and not fields.has_choices and fields.odd_target:
         place = task.place_of("doc_to_target")
         wrong.append(Problem("warning", "document", place, f"{fields.odd_target}."))
-    problems = (*_notes(documents), *_first_of_each(wrong))
+    # What is wrong with several documents for one reason is told of the first.
+    by_reason: dict[tuple[str, str], Problem] = {}
+    for problem in wrong:
+        by_reason.setdefault((problem.place, _NUMBER.sub("", problem.text)), problem)
+    notes = (note.partition("  ") for note in documents.notes)
+    idle = [Problem("note", "no effect", place, text) for place, _, text in notes]
+    problems = (*idle, *by_reason.values())
     return RenderedDocuments(task.task, split.name, len(split), tuple(shown), problems)
 
 
 def _not_run(task: DocumentTask, error: CodeNotRun) -> Problem:
     text = f"its documents are made by code ({str(error).split('  ')[-2]}): --run-code shows them."
     return Problem("note", "not run", task.place_of("task"), text)
-
-
-def _first_of_each(problems: list[Problem]) -> list[Problem]:
-    """What is wrong with several documents for one reason is told of the first."""
-    by_reason: dict[tuple[str, str], Problem] = {}
-    for problem in problems:
-        by_reason.setdefault((problem.place, _NUMBER.sub("", problem.text)), problem)
-    return list(by_reason.values())
 
 
 def _unanswerable(task: DocumentTask, document: RenderedDocument) -> list[Problem]:
@@ -134,11 +132,6 @@ def _unanswerable(task: DocumentTask, document: RenderedDocument) -> list[Proble
         return []
     text = f"document {document.row}: target {document.gold!r} is none of the choices."
     return [Problem("warning", "document", task.place_of("doc_to_target"), text)]
-
-
-def _notes(documents: Documents) -> list[Problem]:
-    notes = (note.partition("  ") for note in documents.notes)
-    return [Problem("note", "no effect", place, text) for place, _, text in notes]
 
 
 def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:

@@ -33,11 +33,6 @@ from fieldmark.tasks import Kind, Level, Problem, problems_of
 
 def task_problems(task: DocumentTask) -> Iterator[Problem]:
     """All that its file tells, without the data and without running its code."""
-    yield from field_problems(task)
-    yield from name_problems(task)
-
-
-def field_problems(task: DocumentTask) -> Iterator[Problem]:
     yield from _notes(task)
     yield from _data(task)
     if task.eval_split is None:
@@ -47,6 +42,7 @@ def field_problems(task: DocumentTask) -> Iterator[Problem]:
     yield from prompt_problems(task)
     yield from option_problems(task)
     yield from call_problems(task)
+    yield from name_problems(task)
 
 
 def _notes(task: DocumentTask) -> Iterator[Problem]:
@@ -69,7 +65,7 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
     if "://" in str(named):
         return
     try:
-        notes = find_source(task, load=_as_it_is).notes
+        notes = find_source(task, load=lambda function: function).notes
     except FieldmarkError as error:
         # The data may come later; how it is named must be right now.
         level: Level = "warning" if isinstance(error, DataError) else "error"
@@ -94,10 +90,6 @@ def _splits(task: DocumentTask) -> Iterator[Problem]:
             level: Level = "error" if key == asked else "warning"  # the others may never be read
             text = f"the dataset has no split {name!r}, it has {', '.join(known)}."
             yield Problem(level, "data", task.place_of(key), f"{text}{meant(name, known)}")
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 GENERATION = (
@@ -135,8 +127,10 @@ def option_problems(task: DocumentTask) -> Iterator[Problem]:
     yield from _misspelt(task, ("dataset_kwargs",), task.dataset_kwargs or {}, DATASET)
     for delimiter in _DELIMITERS:
         yield from _escapes(task, (delimiter,), getattr(task, delimiter))
-    if task.reasoning_tags is not None:
-        yield from _tags(task)
+    try:
+        reasoning_tags(task.reasoning_tags)
+    except FieldmarkError as error:
+        yield Problem("error", "key", task.place_of("reasoning_tags"), str(error))
 
 
 def _generation(
@@ -197,22 +191,19 @@ def _escapes(task: DocumentTask, key: tuple[str, ...], text: str) -> Iterator[Pr
         yield Problem("warning", "generation", task.place_of(*key), words)
 
 
-def _tags(task: DocumentTask) -> Iterator[Problem]:
-    try:
-        reasoning_tags(task.reasoning_tags)
-    except FieldmarkError as error:
-        yield Problem("error", "key", task.place_of("reasoning_tags"), str(error))
-
-
 _TEMPLATES = ("description", "doc_to_text", "doc_to_target", "doc_to_choice")
 
 
 def prompt_problems(task: DocumentTask) -> Iterator[Problem]:
+    from fieldmark.lmms.ask.fields import compile_template
+
     yield from _missing(task)
     for key in _TEMPLATES:
-        value = getattr(task, key)
-        if isinstance(value, str):
-            yield from _template(task, key, value)
+        try:
+            if isinstance(value := getattr(task, key), str):
+                compile_template(value)
+        except FieldmarkError as error:
+            yield Problem("error", "template", task.place_of(key), f"{key}: {error}")
     visual = task.doc_to_visual
     if isinstance(visual, str) and ("{{" in visual or "{%" in visual):
         text = "doc_to_visual is a template: name a column, or a function with `!function`."
@@ -220,7 +211,7 @@ def prompt_problems(task: DocumentTask) -> Iterator[Problem]:
 
 
 def _missing(task: DocumentTask) -> Iterator[Problem]:
-    place = task.place_of("output_type") if _says(task, "output_type") else task.place_of("task")
+    place = task.place_of("output_type" if "output_type" in task.model_fields_set else "task")
     if task.output_type in NOT_RUN:
         why = NOT_RUN[task.output_type]
         text = f"output_type {task.output_type!r} {why}: fieldmark does not run it."
@@ -234,19 +225,6 @@ def _missing(task: DocumentTask) -> Iterator[Problem]:
     if task.doc_to_target is None and task.process_results is None:
         text = "says neither doc_to_target nor process_results: no answer could be scored."
         yield Problem("error", "prompt", task.place_of("task"), text)
-
-
-def _says(task: DocumentTask, key: str) -> bool:
-    return key in task.model_fields_set
-
-
-def _template(task: DocumentTask, key: str, value: str) -> Iterator[Problem]:
-    from fieldmark.lmms.ask.fields import compile_template
-
-    try:
-        compile_template(value)
-    except FieldmarkError as error:
-        yield Problem("error", "template", task.place_of(key), f"{key}: {error}")
 
 
 _FEW = 3

@@ -228,10 +228,11 @@ class Split:
         Without `media` its media columns are absent; pictures deeper in a row stay encoded.
         """
         if self._is_custom:
-            return self._library_row(index, media)
+            row = self._own_row(index)
+            return row if media else {k: v for k, v in row.items() if k not in self.media_columns}
         if not media:
-            row: dict[str, Any] = self._plain_features.decode_example(self._row(self._plain, index))
-            return row
+            plain = self._row(self._plain, index)
+            return dict(self._plain_features.decode_example(plain))
         raw = self._row(self._all, index)
         return {name: self._decoded(index, name, raw[name]) for name in self.columns}
 
@@ -284,23 +285,16 @@ class Split:
         try:
             return decoded(self._features[name], value, self.folders)
         except DAMAGE as error:
-            raise self._damage(index, name, error) from error
-
-    def _library_row(self, index: int, media: bool) -> dict[str, Any]:
-        row = self._own_row(index)
-        return row if media else {k: v for k, v in row.items() if k not in self.media_columns}
+            start = f"{self.where}  " if self.where else ""
+            raise DataError(
+                f"{start}document {index} of split {self.name!r}: column {name!r} "
+                f"cannot be read: {words_of(error)}."
+            ) from error
 
     def _own_row(self, index: int) -> dict[str, Any]:
         """A row as the task's own function makes it."""
         row: dict[str, Any] = call(lambda: dict(self._data[index]), where=self.where)
         return row
-
-    def _damage(self, index: int, name: str, error: BaseException) -> DataError:
-        start = f"{self.where}  " if self.where else ""
-        return DataError(
-            f"{start}document {index} of split {self.name!r}: column {name!r} "
-            f"cannot be read: {words_of(error)}."
-        )
 
 
 def _is_media(feature: Any) -> bool:

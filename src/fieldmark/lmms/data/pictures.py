@@ -128,7 +128,9 @@ _PNG_MODES = {"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"}
 def to_picture(visual: Any, where: str = "") -> Picture:
     """A picture whose bytes are made when they are read; changed Pillow images become PNG."""
     if isinstance(visual, Image.Image):
-        return _from_image(visual, where)
+        # Its own bytes where it is still as it was in the dataset: smaller than a PNG, and exact.
+        data = untouched_bytes(visual)
+        return Picture(lambda: _png(visual, where)) if data is None else Picture(data)
     if isinstance(visual, (bytes, bytearray)):
         return Picture(bytes(visual))
     if isinstance(visual, (str, Path)):
@@ -138,12 +140,6 @@ def to_picture(visual: Any, where: str = "") -> Picture:
     if type(visual).__name__ == "ndarray" and visual.ndim in (2, 3):
         return Picture(lambda: _png(Image.fromarray(visual), where))
     raise _unfit(where, _kind_of(visual))
-
-
-def _from_image(image: Image.Image, where: str) -> Picture:
-    """Its own bytes where it is still as it was in the dataset: smaller than a PNG, and exact."""
-    data = untouched_bytes(image)
-    return Picture(lambda: _png(image, where)) if data is None else Picture(data)
 
 
 def _from_row(row: Mapping[str, Any], where: str) -> Picture:
@@ -175,7 +171,9 @@ def _from_address(address: str | Path, where: str) -> Picture:
     _refuse_others(text, where)
     path = with_home(text)
     if not is_file(path):
-        raise DataError(_line(where, f"image {_shown(text)} does not exist."))
+        # Base64 without a word before it is a text too, of megabytes.
+        more = "…" if len(text) > _LONGEST_SHOWN else ""
+        raise DataError(_line(where, f"image {text[:_LONGEST_SHOWN]!r}{more} does not exist."))
     return Picture(path.read_bytes, name=str(path.resolve()))
 
 
@@ -200,11 +198,6 @@ def _png(image: Image.Image, where: str) -> bytes:
     except DAMAGE as error:
         raise DataError(_line(where, f"a picture cannot be read: {words_of(error)}.")) from error
     return target.getvalue()
-
-
-def _shown(text: str) -> str:
-    """Base64 without a word before it is a text too, of megabytes."""
-    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}…"
 
 
 def _kind_of(visual: object) -> str:

@@ -200,8 +200,6 @@ def _with_chain(error: UsageError, where: str) -> UsageError:
     """The place of the first `include` that leads to the fault, where it is not told already."""
     text = str(error)
     is_told = text.startswith(where) or "in a circle" in text or " include each other" in text
-    return error if is_told or "(included by " in text else UsageError(_included_by(text, where))
-
-
-def _included_by(text: str, where: str) -> str:
-    return f"{text.removesuffix('.')} (included by {where})."
+    if is_told or "(included by " in text:
+        return error
+    return UsageError(f"{text.removesuffix('.')} (included by {where}).")

@@ -114,15 +114,19 @@ class _Expansion:
     def add(self, name: str, over: Located | None, chain: Chain, where: str) -> list[str]:
         """Adds what the name means and returns the names of its tasks."""
         if over is not None and "dataset_path" in over.data and not self.index.has(name):
-            return [self._add_written(name, over)]
+            located = replace(over, data=over.data | {"task": name})  # a whole task, written here
+            return [self._keep(make_task(with_includes(located, self.trust), self.trust))]
         near = chain[-1].path if chain else None
         entry = self.index.find(name, where, near)
         if entry.kind == "group":
-            longer = _longer(chain, entry, where)
+            if entry in chain:
+                circle = " → ".join(group.name for group in [*chain[chain.index(entry) :], entry])
+                text = f"{where}  groups hold each other in a circle: {circle}."
+                raise UsageError(text.lstrip())
             key = (entry.path, "" if over is None else repr((over.data, over.files)))
             if key not in self.held:
                 located = read_document_file(entry.path, self.trust)
-                self.held[key] = self.add_group(with_overrides(located, over), longer)
+                self.held[key] = self.add_group(with_overrides(located, over), (*chain, entry))
             return self.held[key]
         entries = self.index.tagged(name) if entry.kind == "tag" else (entry,)
         return [self.add_task(entry, over) for entry in entries]
@@ -163,11 +167,6 @@ class _Expansion:
         both = over if own is None else with_overrides(own, over)
         return self.add(item.name, both, chain, keys.where(("task",)))
 
-    def _add_written(self, name: str, over: Located) -> str:
-        """A whole task that stands in a group's file."""
-        located = replace(over, data=over.data | {"task": name})
-        return self._keep(make_task(with_includes(located, self.trust), self.trust))
-
     def _keep(self, task: DocumentTask) -> str:
         name, count = task.task, 0
         while name in self.tasks:
@@ -186,13 +185,6 @@ class _Expansion:
 
     def _is_group(self, name: str) -> bool:
         return any(entry.kind == "group" for entry in self.index.by_name.get(name, ()))
-
-
-def _longer(chain: Chain, entry: IndexEntry, where: str) -> Chain:
-    if entry in chain:
-        circle = " → ".join(member.name for member in [*chain[chain.index(entry) :], entry])
-        raise UsageError(f"{where}  groups hold each other in a circle: {circle}.".lstrip())
-    return (*chain, entry)
 
 
 def _item_keys(located: Located, index: int) -> Located:

@@ -55,9 +55,21 @@ class Fitted:
             return answer, np.asarray(as_array(self.probe.predict_score(placed)), np.float64)
 
     def ask_labels(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of a probe that gives one label per row."""
+        """The same of a probe that gives one label, or None for no answer, per row."""
         answer, sure = self.ask(x)
-        return _checked(self.classifier, answer, len(x)), sure
+        labels, name = np.asarray(answer, dtype=object), short_name(self.classifier)
+        if labels.shape != (len(x),):
+            raise UsageError(
+                f"probe {name!r} gave predictions of shape {labels.shape} for {len(x)} images, "
+                f"expected ({len(x)},)."
+            )
+        odd = [label for label in labels if label is not None and not isinstance(label, str)]
+        if odd:
+            raise UsageError(
+                f"probe {name!r} predicted {odd[0]!r}, expected one of the labels it was trained "
+                "with."
+            )
+        return labels, sure
 
     def calibration(self, x: np.ndarray, label_n: Sequence[str]) -> dict[str, float]:
         """How far its probabilities of these labels can be trusted; nothing if it gives none."""
@@ -144,23 +156,6 @@ def told_by_name(classifier: str) -> Iterator[None]:
             f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
             "(--debug shows where)."
         ) from error
-
-
-def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
-    """One label, or None for no answer, per image."""
-    labels = np.asarray(answer, dtype=object)
-    if labels.shape != (n,):
-        raise UsageError(
-            f"probe {short_name(classifier)!r} gave predictions of shape {labels.shape} for {n} "
-            f"images, expected ({n},)."
-        )
-    odd = [label for label in labels if label is not None and not isinstance(label, str)]
-    if odd:
-        raise UsageError(
-            f"probe {short_name(classifier)!r} predicted {odd[0]!r}, expected one of the labels "
-            "it was trained with."
-        )
-    return labels
 
 
 def _fitting_threads(n_values: int) -> AbstractContextManager[Any]:

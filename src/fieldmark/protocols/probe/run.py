@@ -147,7 +147,8 @@ class _PartRun:
         rows = draw_test(self.task, self.part, self.draw, repeat)
         return self.features.readable(rows, f"{self.name}: none of the {{}} test")
 
-    def _train(self, repeat: int) -> pl.DataFrame:
+    def _drawn(self, repeat: int) -> Drawn:
+        test = self._test(repeat)
         drawn = draw_train(self.task, self.part, self.draw, repeat)
         train = self.features.readable(drawn, f"{self.name}: none of the {{}} training")
         # Leaving out broken images must not leave one class: any score would be a sham.
@@ -158,10 +159,6 @@ class _PartRun:
                 f"images have the label {has[0]!r}: at least two classes are needed."
             )
         self.n_train.append(len(train))
-        return train
-
-    def _drawn(self, repeat: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        test, train = self._test(repeat), self._train(repeat)
         is_seen = test.get_column("target").is_in(train["target"].unique().to_list())
         self.notes["n_test_of_unseen_classes"] = int((~is_seen).sum())
         return train, test

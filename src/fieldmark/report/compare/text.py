@@ -37,7 +37,7 @@ def comparison_text(compared: RowComparison, width: int = 80) -> str:
     tasks, (a, b) = compared.tasks, compared.names
     first = [f"Comparing A = {a} with B = {b}.", *compared.setups]
     lines = [*textwrap.wrap(" ".join(first), width, break_on_hyphens=False), ""]
-    lines += [*textwrap.wrap(verdict(compared), width, break_on_hyphens=False), ""]
+    lines += [*textwrap.wrap(" ".join(verdict(compared)), width, break_on_hyphens=False), ""]
     names = _headings(tasks)
     lines += align(names, [_line(task, names) for task in tasks], names[1:-1], width)
     lines.append("")
@@ -49,21 +49,22 @@ def comparison_text(compared: RowComparison, width: int = 80) -> str:
 # --- the verdict ---
 
 
-def verdict(compared: RowComparison) -> str:
-    """The decision in a sentence, and what it is not over."""
+def verdict(compared: RowComparison) -> tuple[str, str]:
+    """The decision in a sentence, and what else there is to know of it."""
     overall, tasks = compared.overall, compared.tasks
     if overall is None:
-        return f"{_task_by_task(compared)}{_stand_ins(compared)}"
-    sentences = [overall_sentence(compared, overall)]
+        return _task_by_task(compared), _stand_ins(compared)
+    sentences = []
     if overall.verdict == "tie":
         sentences += _smallest(overall)
     if len(overall.metrics) > 1:
-        sentences.append(f"It is a mean of different metrics: {', '.join(overall.metrics)}.")
+        sentences.append(f"The mean is over different metrics: {', '.join(overall.metrics)}.")
     if overall.left_out:
-        sentences.append(f"Not in it: {', '.join(overall.left_out)}.")
+        sentences.append(f"It leaves out {', '.join(overall.left_out)}.")
     if len(tasks) > 1:
         sentences.append(_task_by_task(compared))
-    return f"{' '.join(sentences)}{_stand_ins(compared)}"
+    sentences.append(_stand_ins(compared))
+    return overall_sentence(compared, overall), " ".join(filter(None, sentences))
 
 
 def _stand_ins(compared: RowComparison) -> str:
@@ -73,7 +74,7 @@ def _stand_ins(compared: RowComparison) -> str:
     if not marked:
         return ""
     are = "are stand-ins, not models" if len(marked) > 1 else "is a stand-in, not a model"
-    return f" {' and '.join(marked)} {are}."
+    return f"{' and '.join(marked)} {are}."
 
 
 def overall_sentence(compared: RowComparison, overall: OverallDifference) -> str:
@@ -81,30 +82,30 @@ def overall_sentence(compared: RowComparison, overall: OverallDifference) -> str
     comparison, score, (a, b) = overall.comparison, overall.score, compared.names
     where = _where_words(overall)
     level = f"{100 * comparison.level:g} % interval"
+    size = number(abs(comparison.difference), score) + _unit(score)
+    way = "higher" if comparison.difference > 0 else "lower"
     if overall.verdict == "tie":
         span = f"{_signed(comparison.low, score)} to {_signed(comparison.high, score)}"
-        difference = _signed(comparison.difference, score) + _unit(score)
-        return (
-            f"{where}, {a} and {b} cannot be told apart ({compared.a} − {compared.b}: "
-            f"{difference}, {level} {span}, {_p_words(comparison)})."
-        )
+        scores = f"{a} scores {size} {way} than {b}, but that could be chance"
+        if not comparison.difference:
+            scores = f"{a} and {b} score the same"
+        return f"Too close to call{where}: {scores} ({level} {span}, {_p_words(comparison)})."
     sign = 1 if overall.verdict == "a" else -1
     best, other = (a, b) if sign > 0 else (b, a)
     low, high = sorted((sign * comparison.low, sign * comparison.high))
     way = "higher" if sign * comparison.difference > 0 else "lower"
     better = "" if way == "higher" else ", which is better,"
-    size = number(abs(comparison.difference), score) + _unit(score)
     return (
-        f"{where}, {best} scores {size} {way}{better} than {other} ({level} "
+        f"{best} scores {size} {way}{better} than {other}{where} ({level} "
         f"{_signed(low, score)} to {_signed(high, score)}, {_p_words(comparison)})."
     )
 
 
 def _where_words(overall: OverallDifference) -> str:
     if len(overall.columns) == 1:
-        return f"On {overall.columns[0][0].replace(chr(10), ' ')}"
+        return f" on {overall.columns[0][0].replace(chr(10), ' ')}"
     photos = "photo set" if overall.n_photo_sets == 1 else "photo sets"
-    return f"Over {len(overall.columns)} tasks on {overall.n_photo_sets} {photos}"
+    return f" over {len(overall.columns)} tasks on {overall.n_photo_sets} {photos}"
 
 
 def _smallest(overall: OverallDifference) -> list[str]:
@@ -115,8 +116,9 @@ def _smallest(overall: OverallDifference) -> list[str]:
     least = number(comparison.detectable, overall.score) + _unit(overall.score)
     needed = comparison.spread.units_to_detect(comparison.detectable / 2)
     more = (needed or 0) - comparison.n_units
+    noun = "photos" if comparison.n_units == comparison.n else "independent units"
     halve = (
-        f" About {more:,} more units like these would let you detect half that difference."
+        f" About {more:,} more {noun} like these would let you detect half that difference."
         if more > 0
         else ""
     )
@@ -130,7 +132,7 @@ def _task_by_task(compared: RowComparison) -> str:
     a, b = compared.names
     words = {"a": f"{a} is better on", "b": f"{b} is better on"}
     parts = [
-        f"{words.get(side, 'no difference can be seen on')} {_tasks(compared.tasks, side)}"
+        f"{words.get(side, 'too close to call on')} {_tasks(compared.tasks, side)}"
         for side in ("a", "b", "tie")
         if any(task.verdict == side for task in compared.tasks)
     ]
@@ -229,7 +231,7 @@ def _legend(compared: RowComparison, width: int) -> list[str]:
     tasks = compared.tasks
     parts = ["paired on the same n photos"]
     if len(tasks) > 1:
-        parts.append("A, B: better after Holm's correction over all tasks, =: cannot be told apart")
+        parts.append("A, B: better after Holm's correction over all tasks, =: too close to call")
     if any(task.comparison.n_repeats > 1 for task in tasks):
         parts.append("draws: trainings, or rounds of answers, that a score is the mean of")
     parts.append("detectable difference: these photos would show it 4 times in 5")
@@ -259,7 +261,7 @@ def plain_comparison(compared: RowComparison) -> dict[str, Any]:
         "b": compared.b,
         "stand_in_a": compared.tasks[0].a.stand_in,
         "stand_in_b": compared.tasks[0].b.stand_in,
-        "verdict": verdict(compared),
+        "verdict": " ".join(verdict(compared)).rstrip(),
         "overall": None if overall is None else _plain_overall(overall),
         "tasks": [_plain_task(task) for task in compared.tasks],
     }

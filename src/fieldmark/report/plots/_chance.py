@@ -1,4 +1,4 @@
-"""Chance lines: where do guessing, and always giving the commonest answer, lie on a score axis?
+"""Chance lines: where do guessing, and always giving the most common label, lie on a score axis?
 
 Drawn dashed, with their names. A level far below all scores would squeeze these, so it is told in
 words, unless rows on one axis chose among different numbers of answers: then it must be seen.
@@ -20,7 +20,7 @@ EASIER = (
     "classes"
 )
 APART = 0.5
-"""points below which the commonest answer has no line of its own beside that of guessing"""
+"""points below which the most common label has no line of its own beside that of guessing"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def chance_lines(results: Results, rows: Sequence[Row]) -> ChanceLines:
     studied = [columns[row.column_key] for row in rows if row.column_key in columns]
     blind = next((column.blind for column in studied if column.blind is not None), None)
     if blind is not None and all(abs(scale * blind - value) > APART for value in known.values()):
-        levels[f"commonest answer: {scale * blind:.1f}{unit}"] = scale * blind
+        levels[f"most common label: {scale * blind:.1f}{unit}"] = scale * blind
     ordered = sorted((value, label) for label, value in levels.items())
     if is_mixed:
         return ChanceLines(tuple(ordered), is_mixed=True)
@@ -71,7 +71,7 @@ def chance_words(panels: Sequence[ChanceLines]) -> list[str]:
         f"{EASIER}: compare each with its own chance line."
         if any(lines.is_mixed for lines in panels)
         else "",
-        "Grey dashes: what guessing, and always giving the commonest answer, scores."
+        "Grey dashes: the scores of guessing, and of always giving the most common label."
         if any(lines.drawn for lines in panels)
         else "",
         f"Below the axis: {'; '.join(far)}." if far else "",

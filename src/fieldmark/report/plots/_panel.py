@@ -119,7 +119,7 @@ def first_panels(columns: Sequence[str], most: int = MOST_PANELS) -> tuple[list[
     if len(columns) <= most:
         return list(columns), ""
     return list(columns[:most]), (
-        f"{most} of {len(columns)} columns shown, those with most models; --task chooses others."
+        f"Shown: {most} of {len(columns)} columns, those with the most models."
     )
 
 
@@ -127,27 +127,33 @@ def level_of(rows: Sequence[Row]) -> str:
     """`95 % intervals`, or that there are none."""
     levels = sorted({row.score.level for row in rows if row.score.low is not None})
     if not levels:
-        return "no intervals are stored for these scores"
+        return "no intervals are known for these scores"
     return f"{' or '.join(f'{100 * level:g} %' for level in levels)} intervals"
+
+
+def points_note(rows: Sequence[Row]) -> str:
+    """How scores are drawn."""
+    level = level_of(rows)
+    return f"Points are scores{f', lines {level}' if level[0].isdigit() else f': {level}'}."
 
 
 def without_interval(rows: Sequence[Row]) -> str:
     lacking = [row.name for row in rows if row.score.low is None]
     if not lacking or len(lacking) == len(rows):
         return ""
-    return f"Hollow, no interval stored: {first_few(sorted(set(lacking)))}."
+    return f"Hollow points have no interval: {first_few(sorted(set(lacking)))}."
 
 
 def undefined(rows: Sequence[Row]) -> str:
     lost = sorted({row.name for row in rows if row.score.value != row.score.value})
-    return f"Not defined, so not drawn: {first_few(lost)}." if lost else ""
+    return f"Not drawn, because the score is not defined: {first_few(lost)}." if lost else ""
 
 
 def few_answers(rows: Sequence[Row]) -> str:
     """Who left many questions without an answer, each of which counts as wrong."""
     few = {row.name: row for row in rows if row.caveat}
     named = [f"{name} {row.caveat}" for name, row in sorted(few.items())]
-    return f"No answer counts as wrong: {first_few(named)}." if named else ""
+    return f"Missing answers count as wrong: {first_few(named)}." if named else ""
 
 
 # --- one line per model: a point, its interval, the number at the edge ---

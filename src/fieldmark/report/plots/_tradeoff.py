@@ -22,8 +22,8 @@ from fieldmark.report.plots._panel import (
     figure,
     first_panels,
     heading,
-    level_of,
     panels,
+    points_note,
     score_title,
     short_names,
     undefined,
@@ -69,11 +69,11 @@ def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
     rows = [row for name in shown for row in known[name]]
     unnamed = sorted({model for _, names in drawn for model in names})
     notes = [
-        f"Point: score; line: {level_of(rows)}. Blue, joined: no other model is better and "
-        f"{'smaller' if cost.is_better_small else 'faster'} at once; intervals may still overlap.",
+        f"{points_note(rows)} Blue, joined: no other model is both better and "
+        f"{'smaller' if cost.is_better_small else 'faster'}. Intervals may still overlap.",
         few_answers(rows),
         f"{cost.lacking}: {first_few(lacking)}." if lacking else "",
-        f"Without room for a name: {first_few(unnamed)}." if unnamed else "",
+        f"No room for the names of {first_few(unnamed)}." if unnamed else "",
         more,
         without_interval(rows),
         undefined(results.rows),

@@ -46,8 +46,9 @@ def plot(results: Results) -> Spec:
     others = max(len(without_stand_ins(columns[name])) for name in shown) - 1
     is_alone = len(drawn) == 1
     notes = [
-        "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",
-        f"The best of {others + 1} models; --model chooses another." if others > 0 else "",
+        "Bars: how many photos of the first label were mistaken for the second; lines: 95 % "
+        "intervals.",
+        f"The best of {others + 1} models." if others > 0 else "",
         f"No wrong answers: {first_few(right)}." if right else "",
         f"Texts, not labels, were answered: {first_few(texts)}." if texts else "",
         more,

@@ -65,8 +65,12 @@ def plot(results: Results) -> Spec:
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
-        f"Number of training images not known: {first_few(unplaced)}." if unplaced else "",
-        f"One number of training images only, so no curve: {first_few(flat)}." if flat else "",
+        f"The number of training images is not known for {first_few(unplaced)}."
+        if unplaced
+        else "",
+        f"Run with one number of training images, so without a curve: {first_few(flat)}."
+        if flat
+        else "",
         more,
         undefined(results.rows),
         *mark_notes(rows),
@@ -79,12 +83,10 @@ def _luck(rows: Sequence[Row]) -> str:
     """What the bars hold of the luck of the training draw."""
     draws = {row.n_draws > 1 for row in rows}
     if draws == {True}:
-        return "Means over several training draws; bars hold their luck and that of the test items."
+        return "Means over several training samples; the bars include the differences between them."
     if True in draws:
-        return (
-            "Where several draws were trained on, bars hold their luck too; else test items only."
-        )
-    return "One training each: bars hold the luck of the test items, not of the training draw."
+        return "Bars include differences between training samples only where there were several."
+    return "One training each: the bars leave out differences between training samples."
 
 
 def n_train_of(results: Results, row: Row) -> float | None:

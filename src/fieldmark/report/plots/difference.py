@@ -53,11 +53,11 @@ def plot(results: Results) -> Spec:
     unread = [heading(columns[name][0]) for name in columns if name not in parts]
     n_cut = max(len(columns[name]) - 1 - most for name in parts)
     notes = [
-        "Point: difference to the highest score on the items both were asked; line: its 95 % "
-        "interval. Blue: tier A, may be the best when all models are looked at together.",
+        "Points: difference to the highest score, on the photos both were asked about; lines: 95 % "
+        "intervals. Blue: tier A, could be the best model for this task.",
         few_answers([row for name in parts for row in columns[name]]),
-        f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
-        f"Not compared here: {first_few(unread)}; --task chooses." if unread else "",
+        f"Shown: the {most} models behind the best; {n_cut} are left out." if n_cut > 0 else "",
+        f"Not shown: {first_few(unread)}." if unread else "",
         undefined(results.rows),
         *mark_notes([row for name in parts for row in columns[name]]),
     ]

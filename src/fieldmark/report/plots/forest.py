@@ -16,10 +16,10 @@ from fieldmark.report.plots._panel import (
     figure,
     first_panels,
     heading,
-    level_of,
     line_panel,
     models_in_words,
     panels,
+    points_note,
     score_title,
     short_names,
     undefined,
@@ -47,7 +47,7 @@ def plot(results: Results) -> Spec:
         parts.append(_panel(kept, "" if is_alone else heading(rows[0]), chance[-1]))
     rows = [row for name in shown for row in columns[name]]
     notes = [
-        f"Point: score; line: {level_of(rows)}.",
+        points_note(rows),
         *chance_words(chance),
         few_answers(rows),
         _BANDS if any(row.tier for row in rows) else "",
@@ -64,19 +64,16 @@ def plot(results: Results) -> Spec:
 
 
 _BANDS = (
-    "Bands: tiers. Blue (A): may be the best of its task; next band (B): may be the best of the "
-    "rest; and so on. A band compares with the best, not its members with each other."
+    "Blue (A): could be the best model for this task. Next band (B): clearly behind A, could "
+    "be the best of the others. Two models in one band may still differ."
 )
 
 
 def _cut(n: int, hides_best: bool) -> str:
     if not n:
         return ""
-    best = ", some of tier A among them" * hides_best
-    return (
-        f"The {MOST_MODELS} highest scores of each panel shown, up to {n} models left out{best}; "
-        "one --task shows all."
-    )
+    best = ", some of them in tier A" * hides_best
+    return f"Each panel shows its {MOST_MODELS} highest scores and leaves out up to {n}{best}."
 
 
 def _panel(rows: Sequence[Row], title: str, chance: ChanceLines) -> Spec:

@@ -52,13 +52,13 @@ def plot(results: Results) -> Spec:
     )
     letters = "Letter" if len(tasks) <= _ROOMY else "Colour"
     notes = [
-        f"{letters}: tier on the task. A may be its best, B the best of the rest, and so on: a "
-        "letter compares with the best, not two models of one letter."
+        f"{letters}: tier on the task. A could be the best model; B is clearly behind A and could "
+        "be the best of the others. Two models of one letter may still differ."
         f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
         few_answers([row for mine in columns.values() for row in mine]),
         _rank_note(standings),
         agreement(grid_of(results.table)),
-        f"Not compared, so no tier: {', '.join(alone)}." if alone else "",
+        f"Not compared, so without a tier: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
         *mark_notes([row for mine in columns.values() for row in mine if row.tier]),
     ]
@@ -77,12 +77,9 @@ def _of(name: str, columns: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
 def _rank_note(standings: Sequence[RowStanding]) -> str:
     if not standings:
         return ""
-    note = (
-        "Ranks by the mean over the tasks that count, 95 % intervals: on these tasks, had the test "
-        "items been others"
-    )
+    note = "Ranks by the mean over the tasks that count, with 95 % intervals"
     has_other = any(one.rank_elsewhere for one in standings)
-    return note + ("; on tasks like these, had the tasks been others." if has_other else ".")
+    return f"{note}{': on these tasks, and on new tasks like these' if has_other else ''}."
 
 
 def _rank_cells(standings: Sequence[RowStanding]) -> Iterator[Spec]:

@@ -23,7 +23,7 @@ TASK = (
     "draws", "discordant",
 )  # fmt: skip
 """what stands at which place of a compared task; side: 1 the first is better, -1 the second, 0:
-cannot be told apart"""
+too close to call"""
 
 
 class RowComparisons:
@@ -53,8 +53,10 @@ class RowComparisons:
 
 
 def _plain(pair: RowComparison, columns: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    lead, more = verdict(pair)
     return {
-        "verdict": verdict(pair),
+        "verdict": lead,
+        "more": more,
         "note": ONE_TRAINING if pair.is_drawn_once else "",
         "methods": list(dict.fromkeys(task.comparison.method for task in pair.tasks)),
         "tasks": [_task(task, columns[task.a.column_key]) for task in pair.tasks],

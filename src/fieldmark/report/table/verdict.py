@@ -51,8 +51,12 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
     else:
         words = f"Best overall ({where}): {first}. All others are clearly worse."
     n_absent = len({row.name for row in rows if row.competes}) - n_rows
-    absent = "1 row that lacks" if n_absent == 1 else f"{n_absent} rows that lack"
-    return f"{words} It leaves out {absent} some of these tasks." if n_absent else words
+    absent = (
+        "1 other is left out: it lacks"
+        if n_absent == 1
+        else f"{n_absent} others are left out: they lack"
+    )
+    return f"{words} {absent} some of these tasks." if n_absent else words
 
 
 def _close(first: str, others: Sequence[str], is_up: bool) -> str:

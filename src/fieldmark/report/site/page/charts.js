@@ -34,7 +34,7 @@ function chartPanel(frame) {
   );
 }
 
-/** @param {string} name @param {HTMLElement} frame */
+/** Title and legend as text of the page, which a phone can wrap. @param {string} name @param {HTMLElement} frame */
 async function drawChart(name, frame) {
   try {
     await Promise.all([loadScript("vega.js"), loadScript("data/charts.js")]);
@@ -42,7 +42,10 @@ async function drawChart(name, frame) {
     const config = isDark() ? darkened(spec.config || {}) : { ...spec.config, background: "transparent" };
     frame.replaceChildren();
     frame.setAttribute("aria-label", about);
-    const drawn = isDark() ? recoloured(spec) : spec;
+    const { title, ...drawn } = isDark() ? recoloured(spec) : spec;
+    if (drawn.concat && innerWidth < NARROW) drawn.columns = 1;
+    frame.parentElement?.before(h("h2", {}, title.text.join(" ")));
+    frame.parentElement?.after(h("p", { class: "facts" }, title.subtitle.join(" ")));
     await /** @type {any} */ (window).vegaEmbed(
       frame, { ...drawn, config }, { actions: false, renderer: "svg" }
     );
@@ -52,6 +55,8 @@ async function drawChart(name, frame) {
   }
 }
 
+/** pixels below which panels stand one under the other */
+const NARROW = 800;
 const ENLARGED = 1.3;
 /** colours that marks name themselves, for paper → for a dark screen */
 const DARK_MARKS = new Map([

@@ -5,7 +5,7 @@
  * @typedef {{ column: Column, difference: number | null, low: number | null, high: number | null, p: number,
  *   corrected: number, side: number, visible: number | null, n: number, units: number, draws: number,
  *   discordant: number }} Compared
- * @typedef {{ verdict: string, note: string, methods: string[], tasks: Compared[] }} Comparison
+ * @typedef {{ verdict: string, more: string, note: string, methods: string[], tasks: Compared[] }} Comparison
  */
 
 /** @param {Place} place */
@@ -61,7 +61,7 @@ function readCompared(given, isTurned) {
 }
 
 /** @param {number} a @param {number} b @param {Comparison} comparison */
-function comparisonBody(a, b, { verdict, note, methods, tasks: compared }) {
+function comparisonBody(a, b, { verdict, more, note, methods, tasks: compared }) {
   const hasDraws = compared.some((each) => each.draws > 1), isAlone = compared.length === 1;
   const heads = [
     "task", models[a].name, models[b].name, "difference", "interval", "", "p", isAlone ? "" : "p, Holm", "photos", "units", hasDraws ? "draws" : "", ""
@@ -75,6 +75,7 @@ function comparisonBody(a, b, { verdict, note, methods, tasks: compared }) {
   ];
   return [
     h("p", { class: "verdict" }, verdict),
+    more && h("p", { class: "facts" }, more),
     scrolling("Differences per task", h("table", { class: "scores compared" },
       h("thead", {}, h("tr", {}, titles)), h("tbody", {}, compared.map((each) => compareRow(a, b, each, reach, isAlone, hasDraws))))),
     h("p", { class: "legend" }, legend.filter(Boolean).join(" · ")),

@@ -51,10 +51,10 @@ function modelSentence(number) {
   const told = columns.filter((column) => cellOf(number, column.number)?.tier);
   const best = told.filter((column) => cellOf(number, column.number)?.tier === "A");
   if (standIn || !told.length) return `${name} is not compared with the other models here.`;
-  const where = best.map(columnTitle).join(", ");
+  const where = best.length === told.length ? "" : `: ${best.map((column) => column.heading).join(", ")}`;
   const lead = told.length === 1
     ? `${name} ${best.length ? "could be the best model" : "is clearly behind the best model"} on ${columnTitle(told[0])}.`
-    : best.length ? `${name} could be the best model on ${best.length} of ${counted(told.length, "task")}: ${where}.`
+    : best.length ? `${name} could be the best model on ${where ? best.length : "all"} of ${counted(told.length, "task")}${where}.`
     : `${name} is clearly behind the best model on each of ${counted(told.length, "task")}.`;
   const rank = summedTexts(number).find(([heading, text]) => heading.startsWith("rank") && text !== MISSING);
   return rank ? `${lead} Its place over all tasks: ${rank[1]} of ${models.filter((each) => !each.stand_in).length}.` : lead;
