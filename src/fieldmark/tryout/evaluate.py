@@ -352,14 +352,13 @@ _PLACES = ("cam", "site", "station", "plot", "trap", "deploy", "loc", "place", "
 
 def _weak_places(sample: TrialSample, held_out: HeldOut) -> list[Weakness]:
     """Places at which it fails, where units are places."""
-    if not sample.unit_word.startswith(_PLACES):
+    word = sample.survey.unit_name
+    if not word.startswith(_PLACES):
         return []
-    word = "" if sample.unit_word == "units" else sample.unit_word.removesuffix("s")
     first = np.unique(sample.unit_n, return_index=True)[1]
     names = [str(name) for name in sample.table.get_column("unit").gather(first)]
-    names = [
-        name if name.lower().startswith(word[:3] or name) else f"{word} {name}" for name in names
-    ]
+    if word != "unit":  # camera 5, and not camera cam5
+        names = [n if n.lower().startswith(word[:3]) else f"{word} {n}" for n in names]
     return find_weak_places(held_out, names, sample.survey.audit.burst_n[sample.rows])
 
 
