@@ -22,7 +22,7 @@ import _features  # noqa: F401  (sets one thread before numpy loads)
 from _quick import Flags
 from _rows import Row, finish_table, note, watched
 
-PARTS = ("ridge", "svm", "exemplar", "neighbours", "gradient", "asking")
+PARTS = ("ridge", "svm", "exemplar", "neighbours", "gradient", "asking", "kinds")
 
 
 def load_rows(part: str) -> Callable[[bool], Iterable[Row]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -92,6 +94,57 @@ def test_defect_small_data_metrics_newt_names_follow_labels_not_positions() -> N
 
 def test_defect_small_data_metrics_raw_labels_are_not_shown() -> None:
     assert "not_adult" not in _text(build(AGE, _item("i", "adult")))
+
+
+BOLD = replace(
+    AGE, prompt="What is this a picture of, {options}? Respond with your answer in bold.",
+    letters=False,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["single_turn", "multi_turn"])
+def test_small_data_metrics_prompt_to_the_letter(layout: str) -> None:
+    """Pictures first, then the sentence with the options in a drawn order; answers in bold."""
+    shots = Shots((_item("a", "adult"), _item("b", "not_adult")), k_asked=2)
+    asking = Asking(layout=layout)  # type: ignore[arg-type]
+    built = build(BOLD, _item("i", "adult"), shots, asking)
+    names = {"adult": "adult bald eagle", "not_adult": "juvenile bald eagle"}
+    sentences, answers = [], []
+    for part in (part for message in built.messages for part in message.parts):
+        if isinstance(part, Text):
+            sentence, _, answer = part.text.partition("\n")
+            is_question = sentence.startswith("What")
+            sentences += [sentence] * is_question
+            answers += [answer if is_question else part.text]
+    orders = [sorted(names.values(), key=sentence.index) for sentence in sentences]
+    assert sentences == [
+        f"What is this a picture of, '{one}' or '{other}'? Respond with your answer in bold."
+        for one, other in orders
+    ]
+    assert [answer for answer in answers if answer] == [
+        "**adult bald eagle**", "**juvenile bald eagle**",
+    ]  # fmt: skip
+    roles = [message.role for message in built.messages]
+    turns = ["user", "assistant", "user", "assistant", "user"]
+    assert roles == (["user"] if layout == "single_turn" else turns)
+    assert built.messages[0].parts[0] == shots.examples[0].pictures[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["**juvenile bald eagle**", "It is **adult**.", "**Juvenile** I think", "I cannot tell.", ""],
+)
+def test_small_data_metrics_rule_always_finds_a_name(text: str) -> None:
+    """difflib's closest match of what is bold at the start, or of all of the text."""
+    names = {"adult bald eagle": "adult", "juvenile bald eagle": "not_adult"}
+    bold = re.compile(r"\*\*(.*)\*\*").match(text)
+    [best] = difflib.get_close_matches(bold[1] if bold else text, [*names], 1, cutoff=0)
+    assert parse_answer(build(BOLD, _item("i", "adult")), text).label == names[best]
+
+
+def test_options_inside_a_prompt_need_names() -> None:
+    with pytest.raises(UsageError, match="needs `kind: choice` and `letters: false`"):
+        replace(BOLD, letters=True)
 
 
 def test_names_that_two_labels_share_are_told_apart() -> None:

@@ -12,11 +12,14 @@ arguments: re-parsing kept answers costs nothing. Forms of answer:
     labels   any number of the options (traits); "none" is an answer too
     count    a whole number; with options, one of their names
     open     a species name, against the index made by `names.index_taxa`
+    closest  small-data-metrics' rule: the name most like what is bold, or like all of the text
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Literal
 
 from fieldmark.chat.parse.choice import choose
@@ -27,7 +30,7 @@ from fieldmark.chat.parse.names import TaxonNames, read_name
 from fieldmark.chat.parse.text import strip_reasoning
 from fieldmark.chat.parse.values import Parsed, without_sequel
 
-Form = Literal["choice", "yes_no", "labels", "count", "open"]
+Form = Literal["choice", "yes_no", "labels", "count", "open", "closest"]
 _MOST_CHARACTERS = 20_000
 """of a longer text the end is read: the answer stands last"""
 
@@ -44,6 +47,8 @@ def parse_text(
     >>> parse_text("(B)", [Option("m", "male", "A"), Option("f", "female", "B")]).label
     'f'
     """
+    if form == "closest" and not isinstance(options, TaxonNames):
+        return _closest(text or "", options)
     answer = strip_reasoning(text or "")
     if answer is None:
         return Parsed(None, "", "reasoning never ended")
@@ -60,6 +65,17 @@ def parse_text(
         return choose_some(answer, names, is_cut=is_cut)
     names = with_yes_and_no(names) if form == "yes_no" else names
     return choose(answer, names, is_cut=is_cut)
+
+
+def _closest(text: str, options: Sequence[Option]) -> Parsed:
+    """The name most like what stands in bold at the start, or like all of the text.
+
+    It finds one in any text, in a refusal too: only for comparison with published scores.
+    """
+    bold = re.match(r"\*\*(.*)\*\*", text)
+    label_of = {option.name: option.label for option in options}
+    [name] = get_close_matches(bold[1] if bold else text, label_of, n=1, cutoff=0.0)
+    return Parsed(label_of[name], "bold" if bold else "closest name", is_loose=bold is None)
 
 
 def _whole_lines(text: str) -> str:

@@ -7,7 +7,8 @@ The question and how to answer come first, then the examples, then the item: wit
 everything before the item is the same, byte for byte, for all items. The last line of every answer
 has one fixed form, `Answer: …` (or a JSON object), which the parser reads strictly; with reasons
 asked for, they come first. Examples are answered in the very same form. `rotations` builds an item
-once for each turn of its options.
+once for each turn of its options. Only a prompt with `{options}` in it does otherwise: it stands
+whole behind each picture, and nothing else is said (small-data-metrics' form).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fieldmark.chat.parse.values import Parsed
 from fieldmark.chat.prompt.options import offer
 from fieldmark.chat.prompt.question import (
     NO_SHOTS,
+    OPTIONS,
     PLAIN,
     Asking,
     Item,
@@ -49,7 +51,11 @@ def question_text(question: PromptQuestion) -> str:
 
 
 def options_text(options: Sequence[Option], question: PromptQuestion) -> str:
-    """The list of options, one a line; "" where nothing is to be chosen from a list."""
+    """The list of options, one a line, or the prompt that names them; "" where nothing is to be
+    chosen from a list.
+    """
+    if question.has_options_inside:
+        return question.prompt.replace(OPTIONS, " or ".join(f"'{one.name}'" for one in options))
     if question.form not in ("choice", "labels"):
         return ""
     marks = [f"{option.letter}." if option.letter else "-" for option in options]
@@ -88,6 +94,8 @@ def answer_text(
 ) -> str:
     """How an example is answered: in the form that is asked for."""
     answer = _truth(question, item, options)
+    if question.has_options_inside:
+        return f"**{answer}**"
     if asking.is_json:
         return json.dumps({"answer": answer}, ensure_ascii=False)
     return f"Answer: {', '.join(answer) or 'none' if isinstance(answer, list) else answer}"
@@ -183,7 +191,7 @@ def build(
     """The messages of one item."""
     options = offer(question, item, asking)
     closing = _closing(question, item, options, asking)
-    if shots.examples:
+    if shots.examples and not question.has_options_inside:
         closing = Message(
             "user", (Text(_NOW, shots.is_shared), *closing.parts, *_reminder(question, asking))
         )
@@ -202,7 +210,9 @@ def build(
         why_fewer=shots.why,
         fits=shots.fits,
         examples=tuple(example.id for example in shots.examples),
-        schema=schema(question, options, asking) if asking.is_json else None,
+        schema=schema(question, options, asking)
+        if asking.is_json and not question.has_options_inside
+        else None,
         taxa=question.taxa,
     )
 
@@ -234,7 +244,7 @@ def lasting_parts(question: PromptQuestion, item: Item, asking: Asking) -> tuple
     """What a prompt holds besides its examples, to be measured."""
     closing = _closing(question, item, offer(question, item, asking), asking)
     turns = (*_system(asking), *_opening(question, (), asking), closing)
-    more = (Text(_NOW), *_reminder(question, asking))
+    more = () if question.has_options_inside else (Text(_NOW), *_reminder(question, asking))
     return (*(part for message in turns for part in message.parts), *more)
 
 
@@ -248,7 +258,9 @@ def _reminder(question: PromptQuestion, asking: Asking) -> list[MessagePart]:
 
 
 def _opening(question: PromptQuestion, examples: Sequence[Item], asking: Asking) -> list[Message]:
-    turns = [user(f"{question_text(question)}\n{answer_rule(question, asking)}")]
+    turns = []
+    if not question.has_options_inside:
+        turns = [user(f"{question_text(question)}\n{answer_rule(question, asking)}")]
     for example in examples:
         turns += _example(question, example, asking)
     return turns
@@ -258,11 +270,14 @@ def _example(question: PromptQuestion, example: Item, asking: Asking) -> list[Me
     """One example: in a message of its own, answered by the assistant, or all in the user's."""
     options = offer(question, example, replace(asking, rotation=0))
     # Without letters an example needs no options: the answer says the name.
-    listed = options_text(options, question) if question.has_letters else ""
+    is_listed = question.has_letters or question.has_options_inside
+    listed = options_text(options, question) if is_listed else ""
     shown = [*_pictures(question, example, asking), *([Text(listed)] if listed else [])]
     answer = answer_text(question, example, options, asking)
     if asking.layout == "multi_turn":
         return [Message("user", tuple(shown)), assistant(answer)]
+    if question.has_options_inside:
+        return [Message("user", (*shown[:-1], Text(f"{listed}\n{answer}")))]
     return [Message("user", (Text("Example:"), *shown, Text(answer)))]
 
 

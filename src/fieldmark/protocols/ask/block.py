@@ -15,7 +15,9 @@ class AskBlock(Strict):
     kind: Literal["choice", "yes_no", "traits", "same", "count", "open"] = "choice"
     """`same`: two pictures, one individual? `open`: a species is named, nothing is offered"""
     prompt: str = ""
-    """the question in words; without it one that fits the kind"""
+    """the question in words; without it one that fits the kind. With `{options}` in it, it is all
+    that is said beside a picture, examples are answered in bold, and any answer counts as the name
+    it is most like: small-data-metrics' way"""
     subject: str = "animal"
     """what the ready-made questions call the thing in the picture"""
     names: str | dict[str, str] = ""
