@@ -85,7 +85,7 @@ def cpu_s(words: list[str], cwd: Path) -> tuple[float, str]:
     if done.returncode:
         raise SystemExit(done.stderr)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return spent, done.stdout or done.stderr
+    return spent, done.stdout if "--json" in words else done.stderr
 
 
 def unchanged(place: Path, n: int) -> float:

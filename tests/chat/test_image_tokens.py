@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from fieldmark.chat.prices import ModelTables, image_tokens, load_tables
+from fieldmark.chat.prices import ModelTables, load_tables
+from fieldmark.chat.tokens import image_tokens
 
 pytest.importorskip("torchvision", reason="the processors of transformers need it")
 transformers = pytest.importorskip("transformers")

@@ -223,7 +223,7 @@ def test_the_tokens_of_a_picture_are_measured(tmp_path: Path) -> None:
 
 def test_the_rule_of_a_picture_is_found() -> None:
     from fieldmark.chat.local.engine import image_rule
-    from fieldmark.chat.prices import squares
+    from fieldmark.chat.tokens import squares
 
     def qwen(picture: Picture | None) -> int:
         if picture is None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fieldmark.chat.parse.answer import parse_text
 from fieldmark.chat.parse.names import NamedTaxon, index_taxa, match_name
 from fieldmark.chat.parse.spelling import edits, most_edits, nearest, spellings
-from fieldmark.chat.prompt.distractors import Relatives, taxon_distance
+from fieldmark.chat.prompt.question import Relatives, taxon_distance
 
 CAT = "Animalia Chordata Mammalia Carnivora Felidae Panthera"
 DOG = "Animalia Chordata Mammalia Carnivora Canidae Canis"

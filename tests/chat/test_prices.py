@@ -12,16 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.chat import Usage
-from fieldmark.chat.prices import (
-    RULES,
-    Card,
-    check_rule,
-    claude,
-    image_tokens,
-    load_tables,
-    openai_tiles,
-    text_tokens,
-)
+from fieldmark.chat.prices import Card, load_tables
+from fieldmark.chat.tokens import RULES, check_rule, claude, image_tokens, openai_tiles, text_tokens
 from fieldmark.errors import FieldmarkError
 
 SIZES = ((500, 375), (1024, 768), (2048, 1536))

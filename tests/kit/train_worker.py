@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fieldmark.build.train.loss import LossParts, contrastive_loss
+from fieldmark.build.train.losses import LossParts, contrastive_loss
 from fieldmark.build.train.network import (
     ClipTrainingModel,
     WeightAverage,

@@ -19,8 +19,8 @@ from fieldmark import draws
 from fieldmark.lmms.code.call import load_function, seeded
 from fieldmark.lmms.code.imports import loader
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.compat import tasks, utils
-from fieldmark.lmms.compat.utils import GeneralConfigTracker, anls
+from fieldmark.lmms.compat import helpers
+from fieldmark.lmms.compat.helpers import GeneralConfigTracker, anls
 from fieldmark.lmms.metrics.text import levenshtein
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
@@ -73,26 +73,26 @@ def test_submission_files_lie_under_the_output_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     args = SimpleNamespace(output_path=str(tmp_path / "out"))
-    path = tasks.generate_submission_file("a.json", args)
+    path = helpers.generate_submission_file("a.json", args)
     assert path == str(tmp_path / "out" / "submissions" / "a.json") and Path(path).parent.is_dir()
-    path = tasks.generate_submission_file("a.json", None, subpath="x/y")
+    path = helpers.generate_submission_file("a.json", None, subpath="x/y")
     assert path == str(tmp_path / "x" / "y" / "a.json") and Path(path).parent.is_dir()
 
 
 def test_template_is_read_without_its_code(tmp_path: Path) -> None:
     text = "dataset_path: a/b\ndoc_to_text: !function utils.f\ndataset_kwargs:\n  token: true\n"
     (tmp_path / "_default_template_yaml").write_text(text)
-    found = tasks.load_default_template_yaml(str(tmp_path / "utils.py"))
+    found = helpers.load_default_template_yaml(str(tmp_path / "utils.py"))
     assert found == {"dataset_path": "a/b", "dataset_kwargs": {"token": True}}
 
 
 def test_names_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_FOLDER", "/a")
-    assert utils.resolve_cache_dir("$SOME_FOLDER/b", "/base") == "/a/b"
-    assert utils.resolve_cache_dir("b", "/base") == "/base/b"
-    assert utils.resolve_cache_dir("b") == "b"
-    assert utils.sanitize_model_name("x/org/model:1") == "org__model__1"
-    assert utils.sanitize_model_name("/x/y", full_path=True) == "__x__y"
+    assert helpers.resolve_cache_dir("$SOME_FOLDER/b", "/base") == "/a/b"
+    assert helpers.resolve_cache_dir("b", "/base") == "/base/b"
+    assert helpers.resolve_cache_dir("b") == "b"
+    assert helpers.sanitize_model_name("x/org/model:1") == "org__model__1"
+    assert helpers.sanitize_model_name("/x/y", full_path=True) == "__x__y"
     name = GeneralConfigTracker._get_model_name
     assert name("device=cuda,pretrained=org/m,model=n") == "org/m"
     assert name("batch=1") == name("") == ""
@@ -100,15 +100,15 @@ def test_names_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_videos_are_found_whatever_their_ending(tmp_path: Path) -> None:
     (tmp_path / "a.MP4").touch()
-    assert tasks.get_video(str(tmp_path), "a") == str(tmp_path / "a.MP4")
+    assert helpers.get_video(str(tmp_path), "a") == str(tmp_path / "a.MP4")
     with pytest.raises(FileNotFoundError, match="there is no"):
-        tasks.get_video(str(tmp_path), "b")
+        helpers.get_video(str(tmp_path), "b")
 
 
 def test_points() -> None:
-    found = tasks.parse_point2d('[{"point_2d": [500, 250]}] and (0.1, 0.5)', 200, 100)
+    found = helpers.parse_point2d('[{"point_2d": [500, 250]}] and (0.1, 0.5)', 200, 100)
     assert found.tolist() == [[100, 25], [20, 50]]
-    assert tasks.parse_point2d("none", 1, 1).size == 0
+    assert helpers.parse_point2d("none", 1, 1).size == 0
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_points() -> None:
     ],
 )  # fmt: skip
 def test_mmmu_options(response: str, expected: str) -> None:
-    by_letter, letters = tasks.get_multi_choice_info(["frog", "toad", "red newt"])
+    by_letter, letters = helpers.get_multi_choice_info(["frog", "toad", "red newt"])
     assert letters == ["A", "B", "C"] and by_letter["C"] == "red newt"
-    parse = tasks.parse_mmmu_multi_choice_response
+    parse = helpers.parse_mmmu_multi_choice_response
     assert parse(response, letters, by_letter) == expected
 
 
@@ -152,13 +152,13 @@ def test_everything_public_task_code_imports_is_offered() -> None:
 @needs_checkout
 def test_mmmu_options_as_upstream() -> None:
     parse = theirs("lmms_eval.tasks._task_utils.mmmu_mcq_utils.parse_mmmu_multi_choice_response")
-    options, letters = tasks.get_multi_choice_info(["frog", "a toad", "newt", "D "])
+    options, letters = helpers.get_multi_choice_info(["frog", "a toad", "newt", "D "])
     words = "A|B|C|D|(A)|(C)|A.|D.| |, |frog|a toad|The|newt|so |it is |.|'|answer"
     for i, text in enumerate(_texts(3000, words, "mmmu")):
         with seeded(i):
             expected = parse(text, letters, options)
         with seeded(i):
-            found = tasks.parse_mmmu_multi_choice_response(text, letters, options)
+            found = helpers.parse_mmmu_multi_choice_response(text, letters, options)
         assert found == expected, text
 
 
@@ -167,7 +167,7 @@ def test_points_as_upstream() -> None:
     parse = theirs("lmms_eval.tasks._task_utils.point_format.parse_point2d")
     words = "[|]|(|)|1|20|0.5|,| |, |-|[3,4]|(0.1 , .2)|(0.25, 7)|x"
     for text in _texts(1000, words, "points"):
-        found = tasks.parse_point2d(text, 640, 480)
+        found = helpers.parse_point2d(text, 640, 480)
         assert np.array_equal(found, parse(text, 640, 480)), text
 
 
@@ -192,7 +192,7 @@ def test_anls_as_upstream() -> None:
 
 def test_options_without_any_letter_are_drawn_from_the_global_state() -> None:
     letters = ["A", "B", "C"]
-    parse = tasks.parse_mmmu_multi_choice_response
+    parse = helpers.parse_mmmu_multi_choice_response
     with seeded(1):
         expected = random.choice(letters)
     with seeded(1):

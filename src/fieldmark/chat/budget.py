@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request, Text, Usage
-from fieldmark.chat.prices import Card, text_tokens, unknown_squares
+from fieldmark.chat.prices import Card
+from fieldmark.chat.tokens import text_tokens, unknown_squares
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:

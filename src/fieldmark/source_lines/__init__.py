@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fieldmark import exports
-from fieldmark.source_lines.assignments import set_dotted, toml_value
 from fieldmark.source_lines.located import (
     Located,
     is_file,
@@ -17,6 +16,8 @@ from fieldmark.source_lines.located import (
     is_there,
     read_text,
     read_toml,
+    set_dotted,
+    toml_value,
     with_home,
 )
 from fieldmark.source_lines.schema_errors import SchemaError, validate

@@ -68,7 +68,8 @@ def _problems(
         elif error["type"] in ("extra_forbidden", "missing"):
             is_extra = error["type"] == "extra_forbidden"
             inside.update(key[:length] for length in range(len(key) + (not is_extra)))
-            yield key, _unknown(error, model) if is_extra else _missing(error)
+            missing = f"key {str(error['loc'][-1])!r} is missing."
+            yield key, _unknown(error, model) if is_extra else missing
         else:
             inside.update(key[:length] for length in range(len(key)))
             wrong.setdefault(key, []).append(error)
@@ -88,10 +89,6 @@ def _real_key(loc: Sequence[str | int], located: Located) -> Key:
             key.append(step)
             here = here[step]
     return tuple(key)
-
-
-def _missing(error: ErrorDetails) -> str:
-    return f"key {str(error['loc'][-1])!r} is missing."
 
 
 def _unknown(error: ErrorDetails, model: type[BaseModel]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from open_clip.loss import ClipLoss, SigLipLoss
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from fieldmark.build.train import loss as module
-from fieldmark.build.train.loss import LossParts, contrastive_loss
+from fieldmark.build.train.losses import LOSSES, LossParts, contrastive_loss
+from fieldmark.build.train.losses import _contrastive as module
 from fieldmark.build.train.parallel import Ranks
 from fieldmark.build.train.recipe import LossRecipe
 
@@ -177,3 +178,22 @@ def test_logits_are_float32_under_autocast(kind: str) -> None:
         total = ours(batch, kind, True).total
     assert total.dtype == torch.float32
     torch.testing.assert_close(total, expected, atol=0, rtol=0)
+
+
+class Cosine:
+    """A loss in one class: one minus the cosine of a row and its mean positive."""
+
+    is_symmetric = True
+    start = None
+
+    def rows(self, rows, positives, n, columns, scale, bias):
+        return 1 - (rows * positives).sum(dim=1)
+
+
+def test_a_new_loss_is_one_class() -> None:
+    batch = drawn(8, 1, seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(LOSSES.added, "cosine", SimpleNamespace(LOSS=Cosine()))
+        parts = ours(batch, "cosine", False)
+    expected = 1 - (batch["images"] * batch["texts"]).sum(dim=1).mean()
+    assert parts.total.item() == pytest.approx(expected.item())

@@ -99,7 +99,7 @@ BROKEN = {  # text of the file → the line
     '[model]\nprojectors = "caption"': ("{path}:2  model.projectors = 'caption': expected a list."),
     "[train]\nbatch = 12.5": "{path}:2  train.batch = 12.5: expected a whole number.",
     '[loss]\nkind = "softmx"': (
-        "{path}:2  loss.kind = 'softmx': expected 'softmax' or 'siglip'. Did you mean 'softmax'?"
+        "{path}:2  loss.kind = 'softmx': expected 'siglip' or 'softmax'. Did you mean 'softmax'?"
     ),
     "[optimizer]\nlr = 1": "{path}:1  key 'optimizer' is not known. Did you mean 'optimiser'?",
     "[texts]\ntypes = {taxon = -1}": ("{path}:2  texts.types.taxon = -1: expected 0.0 or more."),

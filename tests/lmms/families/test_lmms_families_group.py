@@ -47,7 +47,7 @@ def test_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["run", *words, *folders, *places]) == 0
     assert script.strange == []
     capsys.readouterr()
-    assert main(["table", "--long", "--json", *places]) == 0
+    assert main(["table", "--long", "--json", *places[:2]]) == 0
     rows = json.loads(capsys.readouterr().out)
     ours = {(row["task"], row["metric"]): row["value"] for row in rows}
     every = [family.expected_aggregates() for family in WORLDS]

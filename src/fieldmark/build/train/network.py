@@ -22,6 +22,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from fieldmark.build.train.layers import pool_in_last_block, simplify_attention, simplify_patches
+from fieldmark.build.train.losses import LOSSES
 from fieldmark.build.train.recipe import ModelRecipe
 from fieldmark.errors import MissingExtra, ModelError, first_line
 from fieldmark.models._name import ModelRequest, need_package, parse_name
@@ -32,9 +33,6 @@ ARCHITECTURES = Path(__file__).parent / "architectures"
 RANDOM = "random"
 LARGEST_SCALE = math.log(100)
 """CLIP's bound of the logit scale"""
-SIGLIP_START = (math.log(10), -10.0)
-"""logit scale and bias of a sigmoid loss that starts without any: nearly all pairs are negatives,
-and with this bias the loss starts there (SigLIP, section 3.2, https://arxiv.org/abs/2303.15343)"""
 
 
 def network_request(model: ModelRecipe, is_loaded: bool = False) -> ModelRequest:
@@ -215,7 +213,8 @@ def make_clip_model(
             "compares them with images, such as ViT-L-14: change model.architecture."
         )
     tokenise = TextTokeniser(model, *_pooling(network))
-    has_scales = model.init != RANDOM and (network.logit_bias is not None or loss_kind != "siglip")
+    start = LOSSES.get(loss_kind).LOSS.start
+    has_scales = model.init != RANDOM and (network.logit_bias is not None or start is None)
     clip_model = ClipTrainingModel(network, model.projectors, config, tokenise)
     if clip_model.projections is None and len(model.projectors) > 1:
         raise ModelError(
@@ -224,7 +223,7 @@ def make_clip_model(
         )
     if second is not None and PROJECTORS[1] in model.projectors:
         _start_from(clip_model, model.projectors.index(PROJECTORS[1]), second)
-    _start_scales(clip_model, loss_kind, has_scales)
+    _start_scales(clip_model, start, has_scales)
     _lock(clip_model, model)
     image, text = towers(clip_model)
     simplify_attention([*image, *(text if tokenise.can_trim else ())])
@@ -257,14 +256,17 @@ def _start_from(clip_model: ClipTrainingModel, place: int, second: Any) -> None:
         clip_model.biases.data[place] = second.logit_bias
 
 
-def _start_scales(clip_model: ClipTrainingModel, loss_kind: str, is_kept: bool) -> None:
-    """`is_kept`: the scales belong to weights that were trained with this loss or one like it."""
-    if loss_kind == "siglip" and not is_kept:
-        scale, bias = SIGLIP_START
-        clip_model.scales.data.fill_(scale)
-        clip_model.biases = nn.Parameter(torch.full_like(clip_model.scales, bias))
-    elif loss_kind != "siglip" and clip_model.biases is not None:
+def _start_scales(
+    clip_model: ClipTrainingModel, start: tuple[float, float] | None, is_kept: bool
+) -> None:
+    """`start`: the loss's scale and bias; `is_kept`: the weights were trained with this loss or one
+    like it, and have theirs.
+    """
+    if start is None and clip_model.biases is not None:
         clip_model.biases.requires_grad_(False)  # a softmax is blind to it
+    elif start is not None and not is_kept:
+        clip_model.scales.data.fill_(start[0])
+        clip_model.biases = nn.Parameter(torch.full_like(clip_model.scales, start[1]))
     clip_model.largest_scale.clamp_(min=float(clip_model.scales.detach().max()))
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from fieldmark.build.train.losses import LOSSES
 from fieldmark.draws import digest
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.slurm.options import JobOptions, SignalDelay
@@ -111,9 +113,18 @@ class TextsRecipe(Strict):
 class LossRecipe(Strict):
     """`[loss]`"""
 
-    kind: Literal["softmax", "siglip"] = "softmax"
+    kind: str = "softmax"
+    """softmax or siglip"""
     multi_positive: StrictBool = True
     """samples with equal texts are positives of each other, not negatives"""
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        if kind not in LOSSES.names():
+            known = {"expected": " or ".join(map(repr, LOSSES.names()))}
+            raise PydanticCustomError("literal_error", "expected {expected}", known)
+        return kind
 
 
 class OptimiserRecipe(Strict):

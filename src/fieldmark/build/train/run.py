@@ -26,6 +26,7 @@ from fieldmark.build.train.network import (
     random_modules,
     recompute_blocks,
 )
+from fieldmark.build.train.optimiser import LossGuard
 from fieldmark.build.train.parallel import Ranks, StopSignals, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
@@ -44,7 +45,6 @@ from fieldmark.build.train.record.scores import (
     write_data_facts,
 )
 from fieldmark.build.train.updates import (
-    LossGuard,
     StepNumbers,
     StepReport,
     Updater,

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.chat.batch.forms import FORMS, BatchRow, BatchState
+from fieldmark.chat.batch.forms import FORMS, BatchRow
 from fieldmark.chat.batch.records import BatchedQuestion, BatchRecord, load_records
 from fieldmark.chat.budget import Budget, Cost
 from fieldmark.chat.journal import AnswerJournal, canonical
@@ -31,7 +31,7 @@ from fieldmark.chat.messages import Answer, Request, stopped
 from fieldmark.chat.send.api import BadReply, as_json, load_api
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
-from fieldmark.chat.send.retry import Fault, backoff_s, judge_error, without_key
+from fieldmark.chat.send.retry import backoff_s, judge_error, without_key
 from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
 from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
 from fieldmark.progress import duration
@@ -79,17 +79,14 @@ class EndpointCalls:
             result = await sender.client.call(method, path, body, kind)
             if isinstance(result, bytes):
                 return result
-            if not is_safe and _is_uncertain(result):
+            is_uncertain = result.may_be_charged or (result.code or 0) >= 500
+            if not is_safe and is_uncertain:
                 raise Uncertain(result.text)
             if result.verdict != "again" or attempt == _TRIES:
                 raise ModelError(f"model {sender.model.name!r}: batch: {result.text}.")
             options = sender.options
             wait_s = backoff_s(path, attempt, options.backoff_s, options.backoff_cap_s)
             await options.clock.sleep(max(wait_s, min(result.wait_s or 0.0, 60.0)))
-
-
-def _is_uncertain(fault: Fault) -> bool:
-    return fault.may_be_charged or (fault.code is not None and fault.code >= 500)
 
 
 class BatchSender(Sender):
@@ -195,7 +192,9 @@ class BatchSender(Sender):
         with self._looking_at(record):
             state = await self.form.look(self.calls, record.id)
             if not state.is_ended:
-                self._wait_for(record, state)
+                n_all = len(record.questions)
+                self.running[record.id] = f"{state.n_done:,} of {n_all:,} answered"
+                self.budget.batches[record.name] = Cost(record.tokens, 0, record.usd)
                 return True
             results = await self.form.results(self.calls, state, record)
             if results and not any(question.key in results for question in record.questions):
@@ -227,10 +226,6 @@ class BatchSender(Sender):
                 f"model {self.model.name!r}: what it says of {record.title} cannot be read "
                 f"({first_line(error)}). {give_up}"
             ) from None
-
-    def _wait_for(self, record: BatchRecord, state: BatchState) -> None:
-        self.running[record.id] = f"{state.n_done:,} of {len(record.questions):,} answered"
-        self.budget.batches[record.name] = Cost(record.tokens, 0, record.usd)
 
     def _forget(self, record: BatchRecord) -> None:
         record.delete(self.answers.folder)

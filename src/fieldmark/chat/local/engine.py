@@ -38,7 +38,7 @@ from fieldmark.chat.local.prompt import (
     render,
 )
 from fieldmark.chat.messages import Message, Picture, user
-from fieldmark.chat.prices import squares
+from fieldmark.chat.tokens import squares
 from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 

@@ -101,16 +101,14 @@ class LocalLine:
             while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
                 for group in [*_grouped(self._open(window)), None]:
                     if group is not None:
-                        self._carry_out(group)
+                        is_scored = bool(group[0].continuations)
+                        (self._score_group if is_scored else self._ask_group)(group)
                     if is_due:
                         is_due = False
                         yield
         except _BudgetSpent as spent:
             self.tally.stopped = str(spent)
         return self.tally
-
-    def _carry_out(self, group: Sequence[PendingQuestion]) -> None:
-        (self._score_group if group[0].continuations else self._ask_group)(group)
 
     def _open(self, window: Iterable[Request]) -> list[PendingQuestion]:
         """What is left to ask after the journal; unreadable pictures and prompts fail here."""
@@ -121,7 +119,9 @@ class LocalLine:
                 pictures = [
                     self.model.engine.album.identify(picture) for picture in request.pictures
                 ]
-                prompt = self._prompt(request)
+                is_scored = bool(request.continuations)
+                render = self.model.prompt if is_scored else self.model.engine.render
+                prompt = render(request.messages)
             except DataError as error:
                 self._deliver(request, Answer("failed", error=str(error), attempts=0))
                 continue
@@ -133,11 +133,6 @@ class LocalLine:
             else:
                 questions[key] = PendingQuestion(prompt, key, [request])
         return list(questions.values())
-
-    def _prompt(self, request: Request) -> RenderedPrompt | None:
-        if request.continuations:
-            return self.model.prompt(request.messages)
-        return self.model.engine.render(request.messages)
 
     def _address(self, request: Request) -> dict[str, str]:
         """Where long texts are cut depends on the context."""

@@ -254,7 +254,9 @@ def read_prompt(body: Mapping[str, Any], with_pictures: bool = True) -> PromptVi
         parts = message.get("content")
         parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts or []
         if with_pictures:
-            hashes += [_hash(part["image_url"]["url"]) for part in parts if "image_url" in part]
+            urls = [part["image_url"]["url"] for part in parts if "image_url" in part]
+            pictures = (base64.b64decode(url.partition(",")[2]) for url in urls)
+            hashes += [hashlib.sha256(picture).hexdigest() for picture in pictures]
         if message.get("role") == "user":
             texts.append("\n".join(part["text"] for part in parts if part.get("type") == "text"))
     form = (body.get("response_format") or {}).get("json_schema") or {}
@@ -306,10 +308,6 @@ def _grade(low: int, high: int, is_high: bool, seed: int, who: str) -> str:
     """From the half of the scale that fits."""
     off = draws.number(seed, who, "grade") % max(1, (high - low) // 2)
     return str(high - off if is_high else low + off)
-
-
-def _hash(url: str) -> str:
-    return hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
 
 
 def _all(value: str | Collection[str]) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 A `PromptQuestion` is the same for all items of a part of a task; an `Item` is one row of its table,
 with its pictures; `Asking` are the settings of a run that change the prompt. `AskRules` are the
 keys of the block, one to one; `make_question` binds them to the rows of a part: every label to its
-readable name, species to their names and lineages.
+readable name, species to their names and lineages. Nearest distractors are those of the smallest
+taxonomic distance: lineages are compared by names, rank by rank, so that a genus of the same name
+in another kingdom is another genus.
 
     ask: {prompt: "Which species is this?", choices: 8, distractors: nearest}
 """
@@ -14,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fieldmark import draws
 from fieldmark.chat.messages import Picture
 from fieldmark.chat.parse.answer import Form
 from fieldmark.chat.parse.names import NamedTaxon, TaxonNames, index_taxa
-from fieldmark.chat.prompt.distractors import Relatives
 from fieldmark.errors import DataError, UsageError, closest
 
 Kind = Literal["choice", "yes_no", "traits", "same", "count", "open"]
@@ -28,6 +30,62 @@ FORMS: dict[Kind, Form] = {
 MOST_LETTERS = 26
 OPTIONS = "{options}"
 """in a prompt: 'this' or 'that'"""
+
+Lineage = Sequence[str | None]
+"""names from kingdom to species, None or "" where a rank is not known"""
+
+
+def taxon_distance(one: Lineage, two: Lineage) -> int:
+    """Ranks up from species to the lowest one that both share: 0 same species, 1 same genus, …
+
+    Nothing shared is the number of ranks. A rank that either lacks is passed over.
+
+    >>> taxon_distance(("Felidae", "Panthera", "leo"), ("Felidae", "Panthera", "tigris"))
+    1
+    """
+    n_ranks = max(len(one), len(two))
+    lowest = 0
+    for rank, (left, right) in enumerate(zip(one, two, strict=False), start=1):
+        if not left or not right:
+            continue
+        if left.casefold() != right.casefold():
+            break
+        lowest = rank
+    return n_ranks - lowest
+
+
+@dataclass(frozen=True, slots=True)
+class Relatives:
+    """Labels with their lineages; what is near to each is worked out once."""
+
+    lineages: Mapping[str, Lineage]
+    tiers: dict[tuple[str, int], list[list[str]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def nearest(self, label: str, n: int, *key: object) -> list[str]:
+        """`n` other labels, the nearest in the tree first; which of equally near ones is drawn.
+
+        `key` is what the draw depends on: (seed, task, item, purpose).
+        """
+        labels: list[str] = []
+        for tier in self._tiers(label, n):
+            labels += draws.shuffled(tier, *key)[: n - len(labels)]
+        return labels
+
+    def _tiers(self, label: str, n: int) -> list[list[str]]:
+        """Labels at growing distance, as many tiers as n of them need."""
+        if (label, n) not in self.tiers:
+            own = self.lineages.get(label, ())
+            by_distance: dict[int, list[str]] = {}
+            for other, lineage in self.lineages.items():
+                if other != label:
+                    by_distance.setdefault(taxon_distance(own, lineage), []).append(other)
+            tiers = self.tiers[label, n] = []
+            for distance in sorted(by_distance):
+                if sum(map(len, tiers)) < n:
+                    tiers.append(by_distance[distance])
+        return self.tiers[label, n]
 
 
 @dataclass(frozen=True, slots=True)

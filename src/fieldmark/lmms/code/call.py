@@ -8,6 +8,7 @@ line of the code. How modules are found and what they can import: `imports`.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import random
 import sys
@@ -111,6 +112,17 @@ def call(
         name = getattr(function, "__name__", type(function).__name__)
         kind = ModelError if isinstance(error, JudgeSilent) else UsageError
         raise kind(f"{where}  {about}{name} failed: {describe_error(error)}.") from error
+
+
+def takes(function: Callable[..., Any], *args: Any, **options: Any) -> bool:
+    """Can the function be called with these?"""
+    try:
+        inspect.signature(function).bind(*args, **options)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions tell nothing of themselves
+        return True
+    return True
 
 
 @contextlib.contextmanager

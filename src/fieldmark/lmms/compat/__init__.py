@@ -9,8 +9,8 @@ text or table is not offered: the message then asks for lmms-eval's tasks folder
 
 from __future__ import annotations
 
-_UTILS, _JUDGE, _TASKS, _VERIFIERS = (
-    f"fieldmark.lmms.compat.{name}" for name in ("utils", "judge", "tasks", "verifiers")
+_HELPERS, _JUDGE, _VERIFIERS = (
+    f"fieldmark.lmms.compat.{name}" for name in ("helpers", "judge", "verifiers")
 )
 _FILTERS = "fieldmark.lmms.score.filters"
 _BASE = "Filter=ResponseFilter"
@@ -18,7 +18,7 @@ _REGEX = "RegexFilter ExtendedRegexFilter MultiChoiceRegexFilter SimpleMultiChoi
 _PROTOCOL = "Request=JudgeRequest Response=JudgeResponse ServerConfig"
 MODULES = {
     "api.filter": (_FILTERS, _BASE),
-    "api.metrics": (_UTILS, "anls levenshtein_distance"),
+    "api.metrics": (_HELPERS, "anls levenshtein_distance"),
     "api.reasoning": (_FILTERS, "strip_reasoning_tags=strip_reasoning"),
     "filters": (_FILTERS, _BASE),
     "filters.extraction": (_FILTERS, f"{_BASE} {_REGEX} WhitespaceFilter"),
@@ -29,16 +29,16 @@ MODULES = {
     ),
     "llm_judge": (_JUDGE, f"{_PROTOCOL} ServerInterface get_server"),
     "llm_judge.protocol": (_JUDGE, _PROTOCOL),
-    "loggers.evaluation_tracker": (_UTILS, "GeneralConfigTracker"),
-    "tasks._task_utils.default_template_yaml": (_TASKS, "load_default_template_yaml"),
-    "tasks._task_utils.file_utils": (_TASKS, "generate_submission_file"),
+    "loggers.evaluation_tracker": (_HELPERS, "GeneralConfigTracker"),
+    "tasks._task_utils.default_template_yaml": (_HELPERS, "load_default_template_yaml"),
+    "tasks._task_utils.file_utils": (_HELPERS, "generate_submission_file"),
     "tasks._task_utils.mmmu_mcq_utils": (
-        _TASKS,
+        _HELPERS,
         "get_multi_choice_info parse_mmmu_multi_choice_response",
     ),
-    "tasks._task_utils.point_format": (_TASKS, "parse_point2d"),
-    "tasks._task_utils.video_loader": (_TASKS, "get_cache_dir get_video"),
-    "utils": (_UTILS, "eval_logger resolve_cache_dir sanitize_model_name"),
+    "tasks._task_utils.point_format": (_HELPERS, "parse_point2d"),
+    "tasks._task_utils.video_loader": (_HELPERS, "get_cache_dir get_video"),
+    "utils": (_HELPERS, "eval_logger resolve_cache_dir sanitize_model_name"),
     "verifiers": (_VERIFIERS, "Extractor VerificationPipeline Verifier VerifyResult"),
     "verifiers.extractors": (_VERIFIERS, "StripReasoningExtractor"),
     "verifiers.openai": (_VERIFIERS, "OpenAIVerifier"),

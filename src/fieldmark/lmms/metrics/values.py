@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import UsageError
+from fieldmark.lmms.code.call import takes
 from fieldmark.lmms.metrics.registry import (
     CHOICE,
     LIKELIHOOD,
@@ -169,9 +170,9 @@ def _one(
 ) -> Any:
     """By keywords, as Hugging Face's metrics are called, else with one list of both."""
     options = dict(metric.options)
-    if _takes(function, references=wanted, predictions=texts, **options):
+    if takes(function, references=wanted, predictions=texts, **options):
         value = call(function, references=wanted, predictions=texts, **options)
-    elif _takes(function, [wanted, texts], **options):
+    elif takes(function, [wanted, texts], **options):
         value = call(function, [wanted, texts], **options)
     else:
         raise UsageError(
@@ -232,13 +233,3 @@ def _softmax(score_k: np.ndarray) -> list[float]:
 
 def _as_text(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _takes(function: Callable[..., Any], *args: Any, **options: Any) -> bool:
-    try:
-        inspect.signature(function).bind(*args, **options)
-    except TypeError:
-        return False
-    except ValueError:  # some built-in functions tell nothing of themselves
-        return True
-    return True

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from fieldmark.errors import UnknownName, UsageError, closest, meant
-from fieldmark.lmms.code.call import call
+from fieldmark.lmms.code.call import call, takes
 
 THINK = ("<think>", "</think>")
 THINKING = ("<thinking>", "</thinking>")
@@ -412,9 +412,9 @@ def make_filter(
     if isinstance(function, str) and function not in FILTERS:
         raise UnknownName("filter", function, FILTERS, where=where)
     made = FILTERS[function] if isinstance(function, str) else function
-    if not inspect.isclass(made) and _takes(made, None, None, **options):
+    if not inspect.isclass(made) and takes(made, None, None, **options):
         return CustomFilter(lambda resps, docs: made(resps, docs, **options))
-    if not _takes(made, **options):
+    if not takes(made, **options):
         raise UsageError(_at(where, _wrong_options(function, made, options)))
     return _called(lambda: made(**options), where, getattr(made, "__name__", "filter"))
 
@@ -452,14 +452,6 @@ def _called(function: Callable[[], Any], where: str, name: str) -> Any:
     if isinstance(result, UsageError):
         raise UsageError(_at(where, str(result))) from result
     return result
-
-
-def _takes(function: Callable[..., Any], *args: Any, **options: Any) -> bool:
-    try:
-        inspect.signature(function).bind(*args, **options)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _wrong_options(

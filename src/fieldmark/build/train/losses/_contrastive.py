@@ -1,4 +1,4 @@
-"""Contrastive loss over all processes: softmax (InfoNCE, CLIP) or sigmoid (SigLIP).
+"""Contrastive loss over all processes, by any of `losses`: softmax (CLIP), sigmoid (SigLIP).
 
 Every projector is a contrastive problem of its own: an image is compared with the texts of its
 projector only. Rows with equal texts are positives of each other, not negatives: the target of the
@@ -12,20 +12,43 @@ mean of their features, since a logit is linear in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from fieldmark.build.train.losses import LOSSES
 from fieldmark.build.train.parallel import Ranks
 from fieldmark.build.train.recipe import LossRecipe
 from fieldmark.embed.gpu.cuda_stream import CudaStream
 
 CHUNK_BYTES = 2 << 30
 """largest matrix of float32 logits that is made at once"""
+
+
+class TrainingLoss(Protocol):
+    """What a file of `losses` offers as `LOSS`."""
+
+    is_symmetric: bool
+    """texts are compared with all images too, and the two are averaged; then `positives` are means
+    of a row's positive columns, else sums"""
+    start: tuple[float, float] | None
+    """logit scale and bias of a network that has none of this loss; None: it has no bias"""
+
+    def rows(
+        self,
+        rows: Tensor,
+        positives: Tensor,
+        n: Tensor,
+        columns: Tensor,
+        scale: Tensor,
+        bias: Tensor,
+    ) -> Tensor:
+        """(k,): the loss of each of k rows, which have `n` positives each."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +92,10 @@ def contrastive_loss(
     """
     with torch.autocast(images.device.type, enabled=False):
         pair = (images.float(), texts.float())
-        is_sigmoid = settings.kind == "siglip"
+        loss: TrainingLoss = LOSSES.get(settings.kind).LOSS
         members = _members(projectors, len(scales), ranks)  # before what waits for the features
         all_texts = ranks.gather(pair[1])
-        all_images = None if is_sigmoid else ranks.gather(pair[0])
+        all_images = ranks.gather(pair[0]) if loss.is_symmetric else None
         ids = ranks.gather_plain(text_ids) if settings.multi_positive else None
         # Zero, but every scale and bias is in the graph of every process, whatever it has drawn.
         rows = pair[0].new_zeros(len(images)) + 0 * scales.sum()
@@ -82,14 +105,12 @@ def contrastive_loss(
             places = torch.searchsorted(columns, mine + ranks.rank * len(images))
             groups = None if ids is None else _group_numbers(ids[columns])
             scale = scales[number].float().exp()
-            block = _block(pair[0][mine], all_texts[columns], places, groups, not is_sigmoid)
-            if all_images is None:
-                assert biases is not None
-                values = _in_chunks(_sigmoid_rows, block, scale, biases[number].float())
-            else:
+            bias = scale if biases is None else biases[number].float()
+            block = _block(pair[0][mine], all_texts[columns], places, groups, loss.is_symmetric)
+            values = _in_chunks(loss, block, scale, bias)
+            if all_images is not None:
                 back = _block(pair[1][mine], all_images[columns], places, groups, True)
-                values = _in_chunks(_softmax_rows, block, scale, scale)
-                values = (values + _in_chunks(_softmax_rows, back, scale, scale)) / 2
+                values = (values + _in_chunks(loss, back, scale, bias)) / 2
             rows = rows.index_add(0, mine, values)
         return LossParts(rows.mean(), rows.detach())
 
@@ -142,38 +163,18 @@ def _block(
     return _Block(rows, columns, mean if is_mean else positives, n_positives)
 
 
-_RowLoss = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-
-
-def _in_chunks(loss: _RowLoss, block: _Block, scale: Tensor, bias: Tensor) -> Tensor:
+def _in_chunks(loss: TrainingLoss, block: _Block, scale: Tensor, bias: Tensor) -> Tensor:
     """The loss of every row. Where the logits are too many to keep, a chunk of rows at a time,
     whose logits are computed again for the gradient.
     """
     n = max(1, CHUNK_BYTES // (4 * max(1, len(block.columns))))
     if len(block.rows) <= n:
-        return loss(block.rows, block.positives, block.n_positives, block.columns, scale, bias)
+        return loss.rows(block.rows, block.positives, block.n_positives, block.columns, scale, bias)
     parts = (block.rows, block.positives, block.n_positives)
     pieces = zip(*(part.split(n) for part in parts), strict=True)
     return torch.cat(
         [
-            checkpoint(loss, *piece, block.columns, scale, bias, use_reentrant=False)
+            checkpoint(loss.rows, *piece, block.columns, scale, bias, use_reentrant=False)
             for piece in pieces
         ]
     )
-
-
-def _softmax_rows(
-    rows: Tensor, positives: Tensor, _n: Tensor, columns: Tensor, scale: Tensor, _bias: Tensor
-) -> Tensor:
-    """Cross entropy with a target that is uniform over the positives: log Σ exp(l) − mean l⁺."""
-    rows = scale * rows
-    return (rows @ columns.T).logsumexp(dim=1) - (rows * positives).sum(dim=1)
-
-
-def _sigmoid_rows(
-    rows: Tensor, positives: Tensor, n: Tensor, columns: Tensor, scale: Tensor, bias: Tensor
-) -> Tensor:
-    """−Σ log σ(±l): a negative costs softplus(l), a positive softplus(−l) = softplus(l) − l."""
-    rows = scale * rows
-    everything = functional.softplus(rows @ columns.T + bias).sum(dim=1)
-    return everything - (rows * positives).sum(dim=1) - bias * n
