@@ -85,7 +85,7 @@ def cpu_s(words: list[str], cwd: Path) -> tuple[float, str]:
     if done.returncode:
         raise SystemExit(done.stderr)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return spent, done.stderr + done.stdout
+    return spent, done.stdout if "--json" in words else done.stderr
 
 
 def unchanged(place: Path, n: int) -> float:
@@ -137,7 +137,7 @@ def planning(place: Path, n_models: int, n_tasks: int) -> tuple[float, int]:
     for expected in ("run", "done"):
         cpu_s(words, place)  # once for the bytecode, and to know the photos
         took, told = cpu_s(words, place)
-        statuses = Counter(job["status"] for job in json.loads(told[told.index("{") :])["jobs"])
+        statuses = Counter(job["status"] for job in json.loads(told)["jobs"])
         print(f"plan of {statuses.total():,} jobs, {dict(statuses)}: {took:.1f} s CPU")
         assert set(statuses) == {expected}
         worst, n_jobs = max(worst, took), statuses.total()

@@ -96,6 +96,20 @@ def test_images_folder_is_found(tmp_path: Path):
     assert csv.table(tmp_path)["image"].to_list() == ["images/1.png", "images/2.png"]
 
 
+def test_darwin_core_lists_several_photos_of_an_occurrence(tmp_path: Path):
+    rows = [f"o{n},Vulpes vulpes,a{n}.jpg | https://x.org/{n}.html | b{n}.jpg\n" for n in range(6)]
+    text = "occurrenceID,scientificName,associatedMedia\n" + "".join(rows)
+    frame = csv.table(write(tmp_path, text))
+    assert frame["image"].to_list()[:3] == ["a0.jpg", "b0.jpg", "a1.jpg"]
+    assert frame["unit"].to_list()[:3] == ["o0", "o0", "o1"]
+    assert set(frame["label"]) == {"Vulpes vulpes"}
+
+
+def test_timelapse_keeps_folder_and_file_apart(tmp_path: Path):
+    text = "File,RelativePath,species\n1.jpg,site A\\day 1,fox\n2.jpg,,owl\n"
+    assert csv.table(write(tmp_path, text))["image"].to_list() == ["site A/day 1/1.jpg", "2.jpg"]
+
+
 def test_windows_and_absolute_paths(tmp_path: Path):
     write(tmp_path, "image,label\nphotos\\a.jpg,oak\n.\\b.jpg,elm\n")
     assert csv.table(tmp_path)["image"].to_list() == ["photos/a.jpg", "b.jpg"]
@@ -140,13 +154,13 @@ def test_columns_that_are_not_there(tmp_path: Path):
     path = write(tmp_path, "picture,bird_name,n\na.jpg,finch,1\n")
     assert refusal(path) == (
         "ROOT  has no label column: found 'picture', 'bird_name', 'n', expected one like label, "
-        "class, class_name, category, category_name. Say which it is: `options: {label: NAME}` in "
-        "the task file."
+        "class, class_name, category, category_name. Say which it is: --label NAME with "
+        "`fieldmark try`, or `options: {label: NAME}` in a task file."
     )
     assert refusal(path, label="bird_name") == (
         "ROOT  has no image column: found 'picture', 'bird_name', 'n', expected one like image, "
-        "image_path, img_path, img, path. Say which it is: `options: {image: NAME}` in the "
-        "task file."
+        "image_path, img_path, img, path. Say which it is: --image NAME with `fieldmark try`, "
+        "or `options: {image: NAME}` in a task file."
     )
     assert refusal(path, label="birdname") == (
         "ROOT  has no column 'birdname' for label: did you mean 'bird_name'?"

@@ -18,7 +18,6 @@ from fieldmark.experiments import Axes, ExecuteOptions, execute, make_jobs, make
 from fieldmark.models import load_chat_model
 from fieldmark.progress import Silent
 from fieldmark.protocols import (
-    AskOptions,
     AskSettings,
     Draw,
     PartPredictions,
@@ -163,9 +162,9 @@ def test_a_killed_traits_run_asks_the_same_question_again(
 
 def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     asked = prepared(root, **draw)
-    options = AskOptions(Path("journal"), bad_images="skip")
+    workspace = Workspace(Settings(results=Path("results"), bad_images="skip"), Contents(None))
     model = load_chat_model("chat/mock/wren?skill=1")
-    return list(run(asked, asked.part_names, model, options, Silent())), asked.parts
+    return list(run(asked, asked.part_names, model, workspace, Silent())), asked.parts
 
 
 def prepared(root: Path, **draw: int) -> Question:

@@ -22,6 +22,7 @@ import polars as pl
 from fieldmark.data._check import as_findings, class_findings, image_findings, name_some
 from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table, split_name
 from fieldmark.data._make import pick, plan_photos, take_photo, write_rows
+from fieldmark.data.read.folders import is_image
 from fieldmark.data.read.table import (
     find_table,
     image_columns,
@@ -47,7 +48,8 @@ INFO = Info(
 KNOWN_NAMES = {
     "image": (
         "image", "image_path", "img_path", "img", "path", "filepath", "file_path", "file_name",
-        "filename", "file", "image_file", "image_name", "photo", "relative_path",
+        "filename", "file", "image_file", "image_name", "photo", "relative_path", "associatedmedia",
+        "image_url",
     ),
     "label": (
         "label", "class", "class_name", "category", "category_name", "target", "scientific_name",
@@ -57,7 +59,9 @@ KNOWN_NAMES = {
     "unit": (
         "unit", "camera", "camera_id", "location_id", "location", "site", "deployment_id",
         "individual", "individual_id", "identity", "encounter", "encounter_id", "observation_id",
-        "observationid", "sequence_id", "seq_id", "sequence", "burst", "event_id",
+        "observationid", "sequence_id", "seq_id", "sequence", "burst", "event_id", "locationid",
+        "deploymentid", "organismid", "individualid", "locality", "placename", "eventid",
+        "occurrenceid", "gbifid",
     ),
     "split": ("split", "subset", "partition"),
     "id": ("id", "uuid", "image_id"),
@@ -65,7 +69,8 @@ KNOWN_NAMES = {
 # fmt: on
 IMAGE_FOLDERS = ("", "images/", "image/", "imgs/", "img/", "photos/")
 LEAST_UNITS = 5
-"""A unit column with fewer different values is not guessed: no interval could rest on it."""
+"""A unit column with fewer different values is not guessed: no interval could rest on it. Nor is
+one in which every row has its own: it says nothing."""
 
 
 def table(
@@ -97,8 +102,10 @@ def table(
     frame = read_table(path, as_text=text_columns)
     frame = frame.with_columns(_clean(pl.col(pl.String)))
     label = label or _needed(path, "label", frame.columns)
+    image = image or next(iter(stored), None) or _needed(path, "image", frame.columns)
+    frame = _one_photo_a_row(frame, image)
     chosen = {
-        "image": image or next(iter(stored), None) or _needed(path, "image", frame.columns),
+        "image": image,
         "label": label,
         "split": split or _first(frame.columns, "split"),
         "unit": unit or _guess_unit(frame, label),
@@ -106,7 +113,7 @@ def table(
     }
     if id is not None:
         refuse_twins(path, frame.get_column(id))
-    return finish_table(_arranged(frame, path, chosen, is_stored=chosen["image"] in stored), path)
+    return finish_table(_arranged(frame, path, chosen, is_stored=image in stored), path)
 
 
 @as_findings
@@ -152,7 +159,8 @@ def _needed(path: Path, role: str, names: Sequence[str]) -> str:
         expected = ", ".join(KNOWN_NAMES[role][:5])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
-            f"one like {expected}. Say which it is: `options: {{{role}: NAME}}` in the task file."
+            f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`, or "
+            f"`options: {{{role}: NAME}}` in a task file."
         )
     return name
 
@@ -167,8 +175,10 @@ def _guess_unit(frame: pl.DataFrame, label: str) -> str | None:
     by_fold = {_fold(name): name for name in reversed(frame.columns)}
     for known in KNOWN_NAMES["unit"]:
         name = by_fold.get(known)
-        if name and name != label and frame.get_column(name).n_unique() >= LEAST_UNITS:
-            return name
+        if name and name != label:
+            n_units = frame.get_column(name).n_unique()
+            if LEAST_UNITS <= n_units < len(frame):
+                return name
     return None
 
 
@@ -182,6 +192,22 @@ def _guess_id(frame: pl.DataFrame) -> str | None:
 
 
 # --- values ---
+
+
+def _one_photo_a_row(frame: pl.DataFrame, image: str) -> pl.DataFrame:
+    """Darwin Core lists the media of an occurrence in one cell, pages among them; Timelapse keeps
+    folder and file apart.
+    """
+    by_fold = {_fold(name): name for name in frame.columns}
+    if _fold(image) == "associatedmedia":
+        photos = pl.col(image).str.split("|").list.eval(pl.element().str.strip_chars())
+        frame = frame.with_columns(photos).explode(image)
+        return frame.filter(pl.col(image).map_elements(is_image, return_dtype=pl.Boolean))
+    if _fold(image) == "file" and "relativepath" in by_fold:
+        folder = pl.col(by_fold["relativepath"]).str.replace_all("\\", "/", literal=True)
+        whole = pl.concat_str(folder, image, separator="/", ignore_nulls=True)
+        return frame.with_columns(whole.alias(image))
+    return frame
 
 
 def _clean(text: pl.Expr) -> pl.Expr:

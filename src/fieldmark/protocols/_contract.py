@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from fieldmark.tasks.split import Draw
 
 
-class Later:
-    """A class attribute whose value, `module:name`, is imported when an object is first asked for
-    it; the class itself gives the reference.
-    """
+class _Later:
+    """See `later`."""
 
     def __init__(self, reference: str) -> None:
         self.reference = reference
@@ -42,6 +40,13 @@ class Later:
             return self
         module, _, name = self.reference.partition(":")
         return getattr(import_module(module), name)
+
+
+def later(reference: str) -> Any:
+    """A member whose value, the class or function `module:name`, is imported when an object is
+    first asked for it: help texts and lists must not wait for numpy.
+    """
+    return _Later(reference)
 
 
 class Protocol:
@@ -59,8 +64,7 @@ class Protocol:
     """what a user may set, besides the block: a frozen dataclass"""
     Block: Any = None
     """the schema (pydantic) of its block in a task file, of the same name; None: it has none.
-    A word alone (`probe = "svm"`) stands for its first key. `Later` where it is slow to import:
-    help texts must not wait for it."""
+    A word alone (`probe = "svm"`) stands for its first key. `later` where it is slow to import."""
 
     def reads(self, task: Any) -> bool:
         """Is the task of a form that this protocol understands?"""

@@ -19,10 +19,11 @@ import numpy as np
 
 from fieldmark.store.database import Database
 from fieldmark.store.records import OK, answer_sum, items_key
-from fieldmark.store.texts import TextTable
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from fieldmark.store.writing import TextTable
 
 NOT_ASKED = -1
 

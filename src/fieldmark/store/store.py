@@ -31,7 +31,7 @@ from fieldmark.store.records import (
     Score,
     canonical_json,
 )
-from fieldmark.store.texts import TextTable
+from fieldmark.store.writing import TextTable
 
 if TYPE_CHECKING:
     import polars as pl

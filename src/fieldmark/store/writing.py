@@ -1,4 +1,4 @@
-"""SQL writes: how do runs, their parts and scores get into the store?"""
+"""SQL writes: how do runs, their parts, scores and names get into the store?"""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
-from itertools import chain
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 from fieldmark.errors import DataError
 from fieldmark.registry import app_version
+from fieldmark.store.database import Database
 from fieldmark.store.records import (
     OK,
     Marks,
@@ -26,7 +27,6 @@ from fieldmark.store.records import (
     score_sum,
     utc_now,
 )
-from fieldmark.store.texts import TextTable
 
 
 def insert_part(
@@ -206,3 +206,84 @@ def close_run(connection: sqlite3.Connection, run: int, state: str, error: str |
         "WHERE part.run = run.id) WHERE id = ? AND NOT (state = 'done' AND ? = 'failed')",
         [state, error, utc_now(), run, state],
     )
+
+
+# --- names ---
+#
+# String interning: item ids, labels, units and part names stand once in the table `text`, and both
+# directions are remembered while the store is open.
+
+
+T = TypeVar("T")
+
+_AT_ONCE = 10_000
+"""values in one IN (...): below SQLite's limit of 32,766"""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """The table `text`, as far as it was read."""
+
+    database: Database
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _texts: dict[int, str] = field(default_factory=dict)
+
+    def intern(self, values: Iterable[str | None]) -> Mapping[str, int]:
+        """The numbers of all values but None, and more; makes the missing ones.
+
+        Only within `database.writing()`; `forget` must follow if that is rolled back.
+        """
+        missing = [value for value in dict.fromkeys(values) if value not in self._numbers]
+        names = _checked(missing)
+        self.find(names)
+        ((highest,),) = self.database.rows("SELECT coalesce(max(id), 0) FROM text")
+        fresh = [value for value in names if value not in self._numbers]
+        numbered = [(value, number) for number, value in enumerate(fresh, start=highest + 1)]
+        self.database.connection.executemany("INSERT INTO text (value, id) VALUES (?, ?)", numbered)
+        self._numbers.update(numbered)
+        return self._numbers
+
+    def find(self, values: Sequence[str]) -> Mapping[str, int]:
+        """The numbers of those values that have one, and more."""
+        for some in _chunks([value for value in values if value not in self._numbers]):
+            marks = ",".join("?" * len(some))
+            sql = f"SELECT value, id FROM text WHERE value IN ({marks})"
+            self._numbers.update(self.database.rows(sql, some))
+        return self._numbers
+
+    def forget(self) -> None:
+        self._numbers.clear()
+        self._texts.clear()
+
+    def texts(self, numbers: Iterable[int]) -> Mapping[int, str]:
+        """The names behind the numbers, and more."""
+        for some in _chunks([number for number in numbers if number not in self._texts]):
+            marks = ",".join("?" * len(some))
+            sql = f"SELECT id, value FROM text WHERE id IN ({marks})"
+            self._texts.update(self.database.rows(sql, some))
+        return self._texts
+
+
+def _chunks(values: Sequence[T]) -> Iterator[list[T]]:
+    rest = iter(values)
+    while some := list(islice(rest, _AT_ONCE)):
+        yield some
+
+
+def _checked(values: Iterable[str | None]) -> list[str]:
+    names = [value for value in values if value is not None]
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a name is text, found {name!r} ({type(name).__name__})")
+        if not name.isascii():
+            _check_unicode(name)
+    return names
+
+
+def _check_unicode(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
+        ) from error

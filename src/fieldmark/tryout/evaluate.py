@@ -9,7 +9,7 @@ little.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,6 @@ from fieldmark.tryout.judge.findings import (
     SearchPlan,
     Suspects,
     Weakness,
-    coarser,
     conditions,
     find_mix_ups,
     find_suspects,
@@ -169,8 +168,8 @@ class Verdict:
     searches: tuple[SearchPlan, ...]
     wanted: float
     """of a label's photos that a person wants to find"""
-    genus: ModelChoice | None
-    """at the rank of genus; None where labels are no scientific names"""
+    ranks: tuple[tuple[str, ModelChoice], ...]
+    """at the ranks of genus and family, as far as they are known"""
     chat: ChatScore | None = None
     """a chat model on some of the photos; None where none was asked"""
     notes: tuple[str, ...] = field(default=())
@@ -326,7 +325,7 @@ def conclude(
         _suspects(sample, held_out, others, mix_ups),
         tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
         wanted,
-        _genus(sample, held_out),
+        tuple(_ranks(sample, held_out)),
     )
 
 
@@ -353,14 +352,13 @@ _PLACES = ("cam", "site", "station", "plot", "trap", "deploy", "loc", "place", "
 
 def _weak_places(sample: TrialSample, held_out: HeldOut) -> list[Weakness]:
     """Places at which it fails, where units are places."""
-    if not sample.unit_word.startswith(_PLACES):
+    word = sample.survey.unit_name
+    if not word.startswith(_PLACES):
         return []
-    word = "" if sample.unit_word == "units" else sample.unit_word.removesuffix("s")
     first = np.unique(sample.unit_n, return_index=True)[1]
     names = [str(name) for name in sample.table.get_column("unit").gather(first)]
-    names = [
-        name if name.lower().startswith(word[:3] or name) else f"{word} {name}" for name in names
-    ]
+    if word != "unit":  # camera 5, and not camera cam5
+        names = [n if n.lower().startswith(word[:3]) else f"{word} {n}" for n in names]
     return find_weak_places(held_out, names, sample.survey.audit.burst_n[sample.rows])
 
 
@@ -444,9 +442,16 @@ def measure_gain(
     return Gain(*(100 * value for value in (pair.difference, pair.low, pair.high)))
 
 
-def _genus(sample: TrialSample, held_out: HeldOut) -> ModelChoice | None:
-    genus_c = coarser(sample.labels, genus_of(sample.labels))
-    if genus_c is None:
-        return None
-    hit_n = genus_c[held_out.answer_n] == genus_c[sample.code_n]
-    return choose(hit_n[:, None].astype(float), sample.unit_n)
+def _ranks(sample: TrialSample, held_out: HeldOut) -> Iterator[tuple[str, ModelChoice]]:
+    """How often genus and family are right, where labels or a column say them."""
+    names_n = np.array(sample.labels)[sample.code_n].tolist()
+    columns = (c for c in sample.table.columns if c.lower() in ("family", "taxon_family_name"))
+    # Without such a column labels stand for families, of which each then has its own.
+    families = sample.table.get_column(next(columns, "label")).to_list()
+    ranks = {"genus": genus_of(sample.labels), "family": dict(zip(names_n, families, strict=True))}
+    for rank, taxon_of in ranks.items():
+        taxa = [taxon_of.get(label) for label in sample.labels]
+        if None not in taxa and 2 <= len(set(taxa)) < len(taxa):
+            taxon_c = np.unique(np.array(taxa, str), return_inverse=True)[1]
+            hit_n = taxon_c[held_out.answer_n] == taxon_c[sample.code_n]
+            yield rank, choose(hit_n[:, None].astype(float), sample.unit_n)

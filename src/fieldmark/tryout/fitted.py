@@ -92,7 +92,9 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
         head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
     k = 1 if len(x_nd) < 10 * n_labels else 5
     weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
-    kept = _some_of_each(sample.code_n)
+    order = draws.generator("known").permutation(len(x_nd))
+    some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
+    kept = np.sort(np.concatenate(some))
     known = x_nd[kept].astype(np.float16)
     with few_threads(x_nd):
         distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
@@ -118,12 +120,6 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
     return FittedModel(
         about, head, known, distance_n[is_known], weight_n[is_known], _drawn_features(model)
     )
-
-
-def _some_of_each(code_n: np.ndarray) -> np.ndarray:
-    order = draws.generator("known").permutation(len(code_n))
-    rows = [order[code_n[order] == code][:MOST_KNOWN] for code in np.unique(code_n)]
-    return np.sort(np.concatenate(rows))
 
 
 def _drawn_features(model: Backbone) -> np.ndarray:
@@ -160,12 +156,8 @@ def save_model(fitted: FittedModel, folder: Path) -> None:
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     (folder / ABOUT).unlink(missing_ok=True)
     write_file(folder / ARRAYS, data)
-    about = {
-        "format": FORMAT,
-        "version": VERSION,
-        "fieldmark": app_version(),
-        **asdict(fitted.about),
-    }
+    about = {"format": FORMAT, "version": VERSION, "fieldmark": app_version()}
+    about |= asdict(fitted.about)
     text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
     write_file(folder / ABOUT, text.encode())
 
@@ -205,25 +197,21 @@ def load_fitted(folder: Path) -> FittedModel:
                 f"{path} names {code.name} beside it as its model: code that comes with a model is "
                 "not run. Move the file elsewhere if you trust it, and try your photos with it."
             )
-    return _checked(about, _read_arrays(folder / ARRAYS), folder)
+    return _with_arrays(about, folder)
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+def _with_arrays(about: About, folder: Path) -> FittedModel:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        return dict(load(path.read_bytes()))
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path} cannot be read: {error}.") from error
-
-
-def _checked(about: About, arrays: dict[str, np.ndarray], folder: Path) -> FittedModel:
-    try:
+        arrays = load((folder / ARRAYS).read_bytes())
         head = Head(arrays["mean"], about.is_unit_length, arrays["weight"], arrays["bias"])
         rest = [arrays[name] for name in ("known", "distance", "distance_weight", "drawn")]
     except KeyError as error:
         raise DataError(f"{folder / ARRAYS} lacks {error}.") from error
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{folder / ARRAYS} cannot be read: {error}.") from error
     fitted = FittedModel(about, head, *rest)
     dim, n_labels = len(head.mean_d), len(about.labels)
     is_sound = (

@@ -19,7 +19,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
-from fieldmark.embed import EmbedOptions, embed
+from fieldmark.embed import embed
 from fieldmark.errors import DataError
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
@@ -31,6 +31,7 @@ from fieldmark.tryout.judge.findings import genus_of
 from fieldmark.tryout.look.formats import PACKAGE, read_resource
 from fieldmark.tryout.look.photos import photo_files
 from fieldmark.tryout.products import write_table
+from fieldmark.tryout.survey import embed_options
 
 UNSURE, UNLIKE, UNREADABLE = "unsure", "unlike anything seen", "unreadable"
 
@@ -66,10 +67,8 @@ def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) 
     )
     if warning := check_backbone(fitted, model, folder):
         progress.say(warning)
-    options = EmbedOptions(
-        settings.cache, settings.n_threads, settings.batch_size, bad_images="skip"
-    )
-    embedded = embed(model, root, [ImageRef(image) for image in images], options, progress)
+    refs = [ImageRef(image) for image in images]
+    embedded = embed(model, root, refs, embed_options(settings), progress)
     rows = np.flatnonzero(embedded.is_ok)
     answers = iter(_answer(fitted, [images[row] for row in rows], embedded.features[rows]))
     is_ok = set(rows.tolist())
@@ -107,20 +106,11 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
         elif threshold is not None and prob_c[order_c[0]] >= threshold:
             answer = label
         elif threshold is not None and genera:
-            share = sum(
-                prob_c[at] for at, name in enumerate(labels) if genera[name] == genera[label]
-            )
-            answer = f"{genera[label]} sp." if share >= threshold else UNSURE
-        second = order_c[1] if len(labels) > 1 else None
-        yield Prediction(
-            image,
-            answer,
-            label,
-            float(prob_c[order_c[0]]),
-            labels[second] if second is not None else "",
-            float(prob_c[second]) if second is not None else None,
-            float(p),
-        )
+            is_same = [genera[name] == genera[label] for name in labels]
+            answer = f"{genera[label]} sp." if prob_c[is_same].sum() >= threshold else UNSURE
+        first, *others = [(labels[code], float(prob_c[code])) for code in order_c[:2]]
+        second, share = others[0] if others else ("", None)
+        yield Prediction(image, answer, *first, second, share, float(p))
 
 
 # --- products

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -47,8 +48,17 @@ class Survey:
         return len(np.unique(self.unit_n[self.is_ok_n]))
 
     @property
+    def unit_name(self) -> str:
+        """Camera, site; bursts are not what a person counts, so that they are called photos."""
+        source = self.photos.unit_from
+        word = source.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
+        named = word if source.startswith("column ") and word.isalpha() else "unit"
+        return named if source else "photo"
+
+    @property
     def unit_word(self) -> str:
-        return _unit_word(self.photos)
+        """What there are several of: cameras, localities."""
+        return re.sub("y$", "ie", self.unit_name) + "s"
 
     @property
     def counts(self) -> dict[str, int]:
@@ -103,7 +113,9 @@ def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> S
     embedded = embed_photos(Looker(), photos.root, photos.table, settings, progress)
     if not embedded.is_ok.any():
         why = first_few([f"{name} ({reason})" for name, reason in embedded.bad.items()], 2)
-        raise DataError(f"{photos.root}: no photo can be read: {why}.")
+        is_table = photos.label_from.startswith("column ")
+        hint = " Paths in a table start at the table's folder." if is_table else ""
+        raise DataError(f"{photos.root}: no photo can be read: {why}.{hint}")
     looks = read_looks(np.nan_to_num(embedded.features, copy=False))
     seen = audit(photos.table, _evidence(photos, embedded, looks))
     small = replace(looks, grey_np=np.empty((len(looks.grey_np), 0), np.float32))
@@ -179,11 +191,3 @@ def _units(photos: LabelledPhotos, seen: Audit) -> np.ndarray:
     is_same = np.flatnonzero(np.diff(seen.copy_n[by_copy]) == 0)
     pairs = np.stack([named[by_copy[is_same]], named[by_copy[is_same + 1]]], axis=1)
     return np.asarray(number_groups(int(named.max()) + 1, pairs)[named])
-
-
-def _unit_word(photos: LabelledPhotos) -> str:
-    """Cameras, sites; bursts are not what a person counts, so that they are called photos."""
-    if not photos.unit_from:
-        return "photos"
-    word = photos.unit_from.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
-    return f"{word}s" if photos.unit_from.startswith("column ") and word.isalpha() else "units"

@@ -166,8 +166,8 @@ def _answer(verdict: Verdict) -> Iterator[str]:
             f"A random split would have shown {shown + leak.value:.0f} instead of {shown:.0f}, "
             "because near-identical photos would have been on both sides."
         )
-    if verdict.genus is not None:
-        yield f"The genus is right on {_per_100(verdict.genus.accuracy)} of 100 photos."
+    for rank, on_rank in verdict.ranks:
+        yield f"The {rank} is right on {_per_100(on_rank.accuracy)} of 100 photos."
 
 
 def _rivals(verdict: Verdict) -> Iterator[str]:

@@ -459,6 +459,17 @@ def test_code_that_draws_asks_the_same_again(tmp_path: Path) -> None:
     assert whole.score("acc") == 1.0, "choices and target are drawn alike"
 
 
+@pytest.mark.slow
+def test_sets_have_one_order_in_every_process(tmp_path: Path) -> None:
+    code = "def text(doc):\n    return ' or '.join({'wren', 'robin', 'tit', 'owl', 'swift'})\n"
+    text = "doc_to_text: !function utils.text\ndoc_to_target: name\n"
+    runs = []
+    for name in "ab":
+        SANDBOX.close()
+        runs.append(ask(tmp_path / name, text, lambda *_: "wren", code=code, n_test=1))
+    assert texts(runs[0].bodies[0]) == texts(runs[1].bodies[0])
+
+
 @pytest.mark.parametrize("kind", ["multiple_choice", "generate_until_multi_round"])
 def test_repeats_of_what_is_asked_once(tmp_path: Path, kind: str) -> None:
     code = (

@@ -109,7 +109,7 @@ def _environment() -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
-        "PYTHONHASHSEED": "0",  # code that lists a set answers the same in every process
+        "PYTHONHASHSEED": "0",  # sets of texts keep their order: the same answers every time
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     return open_environment(named) | fixed

@@ -7,10 +7,10 @@ tokens and price; what could not be asked or read is an outcome of its own, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.protocols._contract import Protocol, later
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.registry import ANSWERS
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fieldmark.chat import Estimate
-    from fieldmark.progress import Progress
-    from fieldmark.protocols._predictions import PartPredictions, Reread
     from fieldmark.protocols._question import Question, Workspace
     from fieldmark.protocols._score import Scoring
     from fieldmark.store import PartRecord, Score
@@ -32,7 +30,9 @@ class Ask(Protocol):
     version = 2
     needs = (frozenset({ANSWERS}),)
     Settings = AskSettings
-    Block = Later("fieldmark.protocols.ask.block:AskBlock")
+    Block = later("fieldmark.protocols.ask.block:AskBlock")
+    answer = later("fieldmark.protocols.ask.run:run")
+    reread = later("fieldmark.protocols.ask.reread:reread")
 
     def why_not(
         self, task: Any, draw: Any, settings: Any, abilities: Collection[str]
@@ -73,19 +73,6 @@ class Ask(Protocol):
 
         return estimate_cost(question, question.settings.priced(load_chat_model(model_name)))
 
-    def answer(
-        self,
-        question: Question,
-        wanted: Collection[str],
-        model: Any,
-        workspace: Workspace,
-        progress: Progress,
-    ) -> Iterator[PartPredictions]:
-        from fieldmark.protocols.ask.run import run
-        from fieldmark.protocols.ask.sending import ask_options
-
-        return run(question, wanted, model, ask_options(question.settings, workspace), progress)
-
     def score(
         self,
         scoring: Scoring,
@@ -97,11 +84,6 @@ class Ask(Protocol):
 
         scores = super().score(scoring, predictions, parts, question) or []
         return scores + answer_rates(predictions, parts) + reading_rates(predictions)
-
-    def reread(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
-        from fieldmark.protocols.ask.reread import reread
-
-        return reread(predictions, parts)
 
 
 PROTOCOL = Ask()

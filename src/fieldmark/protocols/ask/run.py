@@ -33,7 +33,7 @@ from fieldmark.chat import (
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._question import Question
+from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.ask.answers import read_answer
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
 from fieldmark.protocols.ask.part_requests import (
@@ -42,7 +42,7 @@ from fieldmark.protocols.ask.part_requests import (
     drawn_examples,
     make_requests,
 )
-from fieldmark.protocols.ask.sending import AskOptions, ask_session, price_share
+from fieldmark.protocols.ask.sending import ask_options, ask_session, price_share
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import Draw, PartItems, draw_test
@@ -70,7 +70,7 @@ def run(
     question: Question,
     wanted: Collection[str],
     model: ChatModel | LocalModel,
-    options: AskOptions,
+    workspace: Workspace,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The answers of each wanted part, as it is complete, in no order.
@@ -78,6 +78,7 @@ def run(
     What is asked of one part does not depend on which others are wanted.
     """
     task, draw = question.task, question.draw
+    options = ask_options(question.settings, workspace)
     images = Images(question.root, options.contents, question.settings.detail)
     shelf = PictureCache(model.picture_limits)
     context = _context(question, model, images, shelf.size)

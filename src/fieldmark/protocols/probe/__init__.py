@@ -6,17 +6,15 @@ images are predicted. Nothing of a test image ever reaches a fit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import CodeNotRun, FieldmarkError
-from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.protocols._contract import Protocol, later
 from fieldmark.registry import portable_name, short_name
 
 if TYPE_CHECKING:
-    from fieldmark.progress import Progress
-    from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._question import Question, Workspace
 
 
@@ -26,7 +24,8 @@ class Probe(Protocol):
     name = "probe"
     version = 2  # searches hold out whole units
     training = "needed"
-    Block = Later("fieldmark.protocols.probe.block:ProbeBlock")
+    Block = later("fieldmark.protocols.probe.block:ProbeBlock")
+    answer = later("fieldmark.protocols.probe.run:run")
 
     def problems(self, task: Any) -> list[str]:
         from fieldmark.metrics import load_metric
@@ -79,19 +78,6 @@ class Probe(Protocol):
             cache_name=lambda known: patch_fingerprint(known) if known and has_patches else known,
             needs_features_only=True,
         )  # fmt: skip
-
-    def answer(
-        self,
-        question: Question,
-        wanted: Collection[str],
-        model: Any,
-        workspace: Workspace,
-        progress: Progress,
-    ) -> Iterator[PartPredictions]:
-        from fieldmark.protocols._features import embed_options
-        from fieldmark.protocols.probe.run import run
-
-        return run(question, wanted, model, embed_options(workspace), progress)
 
 
 PROTOCOL = Probe()

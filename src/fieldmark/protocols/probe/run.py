@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from fieldmark.embed import EmbedOptions, PatchFeatures
+from fieldmark.embed import PatchFeatures
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
-from fieldmark.protocols._features import RowFeatures, embed_rows
+from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
-from fieldmark.protocols._question import Question
+from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe, units_of
 from fieldmark.protocols.probe.joint import ask_jointly
@@ -51,10 +51,11 @@ def run(
     question: Question,
     wanted: Collection[str],
     model: Backbone,
-    options: EmbedOptions,
+    workspace: Workspace,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The predictions of each wanted part, as they come; none depends on which are wanted."""
+    options = embed_options(workspace)
     task, draw = question.task, question.draw
     block: ProbeBlock = task.block("probe")
     parts = [part for part in question.parts if part.name in wanted]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.protocols._contract import Protocol, later
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.registry import ANSWERS, DUAL
 
@@ -38,7 +38,7 @@ class Rerank(Protocol):
     needs = (DUAL, frozenset({ANSWERS}))
     training = "none"
     Settings = AskSettings
-    Block = Later("fieldmark.protocols.rerank.block:RerankBlock")
+    Block = later("fieldmark.protocols.rerank.block:RerankBlock")
 
     def problems(self, task: Any) -> list[str]:
         from fieldmark.protocols._values import value_problems

@@ -7,18 +7,16 @@ that shares the caption or the image.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.protocols._contract import Protocol, later
 from fieldmark.registry import DUAL
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fieldmark.progress import Progress
-    from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._question import Question, Workspace
     from fieldmark.protocols._score import Scoring
     from fieldmark.store import PartRecord, Score
@@ -31,7 +29,8 @@ class Retrieve(Protocol):
     name = "retrieve"
     needs = (DUAL,)
     training = "none"
-    Block = Later("fieldmark.protocols.retrieve.block:RetrieveBlock")
+    Block = later("fieldmark.protocols.retrieve.block:RetrieveBlock")
+    answer = later("fieldmark.protocols.retrieve.run:run")
 
     def problems(self, task: Any) -> list[str]:
         from fieldmark.protocols._values import value_problems
@@ -55,19 +54,6 @@ class Retrieve(Protocol):
             backbone=partial(projected, projector=block.projector),
             warnings=partial(caption_warnings, task, parts),
         )  # fmt: skip
-
-    def answer(
-        self,
-        question: Question,
-        wanted: Collection[str],
-        model: Any,
-        workspace: Workspace,
-        progress: Progress,
-    ) -> Iterator[PartPredictions]:
-        from fieldmark.protocols._features import embed_options
-        from fieldmark.protocols.retrieve.run import run
-
-        return run(question, wanted, model, embed_options(workspace), progress)
 
     def score(
         self,

@@ -20,7 +20,6 @@ from scipy.sparse.csgraph import connected_components
 from fieldmark.embed import (
     CandidateCounts,
     CutTexts,
-    EmbedOptions,
     count_cut,
     embed_texts,
     rank_positives,
@@ -29,9 +28,9 @@ from fieldmark.errors import DataError
 from fieldmark.metrics import average_precisions, first_positives, recall_at_k, reciprocal_rank
 from fieldmark.progress import Progress
 from fieldmark.protocols._dual import long_words, projected, too_long_for_clip, unit_rows
-from fieldmark.protocols._features import RowFeatures, embed_rows
+from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
-from fieldmark.protocols._question import Question
+from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.retrieve.block import RetrieveBlock
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import (
@@ -87,10 +86,11 @@ def run(
     question: Question,
     wanted: Collection[str],
     model: DualEncoder,
-    options: EmbedOptions,
+    workspace: Workspace,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """Both ways come from one pass over all scores, whichever are wanted."""
+    options = embed_options(workspace)
     task = question.task
     block: RetrieveBlock = task.block("retrieve")
     model = projected(model, block.projector)

@@ -6,16 +6,14 @@ looked at.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols._contract import Later, Protocol
+from fieldmark.protocols._contract import Protocol, later
 from fieldmark.registry import DUAL
 
 if TYPE_CHECKING:
-    from fieldmark.progress import Progress
-    from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._question import Question, Workspace
     from fieldmark.tasks.split import Draw
 
@@ -26,7 +24,8 @@ class ZeroShot(Protocol):
     name = "zero_shot"
     needs = (DUAL,)
     training = "none"
-    Block = Later("fieldmark.protocols.zero_shot.block:ZeroShotBlock")
+    Block = later("fieldmark.protocols.zero_shot.block:ZeroShotBlock")
+    answer = later("fieldmark.protocols.zero_shot.run:run")
 
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
@@ -60,19 +59,6 @@ class ZeroShot(Protocol):
             backbone=partial(projected, projector=block.projector),
             warnings=partial(text_warnings, task, parts),
         )  # fmt: skip
-
-    def answer(
-        self,
-        question: Question,
-        wanted: Collection[str],
-        model: Any,
-        workspace: Workspace,
-        progress: Progress,
-    ) -> Iterator[PartPredictions]:
-        from fieldmark.protocols._features import embed_options
-        from fieldmark.protocols.zero_shot.run import run
-
-        return run(question, wanted, model, embed_options(workspace), progress)
 
 
 PROTOCOL = ZeroShot()

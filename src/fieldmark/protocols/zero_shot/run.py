@@ -22,9 +22,9 @@ from fieldmark.embed import EmbedOptions, count_cut, embed_texts
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._dual import logits, projected, unit_rows
-from fieldmark.protocols._features import RowFeatures, embed_rows
+from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
-from fieldmark.protocols._question import Question
+from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
     ClassTexts,
@@ -49,10 +49,11 @@ def run(
     question: Question,
     wanted: Collection[str],
     model: DualEncoder,
-    options: EmbedOptions,
+    workspace: Workspace,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The predictions of each wanted part, as they come; none depends on which are wanted."""
+    options = embed_options(workspace)
     task, draw = question.task, question.draw
     block: ZeroShotBlock = task.block("zero_shot")
     model = projected(model, block.projector)

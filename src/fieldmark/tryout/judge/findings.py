@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -50,11 +51,6 @@ class HeldOut:
         return np.asarray(self.answer_n == self.code_n)
 
 
-def count_units(unit_n: np.ndarray, is_in_n: np.ndarray) -> int:
-    """Units with such a photo."""
-    return len(np.unique(unit_n[is_in_n]))
-
-
 # --- mix-ups
 
 
@@ -75,41 +71,27 @@ def find_mix_ups(held_out: HeldOut) -> list[MixUp]:
     """Pairs of labels that take more of each other's mistakes than mistakes spread evenly would."""
     from scipy.stats import binom
 
-    n_labels = len(held_out.labels)
+    labels, n_labels = held_out.labels, len(held_out.labels)
     if n_labels < 3:
         return []
-    wrong = ~held_out.is_right_n
+    units_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+    missed: dict[int, set[int]] = defaultdict(set)
+    columns = (held_out.code_n, held_out.answer_n, held_out.unit_n)
+    for given, answer, unit in np.stack(columns, axis=1)[~held_out.is_right_n].tolist():
+        units_of[given, answer].append(unit)
+        missed[given].add(unit)
+    n_c = np.bincount(held_out.code_n, minlength=n_labels).tolist()
     pairs = []
-    n_pairs = math.comb(n_labels, 2)
-    given_n, answer_n = held_out.code_n, held_out.answer_n
-    mistakes = set(zip(given_n[wrong].tolist(), answer_n[wrong].tolist(), strict=True))
     # One way only is no likeness: labels look wrong, or one label swallows the other.
-    for first, second in sorted(pair for pair in mistakes if pair[0] < pair[1]):
-        if (second, first) in mistakes:
-            there = wrong & (given_n == first) & (answer_n == second)
-            back = wrong & (given_n == second) & (answer_n == first)
-            n = count_units(held_out.unit_n, there) + count_units(held_out.unit_n, back)
-            n_missed = sum(
-                count_units(held_out.unit_n, wrong & (given_n == code)) for code in (first, second)
-            )
-            # A wrong answer that means nothing falls on each of the other labels alike.
-            chance = binom.sf(n - 1, n_missed, 1 / (n_labels - 1))
-            if n >= 3 and chance * n_pairs < LEVEL:
-                pairs.append((n, _mix_up(held_out, first, second, there, back)))
+    for a, b in sorted((a, b) for a, b in units_of if a < b and (b, a) in units_of):
+        there, back = units_of[a, b], units_of[b, a]
+        n = len(set(there)) + len(set(back))
+        # A wrong answer that means nothing falls on each of the other labels alike.
+        chance = binom.sf(n - 1, len(missed[a]) + len(missed[b]), 1 / (n_labels - 1))
+        if n >= 3 and chance * math.comb(n_labels, 2) < LEVEL:
+            pair = MixUp(labels[a], labels[b], n_c[a], len(there), n_c[b], len(back))
+            pairs.append((n, pair))
     return [pair for _, pair in sorted(pairs, key=lambda item: -item[0])]
-
-
-def _mix_up(
-    held_out: HeldOut, first: int, second: int, there_n: np.ndarray, back_n: np.ndarray
-) -> MixUp:
-    return MixUp(
-        held_out.labels[first],
-        held_out.labels[second],
-        int((held_out.code_n == first).sum()),
-        int(there_n.sum()),
-        int((held_out.code_n == second).sum()),
-        int(back_n.sum()),
-    )
 
 
 # --- conditions
@@ -161,16 +143,15 @@ def find_weaknesses(
     cells = []
     for word, is_inside_n in condition.items():
         for label, is_label_n in groups:
-            inside = _unit_scores(held_out, is_label_n & is_inside_n)
-            outside = _unit_scores(held_out, is_label_n & ~is_inside_n)
+            sides = is_label_n & is_inside_n, is_label_n & ~is_inside_n
+            inside, outside = (_unit_scores(held_out, side_n) for side_n in sides)
             if len(inside) >= LEAST_CELL and len(outside) >= LEAST_CELL:
-                cells.append((word, label, is_label_n, is_inside_n, inside, outside))
-    weaknesses = []
-    for word, label, is_label_n, is_inside_n, inside, outside in cells:
-        chance = _fisher(inside, outside)
-        if chance * len(cells) < LEVEL and outside.mean() - inside.mean() > 0.1:
-            weaknesses.append((chance, _weakness(held_out, word, label, is_label_n, is_inside_n)))
-    return [weakness for _, weakness in sorted(weaknesses, key=lambda item: item[0])]
+                counts = [(int(s.sum()), int((s & held_out.is_right_n).sum())) for s in sides]
+                weakness = Weakness(word, label, *counts[0], *counts[1])
+                gap = float(outside.mean() - inside.mean())
+                cells.append((_fisher(inside, outside), gap, weakness))
+    clear = [cell for cell in cells if cell[0] * len(cells) < LEVEL and cell[1] > 0.1]
+    return [weakness for *_, weakness in sorted(clear, key=lambda cell: cell[0])]
 
 
 def _unit_scores(held_out: HeldOut, is_in_n: np.ndarray) -> np.ndarray:
@@ -186,21 +167,6 @@ def _fisher(inside: np.ndarray, outside: np.ndarray) -> float:
     right = round(float(inside.sum())), round(float(outside.sum()))
     table = [[right[0], len(inside) - right[0]], [right[1], len(outside) - right[1]]]
     return float(fisher_exact(table, alternative="less").pvalue)
-
-
-def _weakness(
-    held_out: HeldOut, word: str, label: str, is_label_n: np.ndarray, is_inside_n: np.ndarray
-) -> Weakness:
-    inside, outside = is_label_n & is_inside_n, is_label_n & ~is_inside_n
-    right = held_out.is_right_n
-    return Weakness(
-        word,
-        label,
-        int(inside.sum()),
-        int((inside & right).sum()),
-        int(outside.sum()),
-        int((outside & right).sum()),
-    )
 
 
 # --- labels that look wrong
@@ -310,14 +276,6 @@ def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPl
 
 
 # --- ranks above the label
-
-
-def coarser(labels: tuple[str, ...], level: dict[str, str]) -> np.ndarray | None:
-    """Numbers of the genus or family of each label; None where it says nothing new."""
-    names = [level.get(label) for label in labels]
-    if None in names or not 2 <= len(set(names)) < len(names):
-        return None
-    return np.unique(np.array(names, str), return_inverse=True)[1]
 
 
 def genus_of(labels: tuple[str, ...]) -> dict[str, str]:

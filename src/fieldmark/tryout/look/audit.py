@@ -207,15 +207,14 @@ def groups_of(number_n: np.ndarray) -> list[tuple[int, ...]]:
 def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
     if bad:
         what = first_few([f"{name} ({why})" for name, why in bad.items()], 3)
-        verb = "cannot be read and was" if len(bad) == 1 else "cannot be read and were"
-        yield DataFinding("unreadable", f"{counted(len(bad), 'file')} {verb} left out: {what}.")
+        n = counted(len(bad), "file cannot be read and was", "files cannot be read and were")
+        yield DataFinding("unreadable", f"{n} left out: {what}.")
 
 
 def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
     if folders:
-        verb = "holds" if len(folders) == 1 else "hold"
-        text = f"{counted(len(folders), 'folder')} {verb} no photos: {first_few(folders, 3)}."
-        yield DataFinding("empty", text)
+        n = counted(len(folders), "folder holds", "folders hold")
+        yield DataFinding("empty", f"{n} no photos: {first_few(folders, 3)}.")
 
 
 def _duplicates(
@@ -226,72 +225,48 @@ def _duplicates(
     conflicts = tuple(group for group in groups if len({label_n[row] for row in group}) > 1)
     plain = tuple(group for group in groups if group not in set(conflicts))
     if plain:
-        n = sum(map(len, plain)) - len(plain)
-        yield DataFinding(
-            "duplicate",
-            f"{counted(n, 'photo is a copy', 'photos are copies')} of another: copies are kept "
-            "together, so that no test photo has its copy in training.",
-            plain,
-        )
-    image = table.get_column("image")
+        n = counted(sum(map(len, plain)) - len(plain), "photo is a copy", "photos are copies")
+        why = "copies are kept together, so that no test photo has its copy in training."
+        yield DataFinding("duplicate", f"{n} of another: {why}", plain)
+    image, split = (table.get_column(name).to_list() for name in ("image", "split"))
     for group in conflicts:
         labels = sorted({str(label_n[row]) for row in group})
-        yield DataFinding(
-            "conflict",
-            f"The same photo has {len(labels)} labels ({', '.join(labels)}): "
-            f"{first_few([image[row] for row in group], 3)}.",
-            (group,),
-        )
-    split = table.get_column("split").to_list()
+        where = first_few([image[row] for row in group], 3)
+        text = f"The same photo has {len(labels)} labels ({', '.join(labels)}): {where}."
+        yield DataFinding("conflict", text, (group,))
     leaks = tuple(g for g in groups if len({split[row] for row in g} - {None}) > 1)
     if leaks:
         n = sum(split[row] == "test" for group in leaks for row in group)
-        yield DataFinding(
-            "leak",
-            f"{counted(n, 'test photo has', 'test photos have')} a copy among the training photos: "
-            "scores on your test folder are too good.",
-            leaks,
-        )
+        copied = counted(n, "test photo has", "test photos have")
+        text = f"{copied} a copy among the training photos"
+        yield DataFinding("leak", f"{text}: scores on your test folder are too good.", leaks)
 
 
 def _bursts(burst_n: np.ndarray, copy_n: np.ndarray) -> Iterator[DataFinding]:
     groups = tuple(g for g in groups_of(burst_n) if len({int(copy_n[row]) for row in g}) > 1)
     if groups:
-        n = sum(map(len, groups))
-        yield DataFinding(
-            "burst",
-            f"{n:,} photos belong to {counted(len(groups), 'burst or series', 'bursts or series')} "
-            f"of near-identical frames (the longest has {max(map(len, groups))}).",
-            groups,
-        )
+        n, longest = sum(map(len, groups)), max(map(len, groups))
+        series = counted(len(groups), "burst or series", "bursts or series")
+        text = f"{n:,} photos belong to {series} of near-identical frames"
+        yield DataFinding("burst", f"{text} (the longest has {longest}).", groups)
 
 
 def _small(label_n: np.ndarray) -> Iterator[DataFinding]:
-    counts = Counter(label_n.tolist())
-    small = sorted(name for name, n in counts.items() if n < LEAST_PHOTOS)
-    if small:
-        shown = first_few([f"{name} ({counts[name]})" for name in small])
-        verb = "has" if len(small) == 1 else "have"
-        yield DataFinding(
-            "small",
-            f"{counted(len(small), 'label')} {verb} too few photos to be tested: {shown}.",
-        )
+    counts = sorted(Counter(label_n.tolist()).items())
+    if small := [f"{name} ({n})" for name, n in counts if n < LEAST_PHOTOS]:
+        n_small = counted(len(small), "label has", "labels have")
+        text = f"{n_small} too few photos to be tested: {first_few(small)}."
+        yield DataFinding("small", text)
 
 
 def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[DataFinding]:
     """Labels that the given split tests and never trains."""
-    of = {
-        word: {name for name, own in zip(label_n, split, strict=True) if own == word}
-        for word in set(split)
-    }
-    unseen = sorted(of.get("test", set()) - of["train"]) if "train" in of else []
-    if unseen:
-        verb = "has" if len(unseen) == 1 else "have"
-        yield DataFinding(
-            "untrained",
-            f"{counted(len(unseen), 'label')} {verb} test photos and no training photos: "
-            f"{first_few(unseen)}.",
-        )
+    split_n = np.array(split, object)
+    trained, tested = (set(label_n[split_n == word].tolist()) for word in ("train", "test"))
+    if trained and (unseen := sorted(tested - trained)):
+        n = counted(len(unseen), "label has", "labels have")
+        text = f"{n} test photos and no training photos: {first_few(unseen)}."
+        yield DataFinding("untrained", text)
 
 
 # --- labels
@@ -326,11 +301,8 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
     for name, best in sorted(merged.items()):
         if name != best:
             rows = tuple(row for row, label in enumerate(labels) if label == name)
-            yield DataFinding(
-                "slip",
-                f"{name!r} ({counts[name]}) and {best!r} are the same label: merged.",
-                (rows,),
-            )
+            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: merged."
+            yield DataFinding("slip", text, (rows,))
 
 
 def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
@@ -345,12 +317,9 @@ def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
         for rare in sorted(name for name in few if _may_be_slip(name, common)):
             rows = tuple(np.flatnonzero(label_n == rare).tolist())
-            yield DataFinding(
-                "slip",
-                f"Is {rare!r} ({counts[rare]}) a slip for {common!r} ({counts[common]})? Rename it "
-                "if so; it counts as a label of its own.",
-                (rows,),
-            )
+            text = f"Is {rare!r} ({counts[rare]}) a slip for {common!r} ({counts[common]})?"
+            advice = "Rename it if so; it counts as a label of its own."
+            yield DataFinding("slip", f"{text} {advice}", (rows,))
 
 
 def _may_be_slip(first: str, second: str) -> bool:

@@ -7,7 +7,7 @@ DP (tdwg/camtrap-dp) joins observations to media; what a machine wrote is never 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from fieldmark.data import Box, read_bytes, read_header
 from fieldmark.data.read.table import read_json
 from fieldmark.errors import DataError
 from fieldmark.tryout.look.photos import (
+    SCHEMA,
     TABLES,
     Columns,
     LabelledPhotos,
@@ -40,7 +41,22 @@ _SWAPPED = (5, 6, 7, 8)
 
 def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
     """The labelled photos of a folder, a table, a COCO file or a Camtrap DP."""
-    photos = _read(path, columns)
+    kind = path.suffix.lower()
+    if path.name == PACKAGE or (path / PACKAGE).is_file():
+        photos = read_camtrap(path.parent if path.is_file() else path)
+    elif path.is_dir():
+        photos = read_folder(path, columns)
+    elif kind in TABLES:
+        photos = read_table(path, columns)
+    elif kind == ".json" and path.is_file():
+        photos = read_coco(path)
+    elif not path.exists():
+        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+    else:
+        raise DataError(
+            f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
+            "nor a COCO file (.json)."
+        )
     label = pl.col("label").map_elements(_clean, return_dtype=pl.String)
     photos = replace(photos, table=photos.table.with_columns(label))
     return photos if columns.boxes is None else add_boxes(photos, columns.boxes)
@@ -50,23 +66,6 @@ def _clean(label: str) -> str:
     """One Unicode form, and nothing that steers a terminal or cannot be in an SVG."""
     text = normalize("NFC", label)
     return "".join(mark if mark.isprintable() else " " for mark in text).strip() or "(blank)"
-
-
-def _read(path: Path, columns: Columns) -> LabelledPhotos:
-    if path.name == PACKAGE or (path / PACKAGE).is_file():
-        return read_camtrap(path.parent if path.is_file() else path)
-    if path.is_dir():
-        return read_folder(path, columns)
-    if path.suffix.lower() in TABLES:
-        return read_table(path, columns)
-    if path.suffix.lower() == ".json" and path.is_file():
-        return read_coco(path)
-    if not path.exists():
-        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
-    raise DataError(
-        f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
-        "nor a COCO file (.json)."
-    )
 
 
 # --- COCO
@@ -84,19 +83,14 @@ def read_coco(path: Path) -> LabelledPhotos:
         )
     names = {category["id"]: str(category["name"]) for category in data.get("categories", ())}
     images = {image["id"]: image for image in data.get("images", ())}
-    of_image: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for annotation in data["annotations"]:
-        of_image[annotation["image_id"]].append(annotation)
-    rows = []
-    for key, image in images.items():
-        annotations = of_image.get(key, [])
-        labels = {names.get(one.get("category_id"), "") for one in annotations}
-        boxes = [box for one in annotations if (box := one.get("bbox"))]
-        if len(labels) == 1 or boxes:
-            rows += list(_coco_rows(image, annotations, names, has_boxes=bool(boxes)))
+    of_image: dict[Any, list[tuple[str, Any]]] = defaultdict(list)
+    for one in data["annotations"]:
+        label = names.get(one.get("category_id"), "")
+        of_image[one["image_id"]].append((label, one.get("bbox")))
+    rows = [row for key, image in images.items() for row in _coco_rows(image, of_image[key])]
     if not rows:
         raise DataError(f"{path} names no photo with a label.")
-    table = pl.DataFrame(rows, orient="row", schema=_SCHEMA, infer_schema_length=None)
+    table = pl.DataFrame(rows, orient="row", schema=SCHEMA, infer_schema_length=None)
     has_unit = not table.get_column("unit").is_null().all()
     word = "location" if any("location" in image for image in images.values()) else "seq_id"
     n_left = len(images) - table.get_column("image").n_unique()
@@ -104,29 +98,20 @@ def read_coco(path: Path) -> LabelledPhotos:
     return LabelledPhotos(root, table, "category", f"column {word}" if has_unit else "", n_left)
 
 
-_SCHEMA: dict[str, Any] = {
-    "id": pl.String,
-    "image": pl.String,
-    "split": pl.String,
-    "label": pl.String,
-    "unit": pl.String,
-    "crop": pl.List(pl.Float64),
-}
-
-
 def _coco_rows(
-    image: dict[str, Any], annotations: list[dict[str, Any]], names: dict[Any, str], has_boxes: bool
+    image: dict[str, Any], annotations: list[tuple[str, Any]]
 ) -> Iterator[tuple[object, ...]]:
+    """A row for each box; where there is none, one for the photo if it has one label."""
     unit = image.get("location", image.get("seq_id"))
     unit = None if unit is None else str(unit)
     name = str(image["file_name"]).replace("\\", "/")
-    if not has_boxes:
-        yield name, name, None, names.get(annotations[0].get("category_id"), ""), unit, None
-        return
-    for number, one in enumerate(annotations):
-        if box := one.get("bbox"):
-            crop = list(square((float(box[0]), float(box[1]), float(box[2]), float(box[3]))))
-            label = names.get(one.get("category_id"), "")
+    labels = {label for label, _ in annotations}
+    if len(labels) == 1 and not any(box for _, box in annotations):
+        yield name, name, None, labels.pop(), unit, None
+    for number, (label, box) in enumerate(annotations):
+        if box:
+            x, y, width, height = map(float, box)
+            crop = list(square((x, y, width, height)))
             yield f"{name}#{number}", name, None, label, unit or name, crop
 
 
@@ -218,26 +203,19 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
     for key, name in seen.select("mediaID", "scientificName").iter_rows():
         labels[key].add(name)
     places = read_resource(folder, "deployments")
-    where = dict(
-        zip(
-            places.get_column("deploymentID"),
-            places.select(_column(places, "locationID")).to_series(),
-            strict=True,
-        )
-    )
+    where = dict(places.select("deploymentID", _column(places, "locationID")).iter_rows())
     rows = [
-        (path, path.replace("\\", "/"), None, next(iter(labels[key])), where.get(at) or at, None)
+        (path, path.replace("\\", "/"), None, *labels[key], where.get(at) or at, None)
         for key, at, path in media.select("mediaID", "deploymentID", "filePath").iter_rows()
-        if len(labels.get(key, ())) == 1
+        if len(labels[key]) == 1
     ]
     if not rows:
         raise DataError(
             f"{folder / PACKAGE} has no photo on this disk with one animal that a person named "
             f"({counted(len(media), 'local photo')}, {counted(len(seen), 'such observation')})."
         )
-    table = pl.DataFrame(rows, orient="row", schema=_SCHEMA)
-    counts = Counter(len(names) for names in labels.values())
-    n_left = sum(n for size, n in counts.items() if size > 1)
+    table = pl.DataFrame(rows, orient="row", schema=SCHEMA)
+    n_left = sum(len(names) > 1 for names in labels.values())
     return LabelledPhotos(folder, table, "scientificName", "column location", n_left)
 
 
@@ -254,4 +232,4 @@ def read_resource(folder: Path, name: str) -> pl.DataFrame:
 
 
 def _column(frame: pl.DataFrame, name: str) -> pl.Expr:
-    return pl.col(name) if name in frame.columns else pl.lit("")
+    return pl.col(name) if name in frame.columns else pl.lit("").alias(name)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -95,21 +96,15 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
             "(.csv) with a column for the photo and one for the label."
         )
     label_at, unit_at = _choose_parts(rest, columns.label_part)
-    rows = [
-        (
-            path,
-            path,
-            _split_of(parts) if has_splits else None,
-            inner[label_at],
-            _unit(inner, unit_at),
-        )
-        for path, parts, inner in zip(paths, folders, rest, strict=True)
-        if len(inner) > label_at
-    ]
-    table = pl.DataFrame(rows, orient="row", schema=_SCHEMA)
+    rows = []
+    for path, parts, inner in zip(paths, folders, rest, strict=True):
+        if len(inner) > label_at:
+            split = _split_of(parts) if has_splits else None
+            unit = inner[unit_at] if unit_at is not None and len(inner) > unit_at else None
+            rows.append((path, path, split, inner[label_at], unit, None))
     return LabelledPhotos(
         root,
-        table.with_columns(crop=pl.lit(None, pl.List(pl.Float64))),
+        pl.DataFrame(rows, orient="row", schema=SCHEMA),
         f"folder {label_at + 1}",
         f"folder {unit_at + 1}" if unit_at is not None else "",
         n_other + len(paths) - len(rows),
@@ -117,31 +112,25 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     )
 
 
-_SCHEMA = dict.fromkeys(("id", "image", "split", "label", "unit"), pl.String)
+SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(("id", "image", "split", "label", "unit"), pl.String),
+    "crop": pl.List(pl.Float64),
+}
 
 
 def _empty_folders(root: Path) -> tuple[str, ...]:
     """Innermost folders in which nobody put a photo; hidden ones are other programs'."""
-    folders_below = [
+    empty = (
         Path(folder).relative_to(root)
         for folder, inner, names in os.walk(root)
         if not inner and not any(map(is_image, names))
-    ]
-    return tuple(
-        sorted(
-            path.as_posix()
-            for path in folders_below
-            if not any(part[0] == "." or part in JUNK for part in path.parts)
-        )
     )
+    is_junk = re.compile(rf"\.|({'|'.join(map(re.escape, JUNK))})$").match
+    return tuple(sorted(path.as_posix() for path in empty if not any(map(is_junk, path.parts))))
 
 
 def _split_of(parts: Sequence[str]) -> str | None:
     return SPLITS.get(parts[0].lower()) if parts else None
-
-
-def _unit(parts: Sequence[str], at: int | None) -> str | None:
-    return parts[at] if at is not None and len(parts) > at else None
 
 
 def _choose_parts(folders: Sequence[Sequence[str]], wanted: int) -> tuple[int, int | None]:
@@ -162,9 +151,8 @@ def _choose_parts(folders: Sequence[Sequence[str]], wanted: int) -> tuple[int, i
 
 def _reads_as(pattern: re.Pattern[str], names: Counter[str]) -> bool:
     """Do most of several names have this form? A single folder decides nothing."""
-    return len(names) > 1 and sum(bool(pattern.fullmatch(name)) for name in names) > 0.8 * len(
-        names
-    )
+    n = sum(bool(pattern.fullmatch(name)) for name in names)
+    return len(names) > 1 and n > 0.8 * len(names)
 
 
 # --- tables
@@ -173,15 +161,7 @@ def _reads_as(pattern: re.Pattern[str], names: Counter[str]) -> bool:
 def read_table(path: Path, columns: Columns) -> LabelledPhotos:
     if columns.label_part:
         raise UsageError("--label-part is about folders: name the column with --label.")
-    given = {
-        role: name
-        for role, name in (
-            ("image", columns.image),
-            ("label", columns.label),
-            ("unit", columns.unit),
-        )
-        if name
-    }
+    given = {role: getattr(columns, role) or None for role in ("image", "label", "unit")}
     every = read_csv(path, **given)
     table = every.filter(pl.col("label").is_not_null())
     if table.is_empty():
@@ -194,9 +174,6 @@ def read_table(path: Path, columns: Columns) -> LabelledPhotos:
 def _same_column(table: pl.DataFrame, role: str) -> str:
     """Which of the table's own columns plays this role, in words."""
     values = table.get_column(role)
-    same = [
-        name
-        for name in table.columns
-        if name not in COLUMNS and table.get_column(name).cast(pl.String).equals(values)
-    ]
-    return f"column {(same or [role])[0]}"
+    others = (name for name in table.columns if name not in COLUMNS)
+    same = (name for name in others if table.get_column(name).cast(pl.String).equals(values))
+    return f"column {next(same, role)}"
