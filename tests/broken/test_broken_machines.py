@@ -239,7 +239,7 @@ def test_a_name_that_no_disk_takes_is_one_line(
     monkeypatch.setenv("FIELDMARK_CACHE", "c" * 300)
     assert told([*RUN[:3], *COLOUR[5:]]) == (
         3,
-        [f"fieldmark: {'c' * 300}/features  cannot be used: File name too long."],
+        [f"fieldmark: {'c' * 300}/features cannot be used: File name too long."],
     )
 
 

@@ -246,7 +246,7 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
     loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
     lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
     if totals.exit_code > 128:
-        lines.append("stopped on request: the same command goes on from here")
+        lines.append("stopped on request: run the same command to continue from here")
     else:
         lines.append(f"model: {out / 'model'}")
         lines.append(f"next: fieldmark run --model open-clip/local-dir:{out / 'model'} --task TASK")

@@ -59,7 +59,7 @@ class _OwnRecords(pickle.Unpickler):
             kind = super().find_class(module, name)
             if isinstance(kind, type) and is_dataclass(kind):
                 return kind
-        raise pickle.UnpicklingError(f"{module}.{name} is no record of fieldmark")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a record of fieldmark")
 
 
 def _packed(value: object) -> str:
