@@ -86,6 +86,8 @@ def fit_threshold(
         return SureThreshold(math.inf, is_promise, 0.0, 0.0)
     is_named = prob_n >= prob_n[order][ends[-1]]
     named, mistaken = share_n @ is_named, share_n @ (is_named & ~is_right_n)
+    if mistaken > named / 2:  # the promise holds, but such a model is sure of nothing
+        return SureThreshold(math.inf, is_promise, 0.0, 0.0)
     return SureThreshold(float(prob_n[order][ends[-1]]), is_promise, float(named), float(mistaken))
 
 
