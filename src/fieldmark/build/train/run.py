@@ -17,16 +17,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fieldmark.build.train.flops import PairFlops, card_peak
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
 from fieldmark.build.train.network import (
     ClipTrainingModel,
+    PairFlops,
+    card_peak,
     make_clip_model,
     random_modules,
     recompute_blocks,
 )
-from fieldmark.build.train.optimiser import LossGuard
 from fieldmark.build.train.parallel import Ranks, StopSignals, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
@@ -45,6 +45,7 @@ from fieldmark.build.train.record.scores import (
     write_data_facts,
 )
 from fieldmark.build.train.updates import (
+    LossGuard,
     StepNumbers,
     StepReport,
     Updater,

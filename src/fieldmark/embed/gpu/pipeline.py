@@ -2,7 +2,7 @@
 
     reader processes   files → hashed, checked bytes in pinned buffers (readers.py)
     decoder threads    buffers → pixels of the network's size, upright, on a stream of high priority
-                       (decode.py): the card's JPEG engines (nvjpeg.py), then resize (kernel.py)
+                       (decode.py): the card's JPEG engines (nvJPEG), then resize (kernel.py)
     this thread        pixels → features: full batches in half precision, one launch each
                        (cuda_stream.py)
     writer thread      features → sink, while the next batches are computed
@@ -88,7 +88,7 @@ def run_gpu(
 
 
 def nvjpeg_decoders(device: Any) -> Callable[[], DeviceDecoder]:
-    from fieldmark.embed.gpu.nvjpeg import nvjpeg_decoder
+    from fieldmark.embed.gpu.decode import nvjpeg_decoder
 
     library = devices.nvjpeg_library()
     if library is None:
