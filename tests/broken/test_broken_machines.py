@@ -239,7 +239,7 @@ def test_a_name_that_no_disk_takes_is_one_line(
     monkeypatch.setenv("FIELDMARK_CACHE", "c" * 300)
     assert told([*RUN[:3], *COLOUR[5:]]) == (
         3,
-        [f"fieldmark: {'c' * 300}/features  cannot be used: File name too long."],
+        [f"fieldmark: {'c' * 300}/features cannot be used: File name too long."],
     )
 
 
@@ -248,7 +248,7 @@ NO_RIGHTS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
 UNREADABLE = {
     "data/folder/train": "data/folder/train  cannot be listed: Permission denied.",
     "birds.yaml": "birds.yaml  cannot be read: Permission denied.",
-    "cache": "cache/features  cannot be used: Permission denied.",
+    "cache": "cache/features cannot be used: Permission denied.",
     "home/.config/fieldmark": "config.toml  cannot be used: Permission denied.",
 }
 

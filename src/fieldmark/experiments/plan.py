@@ -131,17 +131,14 @@ def make_plan(
     planner = _Planner(settings, workspace, images, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
     # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
-    wanted = {job.job.model for job in planned if job.status == "run"}
-    models.cached = frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
+    to_run = [job for job in planned if job.status == "run"]
+    needed = {
+        job.job.model
+        for job in to_run
+        if not (job.question and job.question.needs_features_only and job.n_images) or job.n_missing
+    }
+    models.cached = frozenset({job.job.model for job in to_run} - needed)
     return Plan(tuple(planned), images, models, workspace)
-
-
-def _needs_model(planned: Planned) -> bool:
-    if planned.status != "run":
-        return False
-    question = planned.question
-    is_cached = question is not None and question.needs_features_only and planned.n_images
-    return not is_cached or planned.n_missing > 0
 
 
 def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:

@@ -25,10 +25,11 @@ from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.progress import Progress
+from fieldmark.protocols._question import refs_of
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.ask.block import AskBlock
 from fieldmark.tasks import Task
-from fieldmark.tasks.split import Draw, PartItems, draw_test, refs_of
+from fieldmark.tasks.split import Draw, PartItems, draw_test
 from fieldmark.words import first_few
 
 SAME = "same"
@@ -53,7 +54,10 @@ def ask_part(
     name = f"{task.task}/{part.name}" if part.name else task.task
     if block.kind == SAME:
         return _pairs(name, block, test, images, draw)
-    every = pl.concat([part.train, part.test]).unique(_columns(block, part.test.columns))
+    named = block.names if isinstance(block.names, str) else ""
+    naming = dict.fromkeys(("target", named, block.scientific, block.common, *block.lineage))
+    columns = [name for name in naming if name in part.test.columns]
+    every = pl.concat([part.train, part.test]).unique(columns)
     question = make_question(name, rules_of(block), every.to_dicts())
     pool = part.train.filter(~pl.col("id").is_in(test["id"].to_list()))
     return PartQuestion(question, _items(test, images), _items(pool, images), targets_of(test))
@@ -72,12 +76,6 @@ def ask_traits(
 
 def rules_of(block: AskBlock) -> AskRules:
     return AskRules(**block.model_dump())
-
-
-def _columns(block: AskBlock, known: Sequence[str]) -> list[str]:
-    named = block.names if isinstance(block.names, str) else ""
-    wanted = ("target", named, block.scientific, block.common, *block.lineage)
-    return [name for name in dict.fromkeys(wanted) if name in known]
 
 
 def _items(rows: pl.DataFrame, images: Images, traits: Sequence[str] = ()) -> tuple[Item, ...]:

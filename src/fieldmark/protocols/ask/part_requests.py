@@ -195,7 +195,7 @@ def drawn_examples(
     those with a broken image are passed over, as they are in the prompts. Reads nothing.
     """
     block, images = task.block("ask"), Images(Path())
-    if block is None or not draw.n_train:
+    if not draw.n_train:
         return set()
     if block.kind == "traits":
         asked = [ask_traits(task, block, parts, images, draw)]
