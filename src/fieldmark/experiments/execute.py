@@ -28,7 +28,9 @@ from fieldmark.experiments.identity import (
     identify,
     joined_name,
     prepare,
+    read_content,
     recorded_path,
+    unread_rows,
     with_content,
 )
 from fieldmark.experiments.plan import Plan, Planned
@@ -224,14 +226,14 @@ class _JobRunner:
         """What the images hold. Those that are not known are embedded meanwhile, so that each is
         read once, unless a finished run may turn out to be the same.
         """
-        question, images = planned.question, self.plan.images
+        question, workspace = planned.question, self.plan.workspace
         assert question is not None
         is_new = self.options.force or not self.store.has_done(key)
-        rows = images.unread(question) if is_new and question.backbone else None
+        rows = unread_rows(question, workspace) if is_new and question.backbone else None
         backbone = question.backbone(model) if rows is not None and question.backbone else None
         if rows is not None and backbone is not None:
-            prefetch_rows(backbone, question.root, rows, self.plan.workspace, self.progress)
-        return images.digests(question, checking(self.progress))
+            prefetch_rows(backbone, question.root, rows, workspace, self.progress)
+        return read_content(question, workspace, checking(self.progress))
 
     def _is_done(self, planned: Planned, spec: RunSpec, content: ContentDigests) -> bool:
         """Is there nothing left to do, not even questions that are asked again?"""
