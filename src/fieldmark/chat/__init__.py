@@ -15,8 +15,8 @@ heavy.
     parse/     free text to a label, several labels, a count, a species name
     local/     models of transformers on this machine: generate and score
     mock/      a server that behaves like an endpoint, and what it answers
-    session (asking) · ledger (outcomes) · messages · journal (paid answers) · budget (caps,
-    estimates) · prices (models.toml)
+    session (asking) · messages · journal (paid answers, outcomes) · budget (caps, estimates) ·
+    prices (models.toml)
 """
 
 from __future__ import annotations
