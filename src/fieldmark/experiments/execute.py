@@ -427,21 +427,17 @@ def failure_of(job: Job, error: Exception) -> Failure:
 
 
 def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
-    config = {"task": job.task.plain(), "own": _own_way(job, plan)}
-    return reproduction_record(options.command, config=config)
-
-
-def _own_way(job: Job, plan: Plan) -> dict[str, Any] | None:
-    """What the task's file itself asks for, whatever the job changed of it: kept with the run, so
-    that a report knows the task's own way of asking without the file. None: the file has none.
+    """What is kept with a run: its task, and what the task's file itself asks for, whatever the job
+    changed of it, so that a report knows the task's own way of asking without the file (None: the
+    file has none).
     """
-    protocol = load_protocol(job.protocol)
-    if job.own is None or (has_block(protocol) and job.own.block(job.protocol) is None):
-        return None
-    task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
-    own = replace(job, task=task, draw=draw, settings=protocol.Settings())
-    try:
-        spec = identify(own, prepare(own, plan.workspace))
-    except FieldmarkError:  # only as the job has it can the task be asked of these data
-        return None
-    return {name: getattr(spec, name) for name in ("protocol", "settings", "n_train", "n_test")}
+    protocol, own_way = load_protocol(job.protocol), None
+    if job.own is not None and not (has_block(protocol) and job.own.block(job.protocol) is None):
+        task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
+        own = replace(job, task=task, draw=draw, settings=protocol.Settings())
+        with suppress(FieldmarkError):  # only as the job has it can the task be asked of these data
+            spec = identify(own, prepare(own, plan.workspace))
+            names = ("protocol", "settings", "n_train", "n_test")
+            own_way = {name: getattr(spec, name) for name in names}
+    config = {"task": job.task.plain(), "own": own_way}
+    return reproduction_record(options.command, config=config)
