@@ -103,12 +103,7 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in inner]
     depth = max(map(len, rest), default=0)
     if not depth:
-        content = f"{len(paths):,} photos outside any folder" if paths else "no photos"
-        others = f" ({counted(n_other, 'other file')})" if n_other else ""
-        raise DataError(
-            f"{root} holds {content}{others}: sort them into one folder per label, or give a "
-            "table (.csv) with a column for the photo and one for the label."
-        )
+        raise _flat(root, len(paths), n_other)
     wanted, first = columns.label_part, n_shared + 1
     if wanted and not first <= wanted < first + depth:
         numbers = f"{first} to {n_shared + depth}" if depth > 1 else f"{first}"
@@ -118,9 +113,8 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     for path, outer, names in zip(paths, inner, rest, strict=True):
         if len(names) > parts.label:
             split = _split_of(outer) if has_splits else None
-            has_unit = parts.unit is not None and len(names) > parts.unit
-            unit = names[parts.unit] if has_unit else None
-            rows.append((path, path, split, names[parts.label], unit, None))
+            unit = () if parts.unit is None else names[parts.unit : parts.unit + 1]
+            rows.append((path, path, split, names[parts.label], next(iter(unit), None), None))
     return LabelledPhotos(
         root,
         pl.DataFrame(rows, orient="row", schema=SCHEMA),
@@ -128,6 +122,15 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         "" if parts.unit is None else f"folder {first + parts.unit}",
         n_other + len(paths) - len(rows),
         _empty_folders(root),
+    )
+
+
+def _flat(root: Path, n_photos: int, n_other: int) -> DataError:
+    content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
+    others = f" ({counted(n_other, 'other file')})" if n_other else ""
+    return DataError(
+        f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
+        "(.csv) with a column for the photo and one for the label."
     )
 
 
