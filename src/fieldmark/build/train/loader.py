@@ -357,7 +357,6 @@ class _BatchLoader:
     ) -> Callable[[], BufferWriter]:
         if not self.is_on_card:
             return partial(_HostWriter, self.job.size)
-        from fieldmark.build.train.loader import CardWriter
         from fieldmark.embed.gpu.pipeline import nvjpeg_decoders
 
         new = new_decoder or nvjpeg_decoders(self.device)
