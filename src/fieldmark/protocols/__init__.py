@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Question,
         Workspace,
         no_data,
+        refs_of,
         root_of,
         table_question,
     )
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         check_part,
         draw_test,
         draw_train,
-        refs_of,
         rows_of,
         split_parts,
     )

@@ -27,6 +27,13 @@ from fieldmark.build.train.network import (
     random_modules,
     recompute_blocks,
 )
+from fieldmark.build.train.optimiser import (
+    LossGuard,
+    StepNumbers,
+    StepReport,
+    Updater,
+    autocast_type,
+)
 from fieldmark.build.train.parallel import Ranks, StopSignals, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
@@ -43,13 +50,6 @@ from fieldmark.build.train.record.scores import (
     RunExport,
     RunScores,
     write_data_facts,
-)
-from fieldmark.build.train.updates import (
-    LossGuard,
-    StepNumbers,
-    StepReport,
-    Updater,
-    autocast_type,
 )
 from fieldmark.errors import Diverged, RunsFailed, UsageError
 from fieldmark.files import try_lock, write_file

@@ -23,7 +23,7 @@ from fieldmark.embed.cpu_decode import see_exactly
 from fieldmark.embed.gpu.jpeg import JpegFacts
 from fieldmark.embed.gpu.reader_process import FileBytes
 from fieldmark.embed.gpu.readers import SharedBuffer
-from fieldmark.embed.gpu.resample import SWAPPED, Cut, groups_by_size, resample
+from fieldmark.embed.gpu.resize import SWAPPED, Cut, groups_by_size, resample
 from fieldmark.embed.work import HashedFile, ImagePart, Sink, WantedFile
 from fieldmark.errors import DataError, ModelError, plain_reason
 

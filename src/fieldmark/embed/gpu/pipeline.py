@@ -29,7 +29,7 @@ from fieldmark.embed.gpu.cuda_stream import CudaStream, elapsed_s, recorded
 from fieldmark.embed.gpu.decode import BufferDecoder, DeviceDecoder, WorkClock
 from fieldmark.embed.gpu.reader_process import ReaderJob
 from fieldmark.embed.gpu.readers import Dispatcher, ReaderPool, ReaderProcess, fitting
-from fieldmark.embed.gpu.resample import FILTERS
+from fieldmark.embed.gpu.resize import FILTERS
 from fieldmark.embed.gpu.worker_threads import PipelineStopped, WorkerThreads
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import ModelError, OutOfMemory, naming_model

@@ -1,4 +1,4 @@
-"""Optimiser step (gradient cache): how does a batch change the weights?
+"""Optimiser (AdamW, learning-rate schedule, gradient cache): how does a batch change the weights?
 
 What a step reports stays on the device until `read_reports` fetches the reports of many steps at
 once. Gradient cache: Gao et al. 2021, arXiv 2101.06983.
