@@ -131,8 +131,14 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
         if example := _example(path):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
-    given = shlex.join(["--shards", *args.shards, "--captions", str(args.out)])
-    talk(f"next: fieldmark train tiny {given} --out runs/tiny")
+    given = ["--shards", *args.shards, "--captions", str(args.out), "--out", "runs/tiny"]
+    if counts["ok"] < _TINY_BATCH:
+        given += ["--set", "train.batch=32"]
+    talk(f"next: fieldmark train tiny {shlex.join(given)}")
+
+
+_TINY_BATCH = 192
+"""what recipe `tiny` trains on at once: fewer photos fill no batch"""
 
 
 def _example(path: Path) -> str:

@@ -214,7 +214,8 @@ def _check(
     if recipe.optimiser.warmup_steps >= n_steps:
         lines.append(
             f"optimiser.warmup_steps is {recipe.optimiser.warmup_steps:,} of {n_steps:,} steps: "
-            f"the learning rate never gets to {recipe.optimiser.lr:g}"
+            f"the learning rate never gets to {recipe.optimiser.lr:g}. "
+            f"Try --set optimiser.warmup_steps={n_steps // 10}"
         )
     left_s = _time_left(plan.out, n_steps, recipe.train.batch)
     if left_s is not None:
