@@ -22,17 +22,17 @@ group `fieldmark.metrics`, or `register_metric`.
 from typing import TYPE_CHECKING
 
 from fieldmark import exports
-from fieldmark.metrics._metric import Metric, metric
-from fieldmark.metrics._registry import (
+from fieldmark.metrics._metric import (
+    Metric,
     known_metrics,
     load_metric,
+    metric,
     register_metric,
 )
 
 if TYPE_CHECKING:
-    from fieldmark.metrics._blind import blind_answers
-    from fieldmark.metrics._calibration import calibration
-    from fieldmark.metrics._no_answer import fill_values, wrong_answers
+    from fieldmark.metrics._baselines import blind_answers, fill_values, wrong_answers
+    from fieldmark.metrics._classification import calibration
     from fieldmark.metrics._retrieval import (
         average_precision_at_k,
         average_precisions,
@@ -68,9 +68,8 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_blind": ("blind_answers",),
-        "_calibration": ("calibration",),
-        "_no_answer": ("fill_values", "wrong_answers"),
+        "_baselines": ("blind_answers", "fill_values", "wrong_answers"),
+        "_classification": ("calibration",),
         "_retrieval": (
             "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
             "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",
