@@ -23,7 +23,7 @@ from fieldmark.words import printable
 if TYPE_CHECKING:
     import altair
 
-    from fieldmark.report.plots._results import Results, read_results
+    from fieldmark.report.plots._panel import Results, read_results
 
 __all__ = [
     "PLOTS",
@@ -38,7 +38,7 @@ __all__ = [
 
 PLOTS = Registry("plot", "fieldmark.report.plots", "fieldmark plot")
 
-__getattr__ = exports(__name__, {"_results": ("Results", "read_results")})
+__getattr__ = exports(__name__, {"_panel": ("Results", "read_results")})
 
 
 def draw(kind: str, results: Results) -> dict[str, Any]:

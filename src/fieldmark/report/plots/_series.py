@@ -14,14 +14,15 @@ from typing import Any
 from fieldmark.charts import FAINT, QUIET, SERIES
 from fieldmark.report.plots._chance import DASHED, ChanceLines
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
+    defined_columns,
     level_of,
     rounded,
     score_title,
     short_names,
     without_family,
 )
-from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import Row
 from fieldmark.report.run_labels import marked_task
 from fieldmark.store import Score

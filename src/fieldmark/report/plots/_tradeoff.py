@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fieldmark.charts import BLUE, INK, QUIET
 from fieldmark.errors import DataError
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
     datum,
@@ -24,13 +25,13 @@ from fieldmark.report.plots._panel import (
     heading,
     panels,
     points_note,
+    rival_columns,
     score_title,
     short_names,
     undefined,
     without_family,
     without_interval,
 )
-from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.report.rows import Row, mark_notes
 from fieldmark.words import first_few
 

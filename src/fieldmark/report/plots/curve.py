@@ -12,6 +12,7 @@ from statistics import median
 from fieldmark.errors import DataError
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     few_answers,
     figure,
@@ -19,7 +20,6 @@ from fieldmark.report.plots._panel import (
     panels,
     undefined,
 )
-from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from fieldmark.charts import FAINT
 from fieldmark.errors import DataError
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
+    defined_columns,
     few_answers,
     figure,
     models_in_words,
     short_names,
     undefined,
 )
-from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import Row, mark_notes
 from fieldmark.report.table.ranking import agreement, grid_of, rank_rows, rank_text
 from fieldmark.report.tiers import RowStanding

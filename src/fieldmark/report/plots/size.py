@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fieldmark.report.facts import parameters
-from fieldmark.report.plots._panel import Spec
-from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._panel import Results, Spec
 from fieldmark.report.plots._tradeoff import TradeoffAxis, tradeoff
 
 

@@ -6,8 +6,7 @@ Speeds are those of the machine that computed the features, reading and decoding
 from __future__ import annotations
 
 from fieldmark.report.facts import images_per_s
-from fieldmark.report.plots._panel import Spec
-from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._panel import Results, Spec
 from fieldmark.report.plots._tradeoff import TradeoffAxis, tradeoff
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     few_answers,
     figure,
@@ -22,7 +23,6 @@ from fieldmark.report.plots._panel import (
     panels,
     undefined,
 )
-from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,

@@ -29,7 +29,7 @@ from fieldmark.report.facts import (
     task_facts,
 )
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
-from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._panel import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.run_labels import model_name
