@@ -34,7 +34,7 @@ class Results:
     store: Store
     table: Table
     by: str = ""
-    """the setting that a sweep is drawn over; "" = the one with most values"""
+    """what the x axis is where a plot has several; "" = the plot chooses"""
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -312,14 +312,15 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 def chart_specs(store: Store, table: Table) -> dict[str, dict[str, Any]]:
     """Name → what it shows and its specification, for every plot that a public table can fill."""
-    results = Results(store, table)
     charts = {}
-    for name in sorted(PLOTS.names()):
+    speed = ("pareto", "speed")
+    for name, by in sorted([*((name, "") for name in PLOTS), speed]):
         try:
-            spec = draw(name, results)
+            spec = draw(name, Results(store, table, by))
         except DataError:  # nothing of what this plot shows
             continue
-        charts[name] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
+        title = f"{name}-by-{by}" if by else name
+        charts[title] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
     return charts
 
 
