@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,12 @@ def write_file(path: Path, data: bytes, is_durable: bool = False) -> None:
     """The file appears whole or not at all."""
     with whole_file(path, is_durable) as file:
         file.write(data)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """The copy appears whole or not at all."""
+    with source.open("rb") as stream, whole_file(target) as file:
+        shutil.copyfileobj(stream, file)
 
 
 def sync_folder(folder: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.embed import embed
 from fieldmark.errors import DataError
+from fieldmark.files import copy_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
@@ -219,10 +219,7 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
             continue
         if target.exists():
             raise DataError(f"{target} is there already and differs: choose another --copy-into.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
-        shutil.copyfile(source, part)
-        part.replace(target)
+        copy_file(source, target)
         n_copied += 1
     return n_copied
 

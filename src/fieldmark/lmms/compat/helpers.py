@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.lmms.metrics.registry import anls as document_anls
+from fieldmark.lmms.metrics.registry import levenshtein
 
 
 def _logger() -> Any:
@@ -24,6 +25,7 @@ def _logger() -> Any:
 
 
 eval_logger = _logger()
+levenshtein_distance = levenshtein
 
 
 def resolve_cache_dir(cache_dir: str, base_dir: str | None = None) -> str:

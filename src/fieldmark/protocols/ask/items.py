@@ -46,7 +46,16 @@ class PartQuestion:
     """item id → target and unit, as they are stored"""
 
 
-def ask_part(
+def ask_parts(
+    task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
+) -> list[PartQuestion]:
+    """The question of each part; all traits are one question."""
+    if block.kind == "traits":
+        return [_ask_traits(task, block, parts, images, draw)]
+    return [_ask_part(task, block, part, images, draw) for part in parts]
+
+
+def _ask_part(
     task: Task, block: AskBlock, part: PartItems, images: Images, draw: Draw
 ) -> PartQuestion:
     """The question of one part, with its test items and the pool of its examples."""
@@ -63,7 +72,7 @@ def ask_part(
     return PartQuestion(question, _items(test, images), _items(pool, images), targets_of(test))
 
 
-def ask_traits(
+def _ask_traits(
     task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
 ) -> PartQuestion:
     """One question about all traits of an image; each part reads its own trait from the answer."""

@@ -32,7 +32,7 @@ from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
+from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_parts
 from fieldmark.protocols.ask.part_requests import (
     AskContext,
     PartRequests,
@@ -129,9 +129,8 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
     look = cache(partial(glance, limits=model.picture_limits))
     context = AskContext(task, block, model, images, draw, question.settings, look)
     is_traits = block.kind == "traits"
-    looked = [ask_traits(task, block, parts, images, draw)] if is_traits else [
-        ask_part(task, block, part, images, draw) for part in parts[:: -(-len(parts) // N_LOOKED)]
-    ]  # fmt: skip
+    some = parts if is_traits else parts[:: -(-len(parts) // N_LOOKED)]
+    looked = ask_parts(task, block, some, images, draw)
     asked = [
         (request, [(size.width, size.height) for size in map(look, request.pictures)])
         for part in looked
