@@ -65,15 +65,4 @@ __all__ = [
 ]
 
 
-__getattr__ = exports(
-    __name__,
-    {
-        "_baselines": ("blind_answers", "fill_values", "wrong_answers"),
-        "_classification": ("calibration",),
-        "_retrieval": (
-            "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
-            "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",
-        ),
-        "_values": ("mean_value",),
-    },
-)  # fmt: skip
+__getattr__ = exports(__name__)

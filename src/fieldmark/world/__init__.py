@@ -42,12 +42,4 @@ __all__ = [
     "write_photo",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "scene": ("CONDITIONS", "EXTRAS", "MORPHS", "STAGES", "Scene"),
-        "species": ("Species",),
-        "taxonomy": ("BEHAVIOURS", "HABITATS"),
-        "world": ("Photo", "World", "write_photo"),
-    },
-)
+__getattr__ = exports(__name__)

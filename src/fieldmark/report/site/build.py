@@ -19,7 +19,7 @@ from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 from fieldmark.report.compare.models import ComparedTask, RowComparison
 from fieldmark.report.compare.pairs import AllPairs
-from fieldmark.report.compare.text import ONE_TRAINING, verdict
+from fieldmark.report.compare.text import training_notes, verdict
 from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.images import (
@@ -291,7 +291,7 @@ def _plain(pair: RowComparison, columns: Mapping[tuple[str, str], int]) -> dict[
     return {
         "verdict": lead,
         "more": more,
-        "note": ONE_TRAINING if pair.is_drawn_once else "",
+        "note": "; ".join(training_notes(pair)),
         "methods": list(dict.fromkeys(task.comparison.method for task in pair.tasks)),
         "tasks": [_task(task, columns[task.a.column_key]) for task in pair.tasks],
     }
