@@ -179,7 +179,11 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
     for row in rows:
         if row.name in (a, b) and row.is_stored and not row.score.part:
             columns.setdefault(row.column_key, {})[row.name] = row
-    return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
+    return [
+        (column_rows[a], column_rows[b])
+        for column_rows in columns.values()
+        if len(column_rows) == 2
+    ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

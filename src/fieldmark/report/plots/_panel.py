@@ -46,7 +46,7 @@ class Results:
         for row in self.rows:
             columns.setdefault(f"{row.column}\n{row.score.metric}", []).append(row)
         ordered = sorted(columns.items(), key=lambda column: -len(column[1]))
-        return {name: sorted(mine, key=_from_best) for name, mine in ordered}
+        return {name: sorted(column_rows, key=_from_best) for name, column_rows in ordered}
 
 
 def read_results(

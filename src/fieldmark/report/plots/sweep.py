@@ -87,8 +87,8 @@ def _differing(rows: Sequence[Row]) -> dict[str, int]:
         for key, value in _facts(row).items():
             by_model.setdefault(row.model, {}).setdefault(key, set()).add(repr(value))
     counts: dict[str, int] = {}
-    for mine in by_model.values():
-        for key, values in mine.items():
+    for settings in by_model.values():
+        for key, values in settings.items():
             counts[key] = max(counts.get(key, 0), len(values))
     return {key: n for key, n in counts.items() if n > 1}
 

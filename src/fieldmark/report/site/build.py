@@ -169,7 +169,7 @@ def _write_task(
     if lost:
         job.progress.say(f"{facts.name}: {lost}")
     first = next(iter(data))
-    n_images = len({name for mine in thumbs.values() for name in mine.values()})
+    n_images = len({name for thumb_names in thumbs.values() for name in thumb_names.values()})
     return {
         "samples": samples_of(data[first], thumbs[first], leader(columns[first])),
         "n_images": n_images,
@@ -199,8 +199,8 @@ def _write_photos(
     if not photos:
         lost = {UNKNOWN: len({item for column in data.values() for item in column.ids})}
     thumbs = {
-        name: {item: photo.name for item, photo in mine.items() if photo.name in done}
-        for name, mine in photos_of.items()
+        name: {item: photo.name for item, photo in item_photos.items() if photo.name in done}
+        for name, item_photos in photos_of.items()
     }
     return thumbs, photos_note(lost)
 

@@ -237,10 +237,12 @@ def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict
         {
             "column": column,
             "name": f"{model} ({setup})" if setup else model,
-            "points": [[size[1], names.index(mine[size].name)] for size in sorted(mine)],
+            "points": [
+                [size[1], names.index(rows_by_size[size].name)] for size in sorted(rows_by_size)
+            ],
         }
-        for (model, setup), mine in lines.items()
-        if len(mine) > 1
+        for (model, setup), rows_by_size in lines.items()
+        if len(rows_by_size) > 1
     ]
 
 
