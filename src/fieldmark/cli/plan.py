@@ -62,15 +62,8 @@ def run(args: PlanFlags) -> int:
         return _show(args)
 
 
-def _show(args: PlanFlags) -> int:
-    from fieldmark.experiments import disk_left, make_plan
-
-    grid, settings = read_jobs(args)
-    where = args.where(grid)
-    settings = settings_on(where, grid, settings)
-    plan = make_plan(grid.jobs, settings, args.force)
-    steps = None if where == "here" else plan_steps(plan, grid, where)
-    rows = [
+def _job_rows(plan: Plan) -> list[dict[str, Any]]:
+    return [
         {
             "model": planned.job.model,
             "task": planned.job.task_name,
@@ -87,6 +80,17 @@ def _show(args: PlanFlags) -> int:
         }
         for planned in plan.jobs
     ]
+
+
+def _show(args: PlanFlags) -> int:
+    from fieldmark.experiments import make_plan
+
+    grid, settings = read_jobs(args)
+    where = args.where(grid)
+    settings = settings_on(where, grid, settings)
+    plan = make_plan(grid.jobs, settings, args.force)
+    steps = None if where == "here" else plan_steps(plan, grid, where)
+    rows = _job_rows(plan)
     power = _power(plan, settings)
     if args.json:
         print_json(
@@ -102,14 +106,7 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
-    without = ("label", *(() if plan.cost else ("requests", "usd")))
-    shown = [
-        row | {"protocol": row["label"] or row["protocol"], "n_train": _n_train(planned.job.draw)}
-        for row, planned in zip(rows, plan.jobs, strict=True)
-    ]
-    shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
-    numbers = ("n_train", "seed", "images", "to embed", "requests", "usd")
-    show_rows(shown, False, numbers, ("seed", "images", "requests"))
+    _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
         talk(note)
@@ -119,20 +116,38 @@ def _show(args: PlanFlags) -> int:
         + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items())
     )
     if plan.to_run:
-        took = "unknown until a similar run has finished"
-        if plan.seconds is not None:
-            took = f"about {duration(plan.seconds)}, estimated from finished runs"
-        disk = (
-            "unknown until the models have been loaded once"
-            if plan.n_bytes is None
-            else size(plan.n_bytes)
-        )
-        if plan.cost is not None:
-            talk(_cost(plan.cost))
-        talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
+        _show_totals(plan, settings)
     if steps is not None:
         _show_steps(steps)
     return 0
+
+
+def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
+    without = ("label", *(() if plan.cost else ("requests", "usd")))
+    shown = [
+        {**row, "protocol": row["label"] or row["protocol"], "n_train": _n_train(planned.job.draw)}
+        for row, planned in zip(rows, plan.jobs, strict=True)
+    ]
+    shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
+    numbers = ("n_train", "seed", "images", "to embed", "requests", "usd")
+    show_rows(shown, False, numbers, ("seed", "images", "requests"))
+
+
+def _show_totals(plan: Plan, settings: Settings) -> None:
+    """Cost, time and disk of what would run."""
+    from fieldmark.experiments import disk_left
+
+    took = "unknown until a similar run has finished"
+    if plan.seconds is not None:
+        took = f"about {duration(plan.seconds)}, estimated from finished runs"
+    disk = (
+        "unknown until the models have been loaded once"
+        if plan.n_bytes is None
+        else size(plan.n_bytes)
+    )
+    if plan.cost is not None:
+        talk(_cost(plan.cost))
+    talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
 
 
 def _show_steps(steps: PlannedSteps) -> None:

@@ -59,26 +59,7 @@ class CostAxis:
 
 def plot(results: Results) -> Spec:
     """Score against cost, a panel per task."""
-    by = results.by or "size"
-    if by not in ("size", "speed"):
-        raise UnknownName("cost of a model", by, ["size", "speed"])
-    cost = (
-        CostAxis(
-            "parameters of the image tower",
-            "size",
-            "Number of parameters unknown",
-            True,
-            parameters(results.store, results.rows),
-        )
-        if by == "size"
-        else CostAxis(
-            "images per second, on the machine of the run",
-            "speed",
-            "Speed not recorded",
-            False,
-            images_per_s(results.store, results.rows),
-        )
-    )
+    cost = _cost(results)
     columns = rival_columns(results)
     known = {
         name: [row for row in rows if cost.values.get(row.model)] for name, rows in columns.items()
@@ -107,6 +88,19 @@ def plot(results: Results) -> Spec:
     if len(parts) == 1:
         parts[0].pop("title")
     return figure(f"Score against {cost.words} on {where}", notes, panels(parts), len(parts))
+
+
+def _cost(results: Results) -> CostAxis:
+    by = results.by or "size"
+    if by == "size":
+        values = parameters(results.store, results.rows)
+        title = "parameters of the image tower"
+        return CostAxis(title, by, "Number of parameters unknown", True, values)
+    if by == "speed":
+        values = images_per_s(results.store, results.rows)
+        title = "images per second, on the machine of the run"
+        return CostAxis(title, by, "Speed not recorded", False, values)
+    raise UnknownName("cost of a model", by, ["size", "speed"])
 
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
