@@ -199,9 +199,9 @@ def test_one_module_starts_processes() -> None:
         if name not in ("processes.py", "slurm/__init__.py"):
             found += starts_processes(path)
     assert found == []
-    assert starts_processes(source / "processes.py") and starts_processes(source / "slurm" / "__init__.py"), (
-        "the walk sees them"
-    )
+    assert starts_processes(source / "processes.py") and starts_processes(
+        source / "slurm" / "__init__.py"
+    ), "the walk sees them"
 
 
 # --- memory that a process keeps while it embeds
