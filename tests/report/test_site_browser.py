@@ -390,7 +390,7 @@ def test_one_photo_of_one_whale_calls_no_model_better(page: Any, tmp_path: Path)
     page.goto(f"{site}#/compare?a=m/texture&b=m/pixels")
     page.wait_for_selector("table.compared")
     assert page.locator("tr.apart").count() == 0
-    assert "too close to call" in page.locator("main .verdict").inner_text()
+    assert "Too close to call" in page.locator("main .verdict").inner_text()
 
 
 def test_board_shows_the_tables_letters_and_means(page: Any, made: Path, address: str) -> None:
