@@ -14,8 +14,7 @@ from PIL import Image, ImageDraw
 
 from fieldmark.errors import UsageError
 from fieldmark.models import Backbone, DualEncoder, load_model
-from fieldmark.models._classical import picture as classical
-from fieldmark.models._classical import words
+from fieldmark.models import _classical as classical
 from fieldmark.world import Scene, World
 
 KINDS = ["colour", "texture", "pixels", "shape", "all", "chance"]
@@ -210,7 +209,7 @@ def test_words_come_in_any_order_and_unknown_ones_do_no_harm() -> None:
 
 
 def test_words_are_small_quick_and_take_one_size() -> None:
-    assert words.WEIGHTS.stat().st_size < 500_000
+    assert classical.WEIGHTS.stat().st_size < 500_000
     load_model("classical/words")
     start = time.process_time()
     for _ in range(5):
