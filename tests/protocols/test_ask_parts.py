@@ -45,7 +45,7 @@ N_PARTS, N_TEST = 12, 2
 
 
 class Counting(CountingServer):
-    """Counts the connections that reach it too."""
+    """Counts the connections that reach it."""
 
     def __init__(self, script: MockScript | None = None) -> None:
         super().__init__(script)

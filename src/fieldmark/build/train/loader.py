@@ -2,7 +2,7 @@
 
     reader processes   samples → JPEGs or pixels in shared memory, each with one text
                        (feed/sample_reader.py, started as the readers of the embedding engine are)
-    writer threads     JPEGs → pixels of the network's size, on the card (feed/gpu_loader.py);
+    writer threads     JPEGs → pixels of the network's size, on the card;
                        pixels → pinned memory
     finisher thread    texts → tokens; a whole batch onto the device, a few steps ahead
 
