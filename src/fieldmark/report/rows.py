@@ -190,9 +190,11 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     """What rows that are compared with each other are called, by name: with how little each
     answered, where it was too little.
     """
+    named: dict[str, list[Row]] = {}
+    for row in rows:
+        named.setdefault(row.name, []).append(row)
     names = {}
-    for name in dict.fromkeys(row.name for row in rows):
-        named_rows = [row for row in rows if row.name == name]
+    for name, named_rows in named.items():
         least = min(named_rows, key=lambda row: row.answered)
         where = f" of {least.heading}" if len(named_rows) > 1 else ""
         caveat = f"{least.caveat}{where}" if least.caveat else ""
