@@ -7,11 +7,11 @@ descriptions are kept under (`normal_taxon`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 
 from fieldmark.build.shards.samples import Read, Sample
+from fieldmark.files import parse_json
 from fieldmark.taxa import RANKS, Taxon, taxon_of_fields
 from fieldmark.taxa.text import COMMON, PHOTO
 
@@ -52,8 +52,8 @@ def _bare(text: str) -> str:
 
 def _json_fields(text: str) -> dict[str, str]:
     try:
-        value = json.loads(text) if text else None
-    except (ValueError, RecursionError):
+        value = parse_json(text) if text else None
+    except ValueError:
         value = None
     fields = value if isinstance(value, dict) else {}
     return {key: text for key, text in fields.items() if isinstance(text, str)}

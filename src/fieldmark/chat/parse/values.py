@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fieldmark.chat.parse.text import level
+from fieldmark.files import parse_json
 
 AMBIGUOUS = object()
 """more than one answer fits"""
@@ -218,8 +219,8 @@ def _forgiven(text: str, place: int) -> tuple[Any, int]:
     for python, proper in (("True", "true"), ("False", "false"), ("None", "null")):
         mended = re.sub(rf"\b{python}\b(?=\s*[,}}\]])", proper, mended)
     try:
-        return json.loads(mended), end + 1
-    except (ValueError, RecursionError):
+        return parse_json(mended), end + 1
+    except ValueError:
         return None, place + 1
 
 
