@@ -31,10 +31,10 @@ from typing import Any
 
 from PIL import Image
 
+from _chat_server import Server
 from _quick import Flags, finish
 from fieldmark.chat import (
     MockScript,
-    MockServer,
     Options,
     Picture,
     Request,
@@ -60,16 +60,6 @@ FACTS = {
 }  # fmt: skip
 
 
-class Server(MockServer):
-    """Knows the most requests it had in flight."""
-
-    peak = 0
-
-    async def _answer(self, *request: Any) -> Any:
-        self.peak = max(self.peak, self.in_flight)
-        return await super()._answer(*request)
-
-
 def serve(pipe: Connection, latency_s: float) -> None:
     times: list[float] = []
 
@@ -83,8 +73,7 @@ def serve(pipe: Connection, latency_s: float) -> None:
         while not pipe.poll():
             await asyncio.sleep(0.05)
         await server.stop()
-        counts = {"n_requests": server.n_requests, "max_in_flight": server.peak}
-        pipe.send({**counts, "seconds": times[-1] - times[0]})
+        pipe.send({**server.seen, "seconds": times[-1] - times[0]})
 
     asyncio.run(run())
 

@@ -35,11 +35,11 @@ from typing import IO
 import aiohttp
 from PIL import Image
 
+from _chat_server import Server
 from _quick import Flags, finish
 from fieldmark.chat import (
     AnswerJournal,
     AnswerSettings,
-    MockServer,
     Options,
     Picture,
     Request,
@@ -67,12 +67,12 @@ def make_jpeg() -> bytes:
 
 def serve(pipe: Connection) -> None:
     async def run() -> None:
-        server = MockServer()
+        server = Server()
         pipe.send(await server.start())
         while not pipe.poll():
             await asyncio.sleep(0.05)
         await server.stop()
-        pipe.send({**server.stats(), "cpu_s": time.process_time()})
+        pipe.send({**server.seen, "cpu_s": time.process_time()})
 
     asyncio.run(run())
 

@@ -37,7 +37,7 @@ from PIL import Image
 
 from _quick import Flags, finish
 from fieldmark.experiments import make_plan, read_grid
-from fieldmark.experiments.identity import with_content
+from fieldmark.experiments.identity import read_content, with_content
 from fieldmark.models import known_models
 from fieldmark.settings import load_settings
 from fieldmark.store import Score, Store
@@ -155,7 +155,7 @@ def finish_all(place: Path) -> None:
         for each in plan.jobs:
             assert each.question is not None and each.spec is not None
             version = plan.models.identity(each.job.model).version
-            seen = plan.images.digests(each.question)
+            seen = read_content(each.question, plan.workspace)
             spec = with_content(each.spec, version, seen.digest)
             run = store.begin_run(spec, root=str(each.question.root))
             store.finish_run(run, [Score("accuracy", 0.5, is_primary=True)])

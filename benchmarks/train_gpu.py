@@ -153,8 +153,8 @@ def step_alone(training: Training, length: int) -> float:
 
     from fieldmark.build.train.loader import TrainBatch
     from fieldmark.build.train.network import make_clip_model
+    from fieldmark.build.train.optimiser import Updater
     from fieldmark.build.train.parallel import open_ranks, spread
-    from fieldmark.build.train.updates import Updater
 
     recipe, batch, device = training.recipe(1000), training.batch, training.device
     size = (batch, 3, training.image_px, training.image_px)

@@ -26,8 +26,8 @@ from _quick import Flags, finish, skip
 from fieldmark.errors import FieldmarkError
 from fieldmark.lmms.check.code import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.index import IndexEntry, index_folders
-from fieldmark.lmms.read.load import load_document_task, load_group
+from fieldmark.lmms.read.files import IndexEntry, index_folders
+from fieldmark.lmms.read.groups import load_document_task, load_group
 
 BAR = 1057
 MOST_REASONS = 25

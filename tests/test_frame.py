@@ -160,6 +160,37 @@ def test_a_folder_holds_no_more_than_a_person_takes_in() -> None:
     assert {name: size for name, size in sizes.items() if size > 16} == {}
 
 
+TEN_SECONDS = {
+    "what makes a run stale": ("identity", "experiments/identity.py", "stale"),
+    "how a Slurm job resumes": ("slurm", "experiments/cluster/executors/slurm.py", "queue"),
+    "how train and test images are drawn": ("split", "tasks/split.py", "train and test sets"),
+    "tiers": ("tiers", "stats/tiers.py", "tiers: a holds"),
+    "tokens of an image": ("tokens", "chat/tokens.py", "image tokens"),
+    "learning-rate schedule": ("optimiser", "build/train/optimiser.py", "learning-rate schedule"),
+    "resize of a photo": ("resize", "embed/gpu/resize.py", "resize of photos"),
+    "retry policy": ("retry", "chat/send/retry.py", "exponential backoff"),
+    "macro-F1": ("classification", "metrics/_classification.py", "macro_f1"),
+    "section titles of Wikipedia": ("sections", "build/describe/sections.py", "heading"),
+    "--max-usd": ("budget", "chat/budget.py", "how much may this cost"),
+    "fingerprint of a user's model": ("identity", "models/_identity.py", "model of the user's"),
+    "exit codes": ("errors", "errors.py", "exit codes"),
+    "what is in the database": ("sql", "store/sql/schema.sql", "create table"),
+    "what draws the page": ("site/page", "report/site/page/leaderboard.js", "which model is best"),
+}
+"""question → the textbook word for it, the file that answers, and what it says there"""
+
+
+@pytest.mark.parametrize("question", TEN_SECONDS)
+def test_a_stranger_finds_it_by_its_textbook_word(question: str) -> None:
+    """The word is in the file's path, and in paths of few other folders."""
+    word, answer, term = TEN_SECONDS[question]
+    paths = [path.relative_to(SOURCE) for path in SOURCE.rglob("*") if path.suffix != ".pyc"]
+    hits = [path for path in paths if word in path.as_posix() and (SOURCE / path).is_file()]
+    assert Path(answer) in hits
+    assert len({path.parent for path in hits}) <= 3, hits
+    assert term in (SOURCE / answer).read_text(encoding="utf-8").lower()
+
+
 def test_modules_start_with_a_docstring() -> None:
     assert [name_of(path) for path, tree in trees().items() if not ast.get_docstring(tree)] == []
 

@@ -18,29 +18,33 @@ KINDS = {"files.py", "journal.py", "leases.py", "store/database.py"}
 PRODUCTS = {
     "build/shards/make.py": "tars: a lock per shard",
     "build/train/export.py": "weights of the model that is handed over",
-    "build/train/record/": "checkpoints, and the log, which is cut back to its checkpoint",
+    "build/train/record/checkpoint.py": "checkpoints",
     "build/train/run.py": "the lock of a run's folder",
     "build/wiki/store.py": "the page store (SQLite)",
     "data/_content.py": "the database of what images hold (SQLite)",
-    "data/get/download.py": "files that are coming, and how far they are",
-    "data/get/unpack.py": "the list of what was unpacked",
+    "data/get/download.py": "files that are coming",
+    "data/get/unpack.py": "what was unpacked is moved to its place",
     "embed/": "features (raw rows, Parquet)",
     "experiments/cluster/": "folders and logs of jobs; the results of a job are a store of its own",
     "lmms/code/inside.py": "/dev/null",
     "processes.py": "logs of helpers",
+    "store/shards.py": "a copy of a shard that is open elsewhere, in a temporary folder",
     "report/site/": "pages and thumbnails, in a folder that gets its name when it is whole",
     # `data make`: a folder that gets its mark when it is whole
     **dict.fromkeys(
         (
             *("data/_inquire_make.py", "data/_make.py", "data/_synthetic.py", "data/inat21.py"),
             *("data/iwildcam.py", "data/kabr.py", "data/meta_album.py", "data/nabirds.py"),
-            *("data/plankton.py", "data/plantnet.py", "data/read/coco.py"),
+            *("data/plankton.py", "data/plantnet.py", "data/read/coco.py", "data/birds525.py"),
+            *("data/read/captions.py", "data/read/hub_parquet.py"),
         ),
         "drawn datasets",
     ),
 }
 """product writers, by file or folder, and what they write"""
 METHODS = {"write_text", "write_bytes", "sink_parquet", "sink_csv", "touch"}
+TABLES = {"write_csv", "write_ndjson", "write_parquet"}
+"""of a data frame: given a path they write to it"""
 FUNCTIONS = {
     *(
         "os.open",
@@ -50,15 +54,26 @@ FUNCTIONS = {
         "np.save",
         "save_file",
     ),
+    *("shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move"),
     *("tempfile.NamedTemporaryFile", "tempfile.mkstemp", "np.memmap", "open_memmap"),
 }
 
 
 def writing_calls(tree: ast.AST) -> Iterator[int]:
     """Lines of calls that write to a path."""
+    buffers = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "io.BytesIO()"
+        for target in node.targets
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (_opens(node) or _writes(node)):
+        if isinstance(node, ast.Call) and (_opens(node) or _writes(node, buffers)):
             yield node.lineno
+
+
+OPENERS = {"open", "bz2.open", "gzip.open", "lzma.open", "tarfile.open"}
+"""what is given the path first"""
 
 
 def _opens(call: ast.Call) -> bool:
@@ -66,18 +81,22 @@ def _opens(call: ast.Call) -> bool:
     name = ast.unparse(call.func)
     if name != "open" and not name.endswith(".open"):
         return False
-    given = call.args[1:2] if name == "open" else call.args[:1]
+    given = call.args[1:2] if name in OPENERS else call.args[:1]
     given += [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
     modes = [node.value for given_mode in given for node in ast.walk(given_mode)
              if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
     return any(set(mode) <= set("rwaxbt+") and set(mode) & set("wax+") for mode in modes)
 
 
-def _writes(call: ast.Call) -> bool:
+def _writes(call: ast.Call, buffers: set[str]) -> bool:
     name = ast.unparse(call.func)
+    if name == "zipfile.ZipFile":
+        return len(call.args) > 1
     if name in FUNCTIONS:
         return "O_RDONLY" not in ast.unparse(call)
-    return isinstance(call.func, ast.Attribute) and call.func.attr in METHODS
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    is_table = method in TABLES and call.args and ast.unparse(call.args[0]) not in buffers
+    return method in METHODS or bool(is_table)
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +130,12 @@ def test_who_is_named_still_writes(writers: dict[str, list[int]]) -> None:
         ('path.open("ab" if start else "wb", buffering=0)', True),
         ("path.write_text(text)", True),
         ("os.open(path, flags)", True),
+        ('gzip.open(path, "wt")', True),
+        ("shutil.copyfile(source, target)", True),
+        ("frame.write_csv(path)", True),
+        ("buffer = io.BytesIO()\nframe.write_csv(buffer)", False),
+        ("text = frame.write_csv()", False),
+        ("zipfile.ZipFile(path)", False),
         ("path.open()", False),
         ("os.open(path, os.O_RDONLY)", False),
         ('open(path, encoding="ascii")', False),

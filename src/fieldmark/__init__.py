@@ -11,8 +11,12 @@ Packages whose modules need numpy, polars or torch offer their names the same wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,32 +50,30 @@ __all__ = [
 ]
 
 
-def exports(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: `homes` are modules (relative to it) and their names."""
-    home_of = {name: module for module, names in homes.items() for name in names}
+_HOMES = re.compile(r"^    from (\S+) import (?:\(([^)]*)\)|(.+))$", re.MULTILINE)
+"""the lines of `if TYPE_CHECKING:`, as the formatter leaves them"""
+
+
+def exports(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package (lazy loading, PEP 562): a name of its `__all__` comes from
+    where the package's `if TYPE_CHECKING:` imports it, so that its home is written once.
+    """
+
+    @cache
+    def homes() -> dict[str, str]:
+        source = Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8")
+        lines = ((home, many or one) for home, many, one in _HOMES.findall(source))
+        return {name: home for home, names in lines for name in re.findall(r"\w+", names)}
 
     def load(name: str) -> Any:
-        if name not in home_of:
+        if name not in sys.modules[package].__all__ or name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+        return getattr(import_module(homes()[name]), name)
 
     return load
 
 
-__getattr__ = exports(
-    __name__,
-    {
-        "data": ("load_dataset", "register_dataset"),
-        "experiments": ("Evaluation", "evaluate"),
-        "lmms.metrics.registry": ("register_aggregation",),
-        "metrics": ("load_metric", "register_metric"),
-        "models": ("load_model", "register_model"),
-        "probes": ("load_probe", "register_probe"),
-        "protocols": ("register_protocol",),
-        "tasks": ("load_task", "register_task"),
-        "tryout": ("Verdict", "try_photos"),
-    },
-)
+__getattr__ = exports(__name__)
 
 
 def __dir__() -> list[str]:

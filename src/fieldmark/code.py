@@ -184,10 +184,11 @@ def facts_of(source: bytes) -> SourceFacts:
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
             data |= dict.fromkeys(_joined_texts(node))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    writers = [call for call in calls if _writes_file(call)]
+    writers = [call for call in calls if _writes_file(call)]  # so `open(path, "a")`
     written = {_last_part(text) for call in writers for text in _texts_in(call)}
     texts = tuple(text for text in data if _last_part(text) not in written)  # no log of its own
-    readers = [call for call in calls if _reads_file(call)]
+    named = [call for call in calls if _called_name(call).rpartition(".")[2] in FILE_READERS]
+    readers = [call for call in named if call not in writers]
     reads_files = any(written.isdisjoint(map(_last_part, _texts_in(call))) for call in readers)
     return SourceFacts(tuple(imports), None if paths is None else tuple(paths), texts, reads_files)
 
@@ -232,11 +233,6 @@ def _called_name(node: ast.Call) -> str:
 
 def _last_part(text: str) -> str:
     return text.rpartition("/")[2]
-
-
-def _reads_file(call: ast.Call) -> bool:
-    """Does it look like reading a file? `open(path, "a")` does not."""
-    return _called_name(call).rpartition(".")[2] in FILE_READERS and not _writes_file(call)
 
 
 def _writes_file(call: ast.Call) -> bool:

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,12 @@ def write_file(path: Path, data: bytes, is_durable: bool = False) -> None:
     """The file appears whole or not at all."""
     with whole_file(path, is_durable) as file:
         file.write(data)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """The copy appears whole or not at all."""
+    with source.open("rb") as stream, whole_file(target) as file:
+        shutil.copyfileobj(stream, file)
 
 
 def sync_folder(folder: Path) -> None:

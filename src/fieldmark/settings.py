@@ -109,12 +109,20 @@ def dataset_key(dataset: str) -> str:
 
 def load_settings(flags: Mapping[str, Any] | None = None, start: Path | None = None) -> Settings:
     """All layers merged; `flags` hold what the user typed (None = not typed)."""
+    files = [path for path in (user_config(), project_config(start or Path.cwd())) if path]
+    layers = [
+        (str(path), _read(path, is_own=path == user_config())) for path in files if path.is_file()
+    ]
+    typed = {key: value for key, value in (flags or {}).items() if value not in (None, (), {})}
     values: dict[str, Any] = {"data": {}}
     origin: dict[str, str] = {}
-    for name, layer in _layers(start or Path.cwd()):
-        _merge(values, origin, layer, name)
-    typed = {key: value for key, value in (flags or {}).items() if value not in (None, (), {})}
-    _merge(values, origin, typed, "flag")
+    for name, layer in (*layers, ("environment", _environment()), ("flag", typed)):
+        for key, value in layer.items():
+            if key == "data":
+                values["data"] = {**values["data"], **value}
+                origin.update({f"data.{dataset}": name for dataset in value})
+            else:
+                values[key], origin[key] = value, name
     settings = Settings(**values, origin=origin)
     for folder in settings.protocol_path:
         PROTOCOLS.add_folder(folder)
@@ -126,15 +134,6 @@ def project_config(start: Path) -> Path | None:
         if (folder / "fieldmark.toml").is_file():
             return folder / "fieldmark.toml"
     return None
-
-
-def _layers(start: Path) -> list[tuple[str, dict[str, Any]]]:
-    layers = []
-    for path in (user_config(), project_config(start)):
-        if path is not None and path.is_file():
-            layers.append((str(path), _read(path, is_own=path == user_config())))
-    layers.append(("environment", _environment()))
-    return layers
 
 
 def _read(path: Path, is_own: bool) -> dict[str, Any]:
@@ -272,15 +271,3 @@ def _model_list(value: Any) -> tuple[str, ...]:
     if not is_list or not all(name.strip().startswith("hf/") for name in names if name):
         raise ValueError("expected names of models, for example hf/ORG/NAME")
     return tuple(name.strip() for name in names if name)
-
-
-def _merge(
-    values: dict[str, Any], origin: dict[str, str], layer: Mapping[str, Any], name: str
-) -> None:
-    for key, value in layer.items():
-        if key == "data":
-            values["data"] = {**values["data"], **value}
-            origin.update({f"data.{dataset}": name for dataset in value})
-        else:
-            values[key] = value
-            origin[key] = name

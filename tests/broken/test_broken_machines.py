@@ -92,7 +92,7 @@ def test_interrupted_once_the_same_command_goes_on(place: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.splitlines()[-1] == (
-        "fieldmark: interrupted. Finished work is kept; the same command continues it."
+        "fieldmark: interrupted. Finished work is kept; run the same command to continue it."
     )
     assert "Traceback" not in err
     n_before = len((place / "seen.txt").read_text())
@@ -239,17 +239,17 @@ def test_a_name_that_no_disk_takes_is_one_line(
     monkeypatch.setenv("FIELDMARK_CACHE", "c" * 300)
     assert told([*RUN[:3], *COLOUR[5:]]) == (
         3,
-        [f"fieldmark: {'c' * 300}/features  cannot be used: File name too long."],
+        [f"fieldmark: {'c' * 300}/features cannot be used: File name too long."],
     )
 
 
 NO_RIGHTS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
 """takes from root what ordinary users do not have"""
 UNREADABLE = {
-    "data/folder/train": "data/folder/train  cannot be listed: Permission denied.",
-    "birds.yaml": "birds.yaml  cannot be read: Permission denied.",
-    "cache": "cache/features  cannot be used: Permission denied.",
-    "home/.config/fieldmark": "config.toml  cannot be used: Permission denied.",
+    "data/folder/train": "data/folder/train cannot be listed: Permission denied.",
+    "birds.yaml": "birds.yaml cannot be read: Permission denied.",
+    "cache": "cache/features cannot be used: Permission denied.",
+    "home/.config/fieldmark": "config.toml cannot be used: Permission denied.",
 }
 
 

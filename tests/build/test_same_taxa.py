@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from fieldmark.build.shards.samples import MemberReader, read_samples
-from fieldmark.build.shards.texts import sample_taxon
+from fieldmark.build.shards.samples import MemberReader, read_samples, sample_taxon
 from fieldmark.cli import main
 from fieldmark.taxa import Taxon
 from kit.chat import running

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
-from fieldmark.chat.parse.names import NamedTaxon, index_taxa, match_name
-from fieldmark.chat.parse.spelling import edits, most_edits, nearest, spellings
+from fieldmark.chat.parse.names import (
+    NamedTaxon,
+    edits,
+    index_taxa,
+    match_name,
+    most_edits,
+    nearest,
+    spellings,
+)
 from fieldmark.chat.prompt.question import Relatives, taxon_distance
 
 CAT = "Animalia Chordata Mammalia Carnivora Felidae Panthera"

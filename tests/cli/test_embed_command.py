@@ -198,7 +198,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_nothing_half(
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.splitlines()[-1] == (
-        "fieldmark: interrupted. Finished work is kept; the same command continues it."
+        "fieldmark: interrupted. Finished work is kept; run the same command to continue it."
     )
     assert not list(Path().glob("f.npy*")), "no part of a file is left"
     n_before = n_kept()

@@ -130,7 +130,7 @@ def test_damaged_jpegs_do_not_spoil_their_neighbours(tmp_path: Path) -> None:
 
 def test_the_kernel_agrees_with_the_matrix_products() -> None:
     from fieldmark.embed.gpu.kernel import resample_at_once
-    from fieldmark.embed.gpu.resample import FILTERS, SWAPPED, Cut, resample
+    from fieldmark.embed.gpu.resize import FILTERS, SWAPPED, Cut, resample
 
     pictures = np.stack([np.asarray(scene(300, 220, seed)) for seed in range(4)])
     canvas = torch.from_numpy(pictures).cuda().permute(0, 1, 3, 2).contiguous()

@@ -29,7 +29,8 @@ from fieldmark.embed import (
     embed,
     read_keys,
 )
-from fieldmark.embed.workers import pool, share_out
+from fieldmark.embed import workers as workers_module
+from fieldmark.embed.workers import share_out
 from fieldmark.errors import DataError
 from fieldmark.models import load_model, register_model
 from kit.pictures import write_image
@@ -83,8 +84,8 @@ class Log:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "START_S", 0.0)
-    monkeypatch.setattr(pool, "AGAIN_S", 0.0)
+    monkeypatch.setattr(workers_module, "START_S", 0.0)
+    monkeypatch.setattr(workers_module, "AGAIN_S", 0.0)
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_gpus_are_of_no_use_to_a_model_without_a_device(photos: Path, tmp_path: 
 def test_few_images_are_computed_here(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "START_S", 10.0)
+    monkeypatch.setattr(workers_module, "START_S", 10.0)
     shared, log = run("classical/pixels", photos, tmp_path, "cpu", "cpu")
     assert shared.is_ok.all() and not any("devices" in label for label, _ in log.starts)
 
@@ -265,7 +266,7 @@ def test_processes_are_kept_for_the_next_images_and_models(
 def test_idle_processes_end_and_others_take_their_place(
     slow: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "IDLE_S", 0.3)
+    monkeypatch.setattr(workers_module, "IDLE_S", 0.3)
     items, log, model = refs(photos), Log(), load_model(slow)
     with DeviceWorkers(("cpu", "cpu")) as workers:
         options = EmbedOptions(tmp_path / "cache", contents=Contents(None), workers=workers)
@@ -371,10 +372,10 @@ PARENT = """
     from pathlib import Path
     from fieldmark.data import ImageRef
     from fieldmark.embed import EmbedOptions, DeviceWorkers, embed
-    from fieldmark.embed.workers import pool
+    from fieldmark.embed import workers
     from fieldmark.models import load_model
 
-    pool.START_S = 0.0
+    workers.START_S = 0.0
     model, photos, cache = sys.argv[1:]
     items = [ImageRef(path.name) for path in sorted(Path(photos).glob("*.png"))]
     options = EmbedOptions(Path(cache), workers=DeviceWorkers(("cpu", "cpu", "cpu")))

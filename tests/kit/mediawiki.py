@@ -24,7 +24,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from fieldmark.build.wiki.page import WikiPage
+from fieldmark.build.wiki import WikiPage
 from fieldmark.build.wiki.taxobox import (
     DISAMBIGUATION_TEMPLATES,
     says_disambiguation,

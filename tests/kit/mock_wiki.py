@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from fieldmark.build.wiki.page import WikiPage, WikiSite
+from fieldmark.build.wiki import WikiPage, WikiSite
 from fieldmark.build.wiki.store import is_title, normal_title
 from fieldmark.build.wiki.taxobox import says_disambiguation
 from kit.chat import ServerCounts

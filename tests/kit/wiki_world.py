@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fieldmark.build.describe.resolve import Resolution
-from fieldmark.build.wiki.page import WikiPage
+from fieldmark.build.wiki import WikiPage
 from fieldmark.taxa import Taxon
 from fieldmark.world.wiki import WorldPage
 from kit.wiki_traps import Trap

@@ -146,7 +146,7 @@ def test_warnings_of_documents_are_told_in_their_own_words(tmp_path):
 
 def test_plots_compare_what_can_be_compared(store):
     spec = json.dumps(draw("difference", read_results(store)), ensure_ascii=False)
-    assert "birds-choice" in spec and "Not compared here: birds-f1" in spec
+    assert "birds-choice" in spec and "Not shown: birds-f1" in spec
     drawn = draw("difference", read_results(store, RunFilter(tasks=("birds-choice",))))
     gap = 100 * (worth(POOR, "birds-choice").mean() - worth(GOOD, "birds-choice").mean())
     assert f'"text": "−{-gap:.1f}"' in json.dumps(drawn, ensure_ascii=False)

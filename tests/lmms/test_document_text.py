@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms.metrics.text import anls, exact_match, levenshtein
+from fieldmark.lmms.metrics.registry import anls, exact_match, levenshtein
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,8 @@ import yaml
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.files import _parsed, read_document_file
-from fieldmark.lmms.read.groups import expand
-from fieldmark.lmms.read.index import Index, index_folders
-from fieldmark.lmms.read.load import load_document_task, load_group
+from fieldmark.lmms.read.files import Index, _parsed, index_folders, read_document_file
+from fieldmark.lmms.read.groups import expand, load_document_task, load_group
 
 ROOT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 pytestmark = pytest.mark.skipif(not ROOT, reason="FIELDMARK_LMMS_EVAL names no checkout")

@@ -9,7 +9,7 @@ import pytest
 from fieldmark.errors import UsageError
 from fieldmark.lmms.check.task import task_problems
 from fieldmark.lmms.code.trust import Trust
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.tasks import Problem, merge_problems, problems_of
 
 GOOD = {

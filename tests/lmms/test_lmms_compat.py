@@ -21,7 +21,7 @@ from fieldmark.lmms.code.imports import loader
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import helpers
 from fieldmark.lmms.compat.helpers import GeneralConfigTracker, anls
-from fieldmark.lmms.metrics.text import levenshtein
+from fieldmark.lmms.metrics.registry import levenshtein
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 needs_checkout = pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout")

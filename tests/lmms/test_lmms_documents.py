@@ -148,7 +148,7 @@ class TestLayouts:
         task = write_task(folder / "deeper", "score_key: s")
         (folder / "deeper" / "task.yaml").write_text("include: ../base_yaml\ntask: made\n")
         from fieldmark.lmms.code.trust import Trust
-        from fieldmark.lmms.read.load import load_document_task
+        from fieldmark.lmms.read.groups import load_document_task
 
         task = load_document_task(folder / "deeper" / "task.yaml", Trust.of(folder))
         assert len(open_documents(task, cache).test) == 5

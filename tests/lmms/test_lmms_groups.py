@@ -8,8 +8,8 @@ import pytest
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.files import index_folders
 from fieldmark.lmms.read.groups import Expanded, expand, expand_file
-from fieldmark.lmms.read.index import index_folders
 
 TASK = "dataset_path: d\ntest_split: test\ndoc_to_text: q\ndoc_to_target: a\n"
 

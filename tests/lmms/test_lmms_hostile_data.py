@@ -15,7 +15,7 @@ from fieldmark.lmms.code.digest import code_digest
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.data.documents import Documents, open_documents
 from fieldmark.lmms.data.pictures import to_picture
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.tasks import Finder, task_files
 
 pytest.importorskip("datasets")

@@ -8,7 +8,7 @@ import pytest
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.lmms.code.trust import Trust
-from fieldmark.lmms.read.index import Index, index_folders
+from fieldmark.lmms.read.files import Index, index_folders
 from fieldmark.tasks import yaml_files
 
 

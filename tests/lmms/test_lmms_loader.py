@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.load import load_document_task, load_group
+from fieldmark.lmms.read.groups import load_document_task, load_group
 from fieldmark.lmms.read.schema import NO_EFFECT, DocumentTask
 from fieldmark.source_lines import Located
 

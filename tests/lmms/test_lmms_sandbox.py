@@ -11,8 +11,8 @@ import pytest
 
 from fieldmark.lmms.check.code import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.index import index_folders
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.files import index_folders
+from fieldmark.lmms.read.groups import load_document_task
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 HOSTILE = {

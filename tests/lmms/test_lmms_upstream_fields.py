@@ -22,7 +22,7 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.lmms.ask.fields import Fields, render
 from fieldmark.lmms.ask.settings import generation_kwargs, prompt_kwargs, target_kwargs
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.lmms.read.schema import DocumentTask
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 import torch
 
 from fieldmark.models import ModelMemory, check_model_name, identify, load_model
+from kit.cpu_time import least_cpu_s
 
 TOP = (
     "import json, os\nfrom pathlib import Path\nimport numpy as np\nHERE = Path(__file__).parent\n"
@@ -366,17 +366,13 @@ def test_asking_again_and_checking_a_name_are_quick(tmp_path: Path) -> None:
     names = ["classical/colour", "timm/resnet50.a1_in1k", "open-clip/ViT-B-16/openai"]
     for name in names:
         memory.identify(name, device="cpu")
-    began = time.process_time()
-    for _ in range(300):
-        for name in names:
-            memory.identify(name, device="cpu")
-    assert time.process_time() - began < 900 * 0.0005
+    again = [name for name in names for _ in range(300)]
+    cpu_s = least_cpu_s(lambda: [memory.identify(name, device="cpu") for name in again])
+    assert cpu_s < 900 * 0.0005
     weights = tmp_path / "large.bin"
     with weights.open("wb") as file:
         file.truncate(4_000_000_000)
-    began = time.process_time()
-    check_model_name(f"timm/resnet18?weights={weights}")
-    assert time.process_time() - began < 1
+    assert least_cpu_s(lambda: check_model_name(f"timm/resnet18?weights={weights}")) < 1
 
 
 def test_device_and_precision_reach_a_model_that_does_not_name_them(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fieldmark.probes._gradient import read_targets
 from fieldmark.probes._select import hold_out, parse_numbers
 from fieldmark.probes._training import Training, batches, cosine, first_layers, train
 from fieldmark.probes.linear import Linear
+from fieldmark.tasks import load_own_task
 from kit.adam import PlainAdam, annealed
 
 
@@ -62,6 +63,33 @@ def test_equals_the_recipe_in_torch(scale: str, batch_size: int) -> None:
     assert (probe.predict(queries) == expected.argmax(axis=1)).all()
     np.testing.assert_allclose(probe.predict_score(queries), expected.max(axis=1), atol=1e-9)
     assert probe.fit_notes_ == [] and np.isnan(probe.cv_score_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["imagenet1k", "inat21", "iwildcam", "plankton", "plantnet"])
+def test_variants_of_tasks_are_what_biobench_runs(dataset: str) -> None:
+    """10,000 steps of torch's own AdamW behind a LayerNorm, from this probe's first weights."""
+    torch = pytest.importorskip("torch")
+    x, code = species(120)
+    queries, _ = species(seed=1)
+    block = load_own_task(f"{dataset}@biobench2026").block("probe")
+    ours = load_probe(block.classifier, block.params).fit(x.astype(np.float32), code)
+    model = torch.nn.Sequential(
+        torch.nn.LayerNorm(10, elementwise_affine=False), torch.nn.Linear(10, 5)
+    ).double()
+    [(weight, offset)] = first_layers([(10, 5)], ours.seed, "linear")
+    model[1].weight.data, model[1].bias.data = map(torch.from_numpy, (weight.T.copy(), offset))
+    adam = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=1e-2)
+    rate = torch.optim.lr_scheduler.CosineAnnealingLR(adam, 10_000, eta_min=3e-6)
+    for _ in range(10_000):
+        adam.zero_grad()
+        torch.nn.functional.cross_entropy(
+            model(torch.from_numpy(x)), torch.from_numpy(code)
+        ).backward()
+        adam.step()
+        rate.step()
+    theirs = model(torch.from_numpy(queries)).argmax(1).numpy()
+    assert (ours.predict(queries.astype(np.float32)) == theirs).mean() >= 0.99
 
 
 def test_the_rate_falls_along_a_cosine() -> None:

@@ -79,6 +79,8 @@ def test_defect_init_svc_minus_one_skips_scaling_and_search() -> None:
     tried = ParameterSampler(recipe(100).param_distributions, 100, random_state=42)
     strengths = [each["svc__C"] for each in tried]
     assert probe.best_params_["C"] in strengths and len(strengths) == 100
+    assert probe.tried_["C"] == pytest.approx(strengths, rel=1e-3)
+    assert max(probe.tried_["score"]) == pytest.approx(probe.cv_score_, abs=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from aiohttp import web
 
-from fieldmark.chat import MockScript, MockServer, Options
+from fieldmark.chat import MockScript, Options
 from fieldmark.data import Contents, ImageRef, load_dataset
 from fieldmark.errors import DataError
 from fieldmark.experiments import Axes, ExecuteOptions, execute, make_jobs, make_plan
@@ -32,7 +32,7 @@ from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
 from kit.ask import Parrot, ask, wholes
-from kit.chat import running
+from kit.chat import CountingServer, running
 from kit.made import make_dataset
 
 PRICED = """[[chat_models]]
@@ -44,7 +44,7 @@ usd_out = 4.0
 N_PARTS, N_TEST = 12, 2
 
 
-class Counting(MockServer):
+class Counting(CountingServer):
     """Counts the connections that reach it."""
 
     def __init__(self, script: MockScript | None = None) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fieldmark.data import finish_table
 from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.protocols._question import refs_of, rows_digest
 from fieldmark.tasks import Task, task_schema
 from fieldmark.tasks.split import (
     Draw,
@@ -17,8 +18,6 @@ from fieldmark.tasks.split import (
     check_part,
     draw_test,
     draw_train,
-    refs_of,
-    rows_digest,
     split_parts,
 )
 

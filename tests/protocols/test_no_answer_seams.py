@@ -65,7 +65,7 @@ def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     told = f"  {COWARD}, {TASK} synthetic: {n_refused} of {len(coward)} refused; "
     told += f"{among} among those answered"
     told += ": `--again refused` asks again"
-    assert told in lines and "† no answer counts as a wrong one:" in lines
+    assert told in lines and "† Missing answers count as wrong:" in lines
 
 
 def test_all_of_it_agrees(settings: Settings, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.svm import SVC, LinearSVC
 
+from fieldmark import evaluate
+from fieldmark.data import load_dataset
 from fieldmark.protocols.probe.fit import fit_probe, new_probe
+from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task
+from kit.duals import HashDual
 
 Recipe = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -146,3 +153,61 @@ def test_kabr_takes_the_strength_from_five() -> None:
     machine = LogisticRegression(C=strength, class_weight="balanced", tol=1e-8, max_iter=5000)
     theirs = make_pipeline(StandardScaler(), machine).fit(x.astype(float), y)
     assert fitted.ask_labels(query)[0].tolist() == theirs.predict(query.astype(float)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("variant", "learning_rate", "epochs", "batch_size"),
+    [("original", 5e-4, 100, 256), ("biobench2026", 3e-4, 405, 1024), ("bioclip2", 1e-4, 50, 256)],
+)
+def test_fish_are_learnt_as_published(
+    variant: str, learning_rate: float, epochs: int, batch_size: int
+) -> None:
+    """The network itself is held against torch's in tests/probes/test_mlp.py."""
+    task = load_own_task(f"fishnet@{variant}")
+    block = task.block("probe")
+    own = new_probe(task, block).get_params()
+    published = {"learning_rate": learning_rate, "epochs": epochs, "batch_size": batch_size}
+    published |= {"hidden": 512, "activation": "none", "dropout": 0.5, "halve_every": 20}
+    assert published.items() <= own.items() and tuple(block.normalise) == ()
+
+
+@dataclass
+class TwoEyes(HashDual):
+    """One projector turns everything the other way."""
+
+    projectors: tuple[str, ...] = ("taxonomic", "caption")
+    eye: str = "taxonomic"
+
+    @property
+    def fingerprint(self) -> str:
+        return super().fingerprint + self.eye
+
+    def projected(self, projector: str) -> TwoEyes:
+        return TwoEyes(tag=self.tag, eye=projector)
+
+    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Any:
+        features = super().embed_images(batch)
+        features.pooled[:] *= 1 if self.eye == "taxonomic" else -1
+        return features
+
+
+@pytest.mark.parametrize("name", ["cornell_bird", "plantid"])
+def test_captions_are_found_as_biocap_s_code_finds_them(
+    name: str, settings: Settings, root: Callable[[str], Path]
+) -> None:
+    table = load_dataset(name).table(root(name))
+    model = TwoEyes()
+    result = evaluate(model, f"{name}@biocap", settings=settings)
+    image_nd = model.image_rows([root(name) / path for path in table["image"]])
+    text_nd = model.text_rows([f"a photo of{caption}" for caption in table["caption"]])
+    score_nn = np.round(image_nd @ text_nd.T, 6)
+    recalls = []
+    for way_nn in (score_nn, score_nn.T):
+        own_n1 = way_nn.diagonal()[:, None]
+        better_n, alike_n = (way_nn > own_n1).sum(axis=1), (way_nn == own_n1).sum(axis=1)
+        recalls.append(np.clip((10 - better_n) / alike_n, 0, 1).mean())  # ties in any order
+    assert result.score.metric == "recall_at_10"
+    assert result.score.value == pytest.approx(np.mean(recalls), abs=1e-9)
+    assert result.score.value != pytest.approx(
+        evaluate(model, name, settings=settings).score.value, abs=1e-9
+    )

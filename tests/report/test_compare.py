@@ -169,6 +169,18 @@ def test_one_training_says_what_it_does_not_hold(empty, filled):
     assert "leave out differences between training samples" in " ".join(text.split())
 
 
+def test_one_training_against_several_names_the_model_that_was_trained_once(empty, filled):
+    for seed in range(3):
+        spec = RunSpec("a/one", "t", "probe/x", n_train=8, seed=seed)
+        filled(empty, spec, {"": right(100, 60, seed)})
+    filled(empty, RunSpec("a/two", "t", "probe/x", n_train=8), {"": right(100, 50)})
+    compared = compare_models(empty, "one", "two")
+    assert compared.tasks[0].comparison.n_repeats == 3
+    text = " ".join(comparison_text(compared, 500).split())
+    assert "a/two was trained once: other training samples are taken to change it" in text
+    assert "leave out differences" not in text
+
+
 def test_a_task_of_another_unit_is_not_in_the_mean(empty, filled):
     for model, n_right in (("a/one", 60), ("a/two", 40)):
         for task in ("s", "t"):

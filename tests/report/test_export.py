@@ -16,6 +16,7 @@ import yaml
 
 from fieldmark.cli import main
 from fieldmark.errors import DataError, UsageError
+from fieldmark.report import read_table
 from fieldmark.report.export import EXPORTS, choose, export
 from fieldmark.report.export._chosen import plain_scores
 from fieldmark.report.export._yaml import yaml_text
@@ -121,6 +122,27 @@ def test_parquet_comes_back(store):
     assert frame["value"].to_list() == [row["value"] for row in wanted]
     assert frame["n_train"].to_list() == [row["n_train"] for row in wanted]
     assert [json.loads(each) for each in frame["settings"]] == [row["settings"] for row in wanted]
+
+
+def test_seeds_together_are_the_table_s_own_number(tmp_path, filled):
+    with Store.open(tmp_path / "seeds.db") as store:
+        for seed, n_right in enumerate((10, 14, 15)):
+            spec = RunSpec("m", "birds", "probe/svm", {}, n_train=8, seed=seed)
+            filled(store, spec, {"": np.arange(20) < n_right})
+        filled(
+            store, RunSpec("other", "birds", "probe/svm", {}, n_train=8), {"": np.arange(20) < 9}
+        )
+        [shown] = [row for row in read_table(store).rows if row.model == "m"]
+        (text,) = contents("csv", store).values()
+        for form in ("json", "parquet"):
+            assert contents(form, store)
+    rows = list(csv.DictReader(io.StringIO(text.decode())))
+    assert sorted(row["seeds"] for row in rows[:-1]) == ["0", "0", "1", "2"]
+    last = rows[-1]
+    assert last["seeds"] == "0 1 2"
+    numbers = [float(last[name]) for name in ("value", "low", "high")]
+    assert numbers == [shown.score.value, shown.score.low, shown.score.high]
+    assert last["seed"] == last["run"] == "" and (last["repeats"], last["n_items"]) == ("3", "60")
 
 
 def test_predictions_come_back_in_every_format(store):
@@ -240,5 +262,5 @@ def test_every_seed_is_exported(tmp_path, filled):
             spec = RunSpec("a/one", "foxes", "probe/x", n_train=8, seed=seed)
             filled(store, spec, {"": np.arange(40) < 20 + seed})
         rows = plain_scores(choose(store))
-    assert sorted(row["seed"] for row in rows) == [0, 1, 2]
+    assert sorted(row["seed"] for row in rows if row["run"]) == [0, 1, 2]
     assert "setup" not in rows[0]

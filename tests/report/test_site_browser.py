@@ -166,7 +166,7 @@ def test_search_and_filters_narrow_the_table(page: Any, address: str) -> None:
     page.get_by_label("Parameters").select_option("small")
     assert models_shown(page) == resnet
     page.get_by_label("Parameters").select_option("")
-    page.get_by_label("Asked").select_option("probe, n_train=10")
+    page.get_by_label("Setup").select_option("probe, n_train=10")
     assert len(models_shown(page)) == 5
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fieldmark.errors import UsageError
 from fieldmark.source_lines import Located, read_yaml
-from fieldmark.source_lines.yaml_reader import _PlainLoader, _single_node, compose, plain_value
+from fieldmark.source_lines.yaml_reader import _PlainLoader, compose, plain_value
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_both_parsers_make_the_same_nodes(text: str) -> None:
             value = [shape(each) for each in node.value]
         return node.tag, value, node.start_mark.line
 
-    fast, plain = compose(Path(), text), _single_node(_PlainLoader(text))
+    fast, plain = compose(Path(), text), _PlainLoader(text).get_single_node()
     assert fast is not None and plain is not None
     assert shape(fast) == shape(plain)
 

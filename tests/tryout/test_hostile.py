@@ -119,6 +119,75 @@ def test_labels_with_too_few_photos_are_refused_before_photos_are_read(
     assert "has 5,000 labels, and 0 of them can be tested" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", '{"images": [{"id": 1}], "annotations": [{"image_id": 1}]}', "no 'file_name'."),
+        ("a.json", '{"images": 5, "annotations": 7}', "a.json is not laid out as COCO: "),
+        ("boxes.json", '{"images": 7}', "is not laid out as results of MegaDetector: "),
+        ("boxes.json", '[{"detections": [{"category": "1", "conf": "a", "bbox": [1]}]}]', "float"),
+        ("datapackage.json", '{"resources": 3}', "is not laid out as a Camtrap DP: "),
+        (
+            "datapackage.json",
+            '{"resources": [{"name": "media", "path": "../a.csv"}]}',
+            "not in the",
+        ),
+        (
+            "datapackage.json",
+            '{"resources": [{"name": "media", "path": "m.csv"}]}',
+            "lacks the col",
+        ),
+        ("a.csv", "a\rb,c\r\n", "a.csv cannot be read as a table: "),
+    ],
+)
+def test_files_of_another_layout_are_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str
+) -> None:
+    root = tmp_path / "p"
+    for number in range(10):
+        picture(root / ("fox", "owl")[number % 2] / f"{number}.png", number)
+    (root / name).write_text(text, newline="")
+    for table in (tmp_path / "a.csv", root / "m.csv"):
+        table.write_text("a,b\n1,2\n")
+    is_boxes = name == "boxes.json"
+    words = ["--boxes", str(root / name)] if is_boxes else []
+    photos = root if is_boxes else root / name
+    assert attempt(photos, tmp_path, "--quiet", *words) == 3
+    told = capsys.readouterr().err
+    assert message in told and told.count("\n") == 1
+
+
+def test_files_of_others_are_not_written_over(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "try").mkdir()
+    mine = tmp_path / "try" / "data.csv"
+    mine.write_text("mine")
+    assert attempt(model.parents[1] / "photos", tmp_path) == 2
+    assert "holds a file data.csv that `fieldmark try` has not written" in capsys.readouterr().err
+    predict = ["predict", str(model), str(model.parents[1] / "photos"), "--out"]
+    for out in (mine, tmp_path):
+        assert main([*predict, str(out)]) == 2
+    assert mine.read_text() == "mine" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_was_written_among_the_photos_is_no_photo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_photos(tmp_path / "photos", Plan(n_labels=2, n_photos=8))
+    monkeypatch.chdir(tmp_path / "photos")
+    words = ["--cache", "../cache"]
+    predict = ["predict", "try/model", ".", "--copy-into", "sorted", *words]
+    for _ in range(2):
+        assert main(["try", ".", "--models", "classical", *words]) == 0
+        told = capsys.readouterr().err
+        assert "16 photos of 2 labels, 8 of each.\n" in told and "no photos" not in told
+        for _ in range(2):
+            assert main(predict) == 0
+            assert "16 photos: predictions.csv" in capsys.readouterr().err
+        shutil.rmtree("sorted")
+
+
 def test_thousands_of_labels_are_judged_in_seconds() -> None:
     n_labels, random = 2000, np.random.default_rng(0)
     code_n = np.repeat(np.arange(n_labels), 4)

@@ -252,6 +252,8 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["cat/2021", "dog/2022", "cat/2022"], "folder 1", ""),
         (["cat/site_A", "dog/site_B"], "folder 1", "folder 2"),
         (["100RECNX/cat", "101RECNX/dog"], "folder 2", ""),
+        (["all/cat", "all/dog"], "folder 2", ""),
+        (["all/train/cat", "all/test/dog"], "folder 2", ""),
     ],
 )
 def test_which_folder_is_the_label(
@@ -265,6 +267,23 @@ def test_which_folder_is_the_label(
     photos = read_photos(tmp_path, Columns())
     assert (photos.label_from, photos.unit_from) == (label, unit)
     assert set(photos.table.get_column("label")) == {"cat", "dog"}
+
+
+def test_stations_that_hold_labels(tmp_path: Path) -> None:
+    """By names of species the label is found; without them it is asked about."""
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
+
+    for labels in (("Vulpes vulpes", "Meles meles"), ("fox", "badger")):
+        for number in range(4):
+            station, label = ("North ridge", "Creek")[number % 2], labels[number // 2]
+            picture(tmp_path / labels[0] / station / label / f"{number}.png", number)
+    photos = read_photos(tmp_path / "Vulpes vulpes", Columns())
+    assert (photos.label_from, photos.unit_from) == ("folder 2", "folder 1")
+    photos = read_photos(tmp_path / "fox", Columns())
+    assert photos.label_from == "folder 1; --label-part 2 reads them from folder 2 (badger, fox)"
+    photos = read_photos(tmp_path / "fox", Columns(label_part=2))
+    assert (photos.label_from, photos.unit_from) == ("folder 2", "folder 1")
 
 
 def test_boxes_become_crops(tmp_path: Path) -> None:

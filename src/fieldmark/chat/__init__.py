@@ -15,8 +15,8 @@ heavy.
     parse/     free text to a label, several labels, a count, a species name
     local/     models of transformers on this machine: generate and score
     mock/      a server that behaves like an endpoint, and what it answers
-    session (asking) · ledger (outcomes) · messages · journal (paid answers) · budget (caps,
-    estimates) · prices (models.toml)
+    session (asking) · messages · journal (paid answers, outcomes) · budget (caps, estimates) ·
+    prices (models.toml)
 """
 
 from __future__ import annotations
@@ -136,35 +136,4 @@ __all__ = [
     "user_tables",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "budget": ("Budget", "Estimate", "Estimator", "estimate"),
-        "journal": ("AnswerJournal",),
-        "local.model": ("LocalModel", "local_model"),
-        "messages": (
-            "Answer", "AnswerSettings", "Detail", "Likelihood", "Message", "MessagePart", "Picture",
-            "Request", "Role", "Text", "TokenChance", "Usage", "assistant", "cut", "system",
-            "user",
-        ),
-        "mock.answers": ("MockScript",),
-        "mock.server": ("MockServer",),
-        "parse.answer": ("Form", "parse_text"),
-        "parse.mentions": ("Option",),
-        "parse.names": ("TaxonNames",),
-        "parse.values": ("Parsed",),
-        "prompt.build": ("Built", "parse_answer", "spread"),
-        "prompt.few_shot": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts"),
-        "prompt.letters": (
-            "first_word_shares", "letter_choice", "letter_question", "letter_scores",
-            "letter_settings",
-        ),
-        "prompt.options": ("draw_pairs",),
-        "prompt.question": ("AskRules", "Asking", "Item", "PromptQuestion", "make_question"),
-        "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
-        "send.keys": ("open_environment",),
-        "send.options": ("AskTotals", "Clock", "Labels", "Options"),
-        "session": ("AskSession", "ask_now"),
-        "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
-    },
-)  # fmt: skip
+__getattr__ = exports(__name__)

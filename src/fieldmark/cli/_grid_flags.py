@@ -21,7 +21,6 @@ from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import (
     OtherModel,
     Pairs,
-    Protocol,
     Setting,
     has_block,
     protocols,
@@ -245,11 +244,14 @@ def with_protocol_flags(name: str, base: type) -> type:
     with suppress(FieldmarkError):  # told by the command, which reads them again
         load_settings()  # protocols of the user's have flags too
     fields: list[tuple[str, Any, Any]] = []
-    for protocol in protocols().values():
-        if has_block(protocol):
-            fields.append((protocol.name, _block_flag(protocol), ()))
+    for protocol in filter(has_block, protocols().values()):
+        text = f"changes to the `{protocol.name}` block of the tasks (a single word: its first key)"
+        how = arg(metavar="KEY=VALUE …", help=text, help_behavior_hint="")
+        fields.append((protocol.name, Annotated[tuple[str, ...], how], ()))
     for cls, owner in _settings_classes().items():
-        group = _group(cls)
+        flags = [(own.name, _flag_type(own), _unset(own)) for own in settings_of(cls)]
+        group = dataclasses.make_dataclass(f"{cls.__name__}Flags", flags, frozen=True)
+        group.__doc__ = cls.__doc__
         fields.append((owner, Annotated[group, OmitArgPrefixes], group()))
     made = dataclasses.make_dataclass(name, fields, bases=(base,), frozen=True)
     made.__doc__ = base.__doc__
@@ -265,18 +267,6 @@ def _settings_classes() -> dict[type, str]:
         if settings_of(protocol.Settings):
             owners.setdefault(protocol.Settings, f"{protocol.name}_protocol")
     return owners
-
-
-def _block_flag(protocol: Protocol) -> Any:
-    text = f"changes to the `{protocol.name}` block of the tasks (a single word: its first key)"
-    return Annotated[tuple[str, ...], arg(metavar="KEY=VALUE …", help=text, help_behavior_hint="")]
-
-
-def _group(cls: type) -> type:
-    fields = [(setting.name, _flag_type(setting), _unset(setting)) for setting in settings_of(cls)]
-    made = dataclasses.make_dataclass(f"{cls.__name__}Flags", fields, frozen=True)
-    made.__doc__ = cls.__doc__
-    return made
 
 
 def _flag_type(setting: Setting) -> Any:
@@ -315,27 +305,22 @@ def given_settings(args: Any, changes_answers: bool | None = None) -> dict[str, 
 
 def given_blocks(args: Any) -> dict[str, dict[str, Any]]:
     """Protocol → the changes to its block that were given."""
-    changes = {
-        name: _changes(protocol, getattr(args, name, ())) for name, protocol in protocols().items()
-    }
-    return {name: change for name, change in changes.items() if change}
-
-
-def _changes(protocol: Protocol, words: Sequence[str]) -> dict[str, Any]:
     from fieldmark.experiments import named_changes
 
-    changes: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        is_pair = equals and key.isidentifier()  # a file's name may hold `=`
-        own = {key: toml_value(text)} if is_pair else named_changes(protocol, word)
-        if twice := sorted(own.keys() & changes):
-            raise UsageError(
-                f"--{protocol.name} gives {twice[0]} twice. Give it once, or list the values in an "
-                "experiment file."
-            )
-        changes |= own
-    return changes
+    given: dict[str, dict[str, Any]] = {}
+    for name, protocol in protocols().items():
+        for word in getattr(args, name, ()):
+            key, equals, text = word.partition("=")
+            is_pair = equals and key.isidentifier()  # a file's name may hold `=`
+            own = {key: toml_value(text)} if is_pair else named_changes(protocol, word)
+            changes = given.setdefault(name, {})
+            if twice := sorted(own.keys() & changes):
+                raise UsageError(
+                    f"--{name} gives {twice[0]} twice. Give it once, or list the values in an "
+                    "experiment file."
+                )
+            changes |= own
+    return given
 
 
 def _pairs(words: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import itertools
 import re
 from collections.abc import Callable, Collection
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Annotated, Any, get_type_hints
 
 from fieldmark.cli._flags import Only
@@ -44,7 +43,8 @@ def find(words: list[str], plugins: str = "") -> Command | None:
     if not home:
         return None if inner else _plugin(name, plugins)
     module = importlib.import_module(f"{__package__}.{home}")
-    single = _flags_class(module, name)
+    has_made = hasattr(module, "make_args")  # its flags depend on the protocols that are known
+    single = module.make_args() if has_made else getattr(module, f"{name.capitalize()}Args", None)
     if not inner and single is not None:
         first = getattr(module, "FIRST_FLAGS", ())
         return Command(name, single, module.run, inspect.getdoc(module) or "", first)
@@ -53,13 +53,6 @@ def find(words: list[str], plugins: str = "") -> Command | None:
         return None
     run = getattr(module, inner)
     return Command(f"{name} {inner}", cls, run, inspect.cleandoc(cls.__doc__ or ""))
-
-
-def _flags_class(module: ModuleType, name: str) -> type | None:
-    if hasattr(module, "make_args"):
-        made: type = module.make_args()
-        return made
-    return getattr(module, f"{name.capitalize()}Args", None)
 
 
 def _plugin(name: str, group: str) -> Command | None:

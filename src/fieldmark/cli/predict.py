@@ -44,15 +44,18 @@ def run(args: PredictArgs) -> int:
         check_package,
         copy_photos,
         predict,
+        refuse_other,
         write_csv,
         write_observations,
     )
     from fieldmark.words import counted
 
+    refuse_other(args.out)
     if args.camtrap_dp is not None:
         check_package(args.photos)
     with for_people(args.common.quiet) as progress:
-        predictions = predict(args.model, args.photos, args.common.settings(), progress)
+        settings = args.common.settings()
+        predictions = predict(args.model, args.photos, settings, progress, args.copy_into)
     write_csv(predictions, args.out)
     if args.json:
         print_json([dataclasses.asdict(prediction) for prediction in predictions])

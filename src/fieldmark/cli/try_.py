@@ -60,11 +60,12 @@ class TryArgs:
 def run(args: TryArgs) -> int:
     from fieldmark.progress import for_people
     from fieldmark.tryout.look.photos import Columns
-    from fieldmark.tryout.products import as_json, write_products
+    from fieldmark.tryout.products import as_json, refuse_others, write_products
     from fieldmark.tryout.trial import TrialOptions, run_trial
 
     if not 0 < args.find < 1:
         raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
+    refuse_others(args.out)
     columns = Columns(args.image, args.label, args.unit, args.label_part, args.boxes)
     settings = args.common.settings()
     with for_people(args.common.quiet) as progress:

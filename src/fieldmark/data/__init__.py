@@ -203,28 +203,4 @@ def register_dataset(name: str, dataset: Dataset) -> None:
     DATASETS.register(name, dataset)
 
 
-__getattr__ = exports(
-    __name__,
-    {
-        "_bytes": ("PackedFile", "archive_order", "is_packed", "read_bytes", "split_reference"),
-        "_check": ("annotation_digests", "rows_seen"),
-        "_content": (
-            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "absorb_contents",
-            "content_key", "item_key", "read_content", "read_stamped", "snapshot_contents",
-            "stamp",
-        ),
-        "_dataset": (
-            "COLUMNS", "SPLITS", "Dataset", "Finding", "Info", "Source", "finish_table",
-            "label_ids", "need",
-        ),
-        "_synthetic": ("MARK", "is_as_drawn", "is_synthetic", "write_mark"),
-        "read.folders": ("is_image",),
-        "read.sources": (
-            "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
-        ),
-        "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "is_of_file", "load_image",
-            "open_encoded", "open_image", "quick_check", "read_header",
-        ),
-    },
-)  # fmt: skip
+__getattr__ = exports(__name__)

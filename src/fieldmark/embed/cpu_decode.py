@@ -1,5 +1,6 @@
-"""Fast image decoding on the CPU: what a model sees of a file, within one grey level of the exact
-way (two levels in about one of 40 million values of photos).
+"""Image decoding on the CPU: what does a model see of a file, exactly (Pillow) and fast?
+
+The fast way is within one grey level of the exact one (two in about one of 40 million values).
 
 JPEGs are decoded by torchvision (libjpeg-turbo straight into one block of memory), everything else
 by Pillow; both are resized by torch's antialiased 8-bit kernels, which agree with Pillow's filters
@@ -10,17 +11,20 @@ reduced scale: `benchmarks/embed_cpu.py` holds the measured differences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fieldmark.data import Box, crop_box, open_image, read_header
-from fieldmark.errors import DataError
+from fieldmark.data import Box, ImageRef, crop_box, crop_image, open_image, read_header
+from fieldmark.errors import DataError, naming_model, plain_reason
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from fieldmark.models import Recipe
+
 
 KERNELS = ("bilinear", "bicubic")
 """filters that torch has for 8-bit pixels"""
@@ -210,3 +214,32 @@ def _filled(pixels: np.ndarray, recipe: Recipe) -> np.ndarray:
     top, left = (recipe.size[0] - height) // 2, (recipe.size[1] - width) // 2
     canvas[top : top + height, left : left + width] = pixels
     return canvas
+
+
+# --- Reference decoding (Pillow): what does a model see of a file, the exact way?
+
+
+def see_exactly(
+    data: bytes,
+    refs: Sequence[ImageRef],
+    transform: Callable[[Image.Image], np.ndarray],
+    model: str,
+) -> list[np.ndarray | str]:
+    """What the transform of the model makes of all parts of one file, decoded once; a text says why
+    a part cannot be seen.
+    """
+    image = refs[0].image
+    try:
+        whole = open_image(data, name=image)
+    except DataError as error:
+        return [plain_reason(error)] * len(refs)
+    seen: list[np.ndarray | str] = []
+    for ref in refs:
+        try:
+            part = whole if ref.crop is None else crop_image(whole, ref.crop, image)
+        except DataError as error:
+            seen.append(plain_reason(error))
+            continue
+        with naming_model(model, f"transform of {image}"):
+            seen.append(transform(part))
+    return seen

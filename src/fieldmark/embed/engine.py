@@ -216,7 +216,7 @@ def _compute(
     assert contents is not None
     if options.workers and options.workers.is_worth(model, n, options.cache):
         todo.check()
-        warmed = options.workers.warm(model, root, todo.refs, options, progress, fill)
+        warmed = options.workers.warm(model, root, todo.refs, options, progress)
         rows.refresh()
         rest = _fill(model, root, items, rows, options.as_part(), progress)
         throughput = add_throughputs([warmed, rest.throughput])

@@ -24,7 +24,7 @@ from fieldmark.data import (
     read_stamped,
     split_reference,
 )
-from fieldmark.embed.reference import see_exactly
+from fieldmark.embed.cpu_decode import see_exactly
 from fieldmark.embed.work import (
     HashedFile,
     ImagePart,

@@ -196,7 +196,18 @@ def _model_problems(
     models: Sequence[tuple[str, str]], axes: Axes, send_key: Sequence[str]
 ) -> Iterator[str]:
     """Names that nothing answers to, of models and in settings; loads no weights."""
-    others = _models_in_settings(axes)
+    keys = {
+        setting.name
+        for protocol in protocols().values()
+        for setting in settings_of(protocol.Settings)
+        if setting.type is OtherModel
+    }
+    others = {
+        (str(point[key]), axes.origin.where((key,)) if axes.origin else ""): None
+        for point in axes.settings
+        for key in keys & point.keys()
+        if point[key]
+    }
     for name, where in (*models, *others):
         try:
             if name.endswith(".py"):
@@ -268,9 +279,12 @@ def _cells(
         tables = axes.blocks.get(name)
         changes = _block_axis(task, protocol, tables) if tables else ()
         tasks = [with_block(task, protocol, change, axes.origin) for change in changes] or [task]
+        own = [setting.name for setting in settings_of(protocol.Settings)]
+        points = [{key: point[key] for key in point if key in own} for point in axes.settings]
+        settings_made = [make_settings(protocol.Settings, point, name) for point in points]
         for n_train, n_test, sampling, seed, repeats, asked, settings in itertools.product(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, tasks,
-            _own_settings(protocol, axes.settings),
+            dict.fromkeys(settings_made),
         ):  # fmt: skip
             cell, draw = asked.cell(
                 protocol.training == "needed",
@@ -282,35 +296,6 @@ def _cells(
                 parts=selection,
             )
             yield Job(model, named.name, cell, name, draw, settings, named.groups, task)
-
-
-def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
-    """Models that settings name, and where."""
-    own = {
-        setting.name
-        for protocol in protocols().values()
-        for setting in settings_of(protocol.Settings)
-        if setting.type is OtherModel
-    }
-    named = {
-        (str(point[key]), axes.origin.where((key,)) if axes.origin else ""): None
-        for point in axes.settings
-        for key in own & point.keys()
-        if point[key]
-    }
-    return list(named)
-
-
-def _own_settings(protocol: Protocol, points: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What a protocol has of the settings at each point of the grid, each combination once."""
-    own = [setting.name for setting in settings_of(protocol.Settings)]
-    made = (
-        make_settings(
-            protocol.Settings, {key: point[key] for key in point if key in own}, protocol.name
-        )
-        for point in points
-    )
-    return list(dict.fromkeys(made))
 
 
 def with_block(

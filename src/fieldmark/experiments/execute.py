@@ -28,7 +28,9 @@ from fieldmark.experiments.identity import (
     identify,
     joined_name,
     prepare,
+    read_content,
     recorded_path,
+    unread_rows,
     with_content,
 )
 from fieldmark.experiments.plan import Plan, Planned
@@ -224,14 +226,14 @@ class _JobRunner:
         """What the images hold. Those that are not known are embedded meanwhile, so that each is
         read once, unless a finished run may turn out to be the same.
         """
-        question, images = planned.question, self.plan.images
+        question, workspace = planned.question, self.plan.workspace
         assert question is not None
         is_new = self.options.force or not self.store.has_done(key)
-        rows = images.unread(question) if is_new and question.backbone else None
+        rows = unread_rows(question, workspace) if is_new and question.backbone else None
         backbone = question.backbone(model) if rows is not None and question.backbone else None
         if rows is not None and backbone is not None:
-            prefetch_rows(backbone, question.root, rows, self.plan.workspace, self.progress)
-        return images.digests(question, checking(self.progress))
+            prefetch_rows(backbone, question.root, rows, workspace, self.progress)
+        return read_content(question, workspace, checking(self.progress))
 
     def _is_done(self, planned: Planned, spec: RunSpec, content: ContentDigests) -> bool:
         """Is there nothing left to do, not even questions that are asked again?"""
@@ -425,21 +427,17 @@ def failure_of(job: Job, error: Exception) -> Failure:
 
 
 def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
-    config = {"task": job.task.plain(), "own": _own_way(job, plan)}
-    return reproduction_record(options.command, config=config)
-
-
-def _own_way(job: Job, plan: Plan) -> dict[str, Any] | None:
-    """What the task's file itself asks for, whatever the job changed of it: kept with the run, so
-    that a report knows the task's own way of asking without the file. None: the file has none.
+    """What is kept with a run: its task, and what the task's file itself asks for, whatever the job
+    changed of it, so that a report knows the task's own way of asking without the file (None: the
+    file has none).
     """
-    protocol = load_protocol(job.protocol)
-    if job.own is None or (has_block(protocol) and job.own.block(job.protocol) is None):
-        return None
-    task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
-    own = replace(job, task=task, draw=draw, settings=protocol.Settings())
-    try:
-        spec = identify(own, prepare(own, plan.workspace))
-    except FieldmarkError:  # only as the job has it can the task be asked of these data
-        return None
-    return {name: getattr(spec, name) for name in ("protocol", "settings", "n_train", "n_test")}
+    protocol, own_way = load_protocol(job.protocol), None
+    if job.own is not None and not (has_block(protocol) and job.own.block(job.protocol) is None):
+        task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
+        own = replace(job, task=task, draw=draw, settings=protocol.Settings())
+        with suppress(FieldmarkError):  # only as the job has it can the task be asked of these data
+            spec = identify(own, prepare(own, plan.workspace))
+            names = ("protocol", "settings", "n_train", "n_test")
+            own_way = {name: getattr(spec, name) for name in names}
+    config = {"task": job.task.plain(), "own": own_way}
+    return reproduction_record(options.command, config=config)

@@ -26,13 +26,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark.data import Content, Contents
+from fieldmark.data import Content
 from fieldmark.protocols import PROTOCOLS, Draw, Question, Workspace, label_of, load_protocol
 from fieldmark.registry import portable_name
 from fieldmark.store import Run, RunSpec
@@ -124,65 +124,48 @@ class ContentDigests:
     """images that cannot be used"""
 
 
-@dataclass(slots=True)
-class RequiredImages:
-    """Which items a question needs and what they hold; worked out once for all models and seeds."""
+def required_rows(
+    question: Question, workspace: Workspace, broken: frozenset[str] = frozenset()
+) -> pl.DataFrame | None:
+    """id, image and crop of every row that is needed, where these images are broken; None where
+    the question's own digest holds what its items are. Worked out once for all models and seeds.
+    """
+    key = ("required rows", *_asked_alike(question), broken)
+    rows: pl.DataFrame | None = workspace.once(key, lambda: question.needed(broken))
+    return rows
 
-    contents: Contents
-    _rows: dict[tuple[object, ...], pl.DataFrame | None] = field(default_factory=dict)
-    _digests: dict[tuple[object, ...], ContentDigests] = field(default_factory=dict)
 
-    def rows(self, question: Question, broken: frozenset[str] = frozenset()) -> pl.DataFrame | None:
-        """id, image and crop of every row that is needed, where these images are broken; None
-        where the question's own digest holds what its items are.
-        """
-        key = (*_asked_alike(question), broken)
-        if key not in self._rows:
-            self._rows[key] = question.needed(broken)
-        return self._rows[key]
+def unread_rows(question: Question, workspace: Workspace) -> pl.DataFrame | None:
+    """The rows that are needed, where what some of them hold is not known; else None."""
+    rows = required_rows(question, workspace)
+    if rows is None:
+        return None
+    images = dict.fromkeys(_images_of(rows["image"].to_list()))
+    is_known = len(workspace.contents.known(question.root, images)) == len(images)
+    return None if is_known else rows
 
-    def unread(self, question: Question) -> pl.DataFrame | None:
-        """The rows that are needed, where what some of them hold is not known; else None."""
-        rows = self.rows(question)
-        if rows is None:
-            return None
-        images = dict.fromkeys(_images_of(rows["image"].to_list()))
-        is_known = len(self.contents.known(question.root, images)) == len(images)
-        return None if is_known else rows
 
-    def digests(
-        self,
-        question: Question,
-        on_unknown: Callable[[int], Callable[[], None]] | None = None,
-    ) -> ContentDigests:
-        """The content of all items; files that are not known are read.
+def read_content(
+    question: Question,
+    workspace: Workspace,
+    on_unknown: Callable[[int], Callable[[], None]] | None = None,
+) -> ContentDigests:
+    """The content of all items; files that are not known are read.
 
-        `on_unknown` is told how many these are and gives what is called after each.
-        """
-        key = (*_asked_alike(question), question.root)
-        if key not in self._digests:
-            self._digests[key] = self._look(question, on_unknown)
-        return self._digests[key]
+    `on_unknown` is told how many these are and gives what is called after each. Others may be
+    needed in place of broken ones, which count all the same: mended, they would be used.
+    """
 
-    def known(self, question: Question) -> ContentDigests | None:
-        """As above, of what was looked at before; reads nothing."""
-        return self._digests.get((*_asked_alike(question), question.root))
-
-    def _look(
-        self, question: Question, on_unknown: Callable[[int], Callable[[], None]] | None
-    ) -> ContentDigests:
-        """Others may be needed in place of broken ones, which count all the same: mended, they
-        would be used.
-        """
+    def look() -> ContentDigests:
         by_id: dict[str, bytes] = {}
         broken: frozenset[str] = frozenset()
         while True:
-            rows = self.rows(question, broken)
+            rows = required_rows(question, workspace, broken)
             if rows is None:
                 return ContentDigests("", {}, frozenset())
             named = dict(zip(rows["id"].to_list(), rows["image"].to_list(), strict=True))
             images = dict.fromkeys(_images_of(named.values()))
-            contents = self.contents.learn(question.root, images, on_unknown)
+            contents = workspace.contents.learn(question.root, images, on_unknown)
             by_id |= {item: _of_item(own, contents) for item, own in named.items()}
             worse = broken | {image for image, content in contents.items() if content.problem}
             if worse == broken:
@@ -191,6 +174,19 @@ class RequiredImages:
                     hasher.update(item.encode("utf-8", "surrogatepass") + b"\0" + by_id[item])
                 return ContentDigests(hasher.hexdigest(), by_id, broken)
             broken = worse
+
+    content: ContentDigests = workspace.once(_content_key(question), look)
+    return content
+
+
+def known_content(question: Question, workspace: Workspace) -> ContentDigests | None:
+    """As above, of what was looked at before; reads nothing."""
+    content = workspace.shared.get(_content_key(question))
+    return content if isinstance(content, ContentDigests) else None
+
+
+def _content_key(question: Question) -> tuple[object, ...]:
+    return ("content", *_asked_alike(question), question.root)
 
 
 def _asked_alike(question: Question) -> tuple[object, ...]:

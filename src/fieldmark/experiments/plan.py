@@ -22,10 +22,11 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
 from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import (
-    RequiredImages,
     identify,
     prepare,
+    read_content,
     recorded_path,
+    required_rows,
     why_again,
     with_content,
 )
@@ -77,12 +78,10 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class Plan:
     jobs: tuple[Planned, ...]
-    images: RequiredImages
-    """which images are needed and what they hold, as far as it was looked at"""
     models: Models
     """what is known of them"""
     workspace: Workspace
-    """what the runs share"""
+    """what the runs share: tables, questions, what images hold as far as it was looked at"""
 
     @property
     def to_run(self) -> tuple[Planned, ...]:
@@ -124,24 +123,20 @@ def make_plan(
     `models` is what is known of them already; `is_private`: nobody else has the results folder.
     """
     models = models or Models(settings, may_load)
-    images = RequiredImages(models.contents)
     workspace = Workspace(settings, models.contents)
     with Store.open(settings.store, read_only=True, is_private=is_private) as store:
         past = _Past.of(store)
-    planner = _Planner(settings, workspace, images, models, past, force, is_private)
+    planner = _Planner(settings, workspace, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
     # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
-    wanted = {job.job.model for job in planned if job.status == "run"}
-    models.cached = frozenset(wanted - {job.job.model for job in planned if _needs_model(job)})
-    return Plan(tuple(planned), images, models, workspace)
-
-
-def _needs_model(planned: Planned) -> bool:
-    if planned.status != "run":
-        return False
-    question = planned.question
-    is_cached = question is not None and question.needs_features_only and planned.n_images
-    return not is_cached or planned.n_missing > 0
+    to_run = [job for job in planned if job.status == "run"]
+    needed = {
+        job.job.model
+        for job in to_run
+        if not (job.question and job.question.needs_features_only and job.n_images) or job.n_missing
+    }
+    models.cached = frozenset({job.job.model for job in to_run} - needed)
+    return Plan(tuple(planned), models, workspace)
 
 
 def data_errors(jobs: Sequence[Job], settings: Settings) -> list[FieldmarkError]:
@@ -195,7 +190,6 @@ def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
 class _Planner:
     settings: Settings
     workspace: Workspace
-    images: RequiredImages
     models: Models
     past: _Past
     force: bool
@@ -232,7 +226,7 @@ class _Planner:
         key = spec.key
         former = self.past.done.get(key, [])
         if former:
-            content = self.images.digests(question)
+            content = read_content(question, self.workspace)
             spec = with_content(spec, spec.model_version, content.digest)
             same = next((run for run in former if run.spec.data == spec.data), None)
             if same and not self.force:
@@ -295,7 +289,7 @@ class _Planner:
         why, n_parts = why or question.note, len(question.parts)
         if cost is not None:  # nothing is embedded: what counts is what answers cost
             return replace(planned, why=why, n_parts=n_parts, n_bytes=0, cost=cost)
-        rows = self.images.rows(question)
+        rows = required_rows(question, self.workspace)
         if rows is None:
             return replace(planned, why=why, n_parts=n_parts, n_bytes=0)
         if id(rows) not in self._refs:

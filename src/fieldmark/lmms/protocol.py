@@ -6,6 +6,7 @@ and the rates of failed answers are those of `ask`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +154,7 @@ class DocumentProtocol(Protocol):
         """
         from fieldmark.lmms.run import judge_of, score_in_sandbox
         from fieldmark.lmms.score.scores import score_document_run
-        from fieldmark.protocols.ask.answers import answer_rates
+        from fieldmark.protocols.ask.answers import outcome_rates
 
         task = question.task if question else _scoring_of(parts)
         if task is None:
@@ -163,7 +164,7 @@ class DocumentProtocol(Protocol):
         else:
             with judge_of(question.settings, scoring.workspace) as judge:
                 scores = score_in_sandbox(task, predictions, scoring.seed, scoring.folder, judge)
-        return scores + answer_rates(predictions, parts)
+        return scores + outcome_rates(Counter(predictions["outcome"].to_list()), parts)
 
 
 def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.lmms.code.trust import Trust
-from fieldmark.lmms.read.files import kind_of, read_document_file
-from fieldmark.lmms.read.groups import Expanded, expand, expand_file
-from fieldmark.lmms.read.index import Index, index_folders
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.files import Index, index_folders, kind_of, read_document_file
+from fieldmark.lmms.read.groups import Expanded, expand, expand_file, load_document_task
 from fieldmark.lmms.read.schema import DocumentTask, Group, GroupMetric
 from fieldmark.tasks import NamedTask, TaskReader, is_pattern, load_own_task, task_files
 

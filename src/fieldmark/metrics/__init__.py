@@ -65,16 +65,4 @@ __all__ = [
 ]
 
 
-__getattr__ = exports(
-    __name__,
-    {
-        "_blind": ("blind_answers",),
-        "_calibration": ("calibration",),
-        "_no_answer": ("fill_values", "wrong_answers"),
-        "_retrieval": (
-            "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
-            "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",
-        ),
-        "_values": ("mean_value",),
-    },
-)  # fmt: skip
+__getattr__ = exports(__name__)

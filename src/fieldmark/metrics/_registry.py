@@ -5,14 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.metrics._metric import Metric, metric
 from fieldmark.registry import Registry, is_file_reference, load_reference
-
-if TYPE_CHECKING:
-    pass
 
 _FACTS = ("direction", "kind", "bounds", "takes_many", "closed_form")
 _ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --metrics")

@@ -60,17 +60,15 @@ def stand_in(name: ModelName) -> str:
 
 
 def load(request: ModelRequest) -> Backbone:
-    from fieldmark.models._classical import picture
+    from fieldmark.models import _classical
 
     check_checkpoint(request.checkpoint)
     if request.checkpoint == "words":
-        from fieldmark.models._classical.words import SIZE_PX, WordsModel
-
-        if request.pixels() not in (None, SIZE_PX):
-            raise request.wrong("size", f"{SIZE_PX}, which it was fitted with")
-        return WordsModel()
-    known = {name: getattr(picture, name) for name in SIZES if name not in ("all", "words")}
-    known["all"] = picture.together
+        if request.pixels() not in (None, _classical.SIZE_PX):
+            raise request.wrong("size", f"{_classical.SIZE_PX}, which it was fitted with")
+        return _classical.WordsModel()
+    known = {name: getattr(_classical, name) for name in SIZES if name not in ("all", "words")}
+    known["all"] = _classical.together
     size = request.pixels() or SIZES[request.checkpoint]
     return Classical(request.checkpoint, known[request.checkpoint], size)
 

@@ -117,4 +117,4 @@ def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
         )
 
 
-__getattr__ = exports(__name__, {"_arrays": ("ProbeDataError",), "_normalise": ("Normaliser",)})
+__getattr__ = exports(__name__)

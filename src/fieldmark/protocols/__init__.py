@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Question,
         Workspace,
         no_data,
+        refs_of,
         root_of,
         table_question,
     )
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         check_part,
         draw_test,
         draw_train,
-        refs_of,
         rows_of,
         split_parts,
     )
@@ -132,24 +132,4 @@ __all__ = [
     "values_by_item",
 ]
 
-__getattr__ = exports(
-    "fieldmark",
-    {
-        "protocols._check": ("as_problems", "check_data", "task_problems"),
-        "tasks.split": (
-            "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
-            "rows_of", "split_parts",
-        ),
-        "protocols._features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
-        "protocols._predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
-        "protocols._question": (
-            "MissingData", "Question", "Workspace", "no_data", "root_of", "table_question",
-        ),
-        "protocols._score": (
-            "Scoring", "arrange", "recorded_kinds", "score_answers", "value_names",
-            "values_by_item",
-        ),
-        "protocols.ask.sending": ("AskOptions", "ask_options", "ask_session"),
-        "protocols.ask.settings": ("AskSettings",),
-    },
-)  # fmt: skip
+__getattr__ = exports(__name__)

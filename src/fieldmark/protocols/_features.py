@@ -17,11 +17,10 @@ from fieldmark.data import ImageRef
 from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed, fill
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.tasks.split import refs_of
+from fieldmark.protocols._question import Workspace, refs_of
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
-    from fieldmark.protocols._question import Workspace
 
 
 def embed_options(workspace: Workspace) -> EmbedOptions:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from fieldmark.protocols._question import refs_of
 from fieldmark.registry import short_name
 from fieldmark.store import PartRecord, PartResult, Predictions
 from fieldmark.tasks import Task
-from fieldmark.tasks.split import Draw, PartItems, refs_of, rows_of
+from fieldmark.tasks.split import Draw, PartItems, rows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,20 +112,17 @@ def how_only() -> Any:
 def settings_of(cls: type) -> tuple[Setting, ...]:
     """The settings a class declares, in order."""
     docs, hints = field_docs(cls), typing.get_type_hints(cls, include_extras=True)
-    return tuple(
-        _setting(field, hints[field.name], docs.get(field.name, ""))
-        for field in dataclasses.fields(cls)
-    )
-
-
-def _setting(field: dataclasses.Field[Any], hint: Any, doc: str) -> Setting:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
-    span = None
-    if typing.get_origin(hint) is typing.Annotated:
-        hint, *notes = typing.get_args(hint)
-        span = next((note for note in notes if isinstance(note, Range | TextForm)), None)
-    return Setting(field.name, hint, doc, span, field.metadata.get("changes_answers", True))
+    settings = []
+    for field in dataclasses.fields(cls):
+        hint, span = hints[field.name], None
+        if typing.get_origin(hint) in (typing.Union, types.UnionType):
+            hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+        if typing.get_origin(hint) is typing.Annotated:
+            hint, *notes = typing.get_args(hint)
+            span = next((note for note in notes if isinstance(note, Range | TextForm)), None)
+        changes_answers = field.metadata.get("changes_answers", True)
+        settings.append(Setting(field.name, hint, docs.get(field.name, ""), span, changes_answers))
+    return tuple(settings)
 
 
 def field_docs(cls: type) -> dict[str, str]:

@@ -72,20 +72,4 @@ __all__ = [
     "with_groups",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "compare.models": ("ComparedTask", "RowComparison", "compare_models"),
-        "compare.power": ("measured_spread", "needed_text", "needed_units", "plain_needed"),
-        "compare.published": ("match_published", "plain_published", "published_text"),
-        "compare.text": ("comparison_text", "plain_comparison"),
-        "providers": ("ReportProvider", "is_valued", "register_report_provider"),
-        "rows": ("Row", "Table", "read_table"),
-        "table.layout": ("align",),
-        "table.notes": ("fit_lines", "plain_fits"),
-        "table.ranking": ("plain_standings",),
-        "table.slices": ("STORED", "sliced", "with_groups"),
-        "table.text": ("long_table", "part_table", "plain_rows", "score_lines", "wide_table"),
-        "table.verdict": ("verdict",),
-    },
-)
+__getattr__ = exports(__name__)

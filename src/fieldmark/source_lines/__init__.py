@@ -40,4 +40,4 @@ __all__ = [
     "with_home",
 ]
 
-__getattr__ = exports(__name__, {"yaml_reader": ("read_yaml",)})
+__getattr__ = exports(__name__)

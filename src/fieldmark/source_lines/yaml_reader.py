@@ -105,16 +105,12 @@ def compose(path: Path, text: str) -> yaml.Node | None:
     """libyaml's words for a fault are poorer than PyYAML's: the latter are fetched."""
     try:
         _check_depth(path, text)
-        return _single_node(_Loader(text))
+        node: yaml.Node | None = _Loader(text).get_single_node()
     except yaml.YAMLError:
         if len(text) <= _MOST_RETOLD:
             with suppress(RecursionError):  # where libyaml stops, PyYAML may go on, ever deeper
-                _single_node(_PlainLoader(text))
+                _PlainLoader(text).get_single_node()
         raise
-
-
-def _single_node(loader: Any) -> yaml.Node | None:
-    node: yaml.Node | None = loader.get_single_node()
     return node
 
 
@@ -188,7 +184,16 @@ _MAKERS: dict[str, Callable[[yaml.ScalarNode], Any]] = {
 
 def plain_value(text: str, dialect: Dialect) -> Any:
     """The value of a word without quotes; ValueError for a number or date that is none."""
-    return _plain_1_2(text) if dialect == "1.2" else tagged_value(_tag_1_1(text), text)
+    if dialect == "1.1":
+        return tagged_value(_tag_1_1(text), text)
+    if text in _PLAIN_WORDS:
+        return _PLAIN_WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    if _NUMBER.fullmatch(text):
+        is_word = text.lstrip("+-").lower() in (".inf", ".nan")
+        return float(text.replace(".", "", 1) if is_word else text)
+    return text
 
 
 def tagged_value(kind: str, text: str) -> Any:
@@ -203,17 +208,6 @@ def tagged_value(kind: str, text: str) -> Any:
         return make(yaml.ScalarNode(STANDARD + kind, text))
     except (LookupError, AttributeError) as error:  # which PyYAML leaves to its caller
         raise ValueError(f"this is no {kind}") from error
-
-
-def _plain_1_2(text: str) -> Any:
-    if text in _PLAIN_WORDS:
-        return _PLAIN_WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-    if _NUMBER.fullmatch(text):
-        is_word = text.lstrip("+-").lower() in (".inf", ".nan")
-        return float(text.replace(".", "", 1) if is_word else text)
-    return text
 
 
 @lru_cache(maxsize=4096)
@@ -259,32 +253,21 @@ class Builder:
             raise self._fault(node, "an anchor holds itself")
         if len(key) > DEEPEST:
             raise UsageError(at(self._path, node.start_mark.line + 1, TOO_DEEP))
-        self._open.add(id(node))
-        made = self._mapping(node, key) if self._is_mapping(node) else self._list(node, key)
-        self._open.discard(id(node))
-        return made
-
-    def _is_mapping(self, node: yaml.Node) -> bool:
-        kind = "map" if isinstance(node, yaml.MappingNode) else "seq"
-        if node.tag not in (STANDARD + kind, "!"):
+        is_mapping = isinstance(node, yaml.MappingNode)
+        if node.tag not in (STANDARD + ("map" if is_mapping else "seq"), "!"):
             raise self._wrong_tag(node)
-        return kind == "map"
-
-    def _mapping(self, node: yaml.Node, key: Key) -> dict[Any, Any]:
+        self._open.add(id(node))
+        if is_mapping:
+            entries = self._pairs_of(node)
+        else:
+            entries = [(index, entry, entry) for index, entry in enumerate(node.value)]
         made = {}
-        for name, name_node, value in self._pairs_of(node):
+        for name, name_node, entry in entries:
             inner = (*key, name)
             self.lines[inner] = name_node.start_mark.line + 1
-            made[name] = self.value(value, inner)
-        return made
-
-    def _list(self, node: yaml.Node, key: Key) -> list[Any]:
-        made = []
-        for index, value in enumerate(node.value):
-            inner = (*key, index)
-            self.lines[inner] = value.start_mark.line + 1
-            made.append(self.value(value, inner))
-        return made
+            made[name] = self.value(entry, inner)
+        self._open.discard(id(node))
+        return made if is_mapping else list(made.values())
 
     def _pairs_of(self, node: yaml.Node) -> list[Pair]:
         """The keys of a mapping, those of its `<<` first: its own win."""

@@ -67,10 +67,4 @@ __all__ = [
     "reproduction_record",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "merge": ("MergeCounts", "adopt_shard", "merge_shards"),
-        "predictions": ("Answers",),
-    },
-)
+__getattr__ = exports(__name__)

@@ -86,21 +86,4 @@ __all__ = [
     "yaml_files",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "_loader": (
-            "AnyTask", "Finder", "TaskName", "find_file", "is_pattern", "list_tasks",
-            "load_own_task", "load_task", "parse_name", "register_task", "task_files",
-        ),
-        "_photos": ("holds_tasks",),
-        "_readers": (
-            "LEVELS", "CheckedFile", "CheckedFiles", "Kind", "Level", "Library", "NamedTask",
-            "Problem", "RenderedTask", "TaskReader", "merge_problems", "problems_of",
-            "task_readers", "yaml_files",
-        ),
-        "_schema": (
-            "Filter", "Names", "Part", "Strict", "Task", "Template", "task_schema",
-        ),
-    },
-)  # fmt: skip
+__getattr__ = exports(__name__)

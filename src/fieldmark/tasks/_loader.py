@@ -193,22 +193,17 @@ def _with_whole_paths(task: Task, path: Path, is_sound: bool) -> Task:
 
 
 def _with_variant(located: Located, variant: str, keys: dict[str, Any], task: Task) -> Located:
-    """The file as if the variant's keys stood at its top, each still on its own line."""
+    """The file as if the variant's keys stood at its top, each still on its own line; a block
+    without its first key (a `probe` without a classifier) changes the old one.
+    """
     inside = ("variants", variant)
     moved = {key[2:]: line for key, line in located.lines.items() if key[:2] == inside and key[2:]}
-    return replace(located, data=_merged(located.data, keys, task), lines=located.lines | moved)
-
-
-def _merged(data: dict[str, Any], keys: dict[str, Any], task: Task) -> dict[str, Any]:
-    """The file with a variant's keys; a block without its first key (a `probe` without a
-    classifier) changes the old one.
-    """
-    result = data | keys
+    data = located.data | keys
     for name in task.protocols:
         new, main_key = keys.get(name), next(iter(type(task.block(name)).model_fields))
         if isinstance(new, dict) and main_key not in new:
-            result[name] = data.get(name, {}) | new
-    return result
+            data[name] = located.data.get(name, {}) | new
+    return replace(located, data=data, lines=located.lines | moved)
 
 
 def list_tasks(query: str = "") -> list[dict[str, str]]:

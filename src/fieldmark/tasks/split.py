@@ -7,27 +7,20 @@ repeat, id).
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest, join_problems
-from fieldmark.store import canonical_json
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from fieldmark.tasks._schema import Filter, Names, Task
-
-ROWS = ("id", "target", "unit", "class_kind")
-"""columns of which every value counts, where a task has them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,38 +97,6 @@ def split_parts(
     else:
         parts = [_part(task, "", rows)]
     return keep_selected(task, parts, selection or Selection())
-
-
-def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
-    """Changes when an item, a label (or what it is), a split, a unit or a crop of the parts does,
-    or a value of the columns that count `also`. Neither the place of a file nor the order of rows
-    counts.
-    """
-    frames = [rows for part in parts for rows in (part.train, part.test)]
-    sizes = [len(rows) for rows in frames]
-    every = pl.concat(frames, how="diagonal")
-    names = [name for name in dict.fromkeys((*ROWS, *also)) if name in every.columns]
-    text = every.select(
-        *(pl.col(name).cast(pl.String) for name in names),
-        pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
-    )
-    # All frames in one go: one by one, NeWT's 328 cost a finished run 0.07 s of CPU time more
-    # (measured 2026-11-18). Their sizes tell where one ends.
-    of = pl.Series(np.repeat(np.arange(len(frames)), sizes))
-    facts = canonical_json([[(part.name, part.groups) for part in parts], sizes])
-    rows = text.sort(pl.lit(of), "id").write_csv()
-    return hashlib.blake2b(f"{facts}\n{rows}".encode(), digest_size=8).hexdigest()
-
-
-def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
-    """That some parts have fewer training images than are asked for; "" where none has."""
-    if draw.n_train <= 0:
-        return ""
-    short = [len(part.train) for part in parts if len(part.train) < draw.n_train]
-    if not short:
-        return ""
-    where = f" in {len(short)} of {len(parts)} parts" if len(parts) > 1 else ""
-    return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
 
 
 def is_match(value: object, patterns: Names) -> bool:
@@ -254,26 +215,6 @@ def rows_of(
                 frames.append(draw_train(task, part, draw, repeat))
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
     return rows.unique("id", maintain_order=True)
-
-
-def tested_rows(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:
-    """part, id, target and unit of the test rows of all parts, in the first repeat."""
-    return pl.concat(
-        draw_test(task, part, draw, 0).select(
-            pl.lit(part.name).alias("part"), "id", "target", "unit"
-        )
-        for part in parts
-    )
-
-
-def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
-    """The images of each row, in their order: one, or the frames of a clip."""
-    refs = []
-    for image, crop in rows.select("image", "crop").iter_rows():
-        box = tuple(crop) if crop is not None else None
-        images = [image] if isinstance(image, str) else image
-        refs.append(tuple(ImageRef(name, box) for name in images))
-    return refs
 
 
 def _per_class(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
@@ -405,11 +346,6 @@ def kinds_of(part: PartItems) -> dict[str, str]:
         return {}
     both = pl.concat([rows.select("target", "class_kind") for rows in (part.train, part.test)])
     return dict(both.unique().sort("target").iter_rows())
-
-
-def n_classes(part: PartItems) -> int:
-    """Classes of the part, of training and test rows together."""
-    return pl.concat([part.train["target"], part.test["target"]]).drop_nulls().n_unique()
 
 
 def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:

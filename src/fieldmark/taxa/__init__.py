@@ -52,21 +52,4 @@ __all__ = [
     "taxon_texts",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "match": ("same_epithet", "same_name"),
-        "name": ("ScientificName", "is_formula", "parse_name", "plain", "scientific_name"),
-        "record": ("normal_taxon", "taxon_columns", "taxon_of_fields"),
-        "taxon": (
-            "RANKS",
-            "Taxon",
-            "find_homonyms",
-            "kingdom_kind",
-            "kingdoms_differ",
-            "plain_rank",
-            "same_organism",
-        ),
-        "text": ("ClassNames", "TextType", "names_of", "taxon_texts"),
-    },
-)
+__getattr__ = exports(__name__)

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Verdict", "try_photos"]
 
-__getattr__ = exports(__name__, {"evaluate": ("Verdict",), "trial": ("try_photos",)})
+__getattr__ = exports(__name__)

@@ -192,6 +192,11 @@ def load_fitted(folder: Path) -> FittedModel:
         ) from error
     if is_file_reference(about.model):
         code = Path(about.model.rpartition(":")[0]).resolve()
+        if not code.exists():
+            raise DataError(
+                f"{path} was made with the model file {about.model}, which is not there: give the "
+                "command in the folder from which that path leads to it."
+            )
         if code.is_relative_to(folder.resolve()):
             raise DataError(
                 f"{path} names {code.name} beside it as its model: code that comes with a model is "

@@ -7,9 +7,9 @@ known ones than 98 of 100 photos of known labels do is "unlike anything seen", w
 
 from __future__ import annotations
 
+import codecs
 import datetime
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,8 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.embed import embed
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
+from fieldmark.files import copy_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
@@ -54,10 +55,18 @@ class Prediction:
     """why the file cannot be read"""
 
 
-def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) -> list[Prediction]:
-    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved."""
+def predict(
+    folder: Path,
+    photos: Path,
+    settings: Settings,
+    progress: Progress,
+    copies: Path | None = None,
+) -> list[Prediction]:
+    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved;
+    `copies` is a folder of copies that an earlier command may have made among them.
+    """
     fitted = load_fitted(folder)
-    root, images = _find(photos)
+    root, images = _find(photos, copies)
     model = load_model(
         fitted.about.model,
         device=settings.device,
@@ -80,12 +89,15 @@ def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) 
     ]
 
 
-def _find(photos: Path) -> tuple[Path, list[str]]:
+def _find(photos: Path, copies: Path | None) -> tuple[Path, list[str]]:
     if photos.is_file():
         return photos.parent, [photos.name]
     if not photos.is_dir():
         raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
     images, _ = photo_files(photos)
+    if copies is not None and copies.resolve().is_relative_to(photos.resolve()):
+        inside = copies.resolve().relative_to(photos.resolve()).as_posix()
+        images = [image for image in images if not image.startswith(f"{inside}/")]
     if not images:
         raise DataError(f"{photos} holds no photos.")
     return photos, images
@@ -114,6 +126,15 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
 
 
 # --- products
+
+
+def refuse_other(path: Path) -> None:
+    """Refuses to write over a file that is no table of predictions, before any work."""
+    header = ",".join(Prediction.__slots__)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: --out names a file, such as predictions.csv.")
+    if path.exists() and not path.read_bytes().startswith(codecs.BOM_UTF8 + header.encode()):
+        raise UsageError(f"{path} holds something else: choose another file with --out.")
 
 
 def write_csv(predictions: list[Prediction], path: Path) -> None:
@@ -161,9 +182,7 @@ def write_observations(
     """Camtrap DP observations of the photos that the package names; how many there are."""
     about = load_fitted(folder).about
     columns = ("filePath", "mediaID", "deploymentID", "timestamp")
-    media = read_resource(photos, "media")
-    if missing := [name for name in columns if name not in media.columns]:
-        raise DataError(f"{photos / PACKAGE}: the table media has no column {missing[0]}.")
+    media = read_resource(photos, "media", columns)
     named = media.select(pl.col("filePath").str.replace_all("\\", "/", literal=True), *columns[1:])
     by_image = {image: rest for image, *rest in named.iter_rows()}
     same = {
@@ -219,10 +238,7 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
             continue
         if target.exists():
             raise DataError(f"{target} is there already and differs: choose another --copy-into.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
-        shutil.copyfile(source, part)
-        part.replace(target)
+        copy_file(source, target)
         n_copied += 1
     return n_copied
 

@@ -19,17 +19,18 @@ import numpy as np
 
 from fieldmark.charts import BLUE, render, themed
 from fieldmark.data import ImageRef, load_image
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
 from fieldmark.files import write_file
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
 from fieldmark.settings import Settings
 from fieldmark.tryout.evaluate import Verdict, features_of, open_model
-from fieldmark.tryout.fitted import fit_model, save_model
+from fieldmark.tryout.fitted import ARRAYS, fit_model, save_model
 from fieldmark.tryout.judge.findings import iterate_labels
 from fieldmark.tryout.words import MOST, tell_data, tell_methods
 
 THUMB_PX, QUALITY = 160, 70
+FILES = ("data.csv", "predictions.csv", "methods.txt", "index.html")
 MOST_SHOWN = 12
 """photos of one finding on the page"""
 
@@ -49,6 +50,19 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     write_file(out / "index.html", _page(verdict).encode())
     progress.advance()
     return out / "index.html"
+
+
+def refuse_others(out: Path) -> None:
+    """Before any work: are there files of another kind that would be written over?"""
+    if out.is_file():
+        raise UsageError(f"{out} is a file: --out names a folder for all that is written.")
+    if (out / "model" / ARRAYS).exists():  # what an earlier command has left
+        return
+    if others := [name for name in FILES if (out / name).exists()]:
+        raise UsageError(
+            f"{out} holds a file {others[0]} that `fieldmark try` has not written: choose another "
+            "folder with --out."
+        )
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
@@ -212,9 +226,10 @@ def _photo_groups(verdict: Verdict) -> Iterator[tuple[str, list[dict[str, str]]]
         texts = [f"is {labels[code]}" for code in code_n[is_mixed]]
         yield f"Mixed up: {pair.first} and {pair.second}", shown(sample.rows[is_mixed], texts)
     seen = sample.survey.audit
-    for finding in seen.findings:
-        rows = [row for group in finding.groups[:4] for row in group[:4]]
-        if rows and finding.kind in ("conflict", "leak", "burst", "duplicate"):
+    for kind in ("duplicate", "conflict", "leak", "burst"):
+        of_kind = [finding for finding in seen.findings if finding.kind == kind]
+        for finding in of_kind[:MOST_SHOWN]:
+            rows = [row for group in finding.groups[:4] for row in group[:4]]
             yield finding.text, shown(rows, map(str, seen.label_n[rows]))
 
 

@@ -101,12 +101,14 @@ def try_photos(
     verdict = fieldmark.try_photos("photos/")
     print(verdict)
     """
+    from fieldmark.tryout.products import refuse_others, write_products
+
     options = TrialOptions(Columns(image, label, unit), models)
     settings, progress = settings or load_settings(), progress or Silent()
+    if out is not None:
+        refuse_others(Path(out))
     verdict = run_trial(Path(path), options, settings, progress)
     if out is not None:
-        from fieldmark.tryout.products import write_products
-
         write_products(verdict, Path(out), settings, progress)
     return verdict
 

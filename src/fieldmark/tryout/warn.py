@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from fieldmark.experiments.identity import known_content
 from fieldmark.protocols import PartItems, draw_test, draw_train, load_protocol
 from fieldmark.tryout.look.audit import merge_spellings
 from fieldmark.words import counted, first_few
@@ -62,7 +63,7 @@ def data_warnings(plan: Plan) -> list[str]:
     faults: dict[Path, _Faults] = {}
     for planned in plan.jobs:
         question = planned.question
-        seen = plan.images.known(question) if question else None
+        seen = known_content(question, plan.workspace) if question else None
         if question is None or seen is None:
             continue
         own = faults.setdefault(question.root, _Faults())

@@ -7,6 +7,7 @@ that it is a guess.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from fieldmark.tryout.judge.choice import ROUGH_UNITS, ModelChoice
@@ -26,8 +27,11 @@ _WHERE = {"night": "at night", "blur": "in blurred photos"}
 def tell_data(survey: Survey) -> Iterator[str]:
     """What the photos are, and what to know about them."""
     yield from tell_counts(survey)
-    for finding in survey.audit.findings:
-        yield finding.text
+    for _, same in groupby(survey.audit.findings, key=lambda finding: finding.kind):
+        texts = [finding.text for finding in same]
+        yield from texts[:MOST]
+        if len(texts) > MOST:
+            yield f"And {len(texts) - MOST:,} more like that: `fieldmark check` lists them all."
     if survey.in_one_unit:
         yield tell_single(survey)
 
@@ -46,10 +50,15 @@ def tell_counts(survey: Survey) -> Iterator[str]:
         )
     yield f"Labels are read from {survey.photos.label_from}."
     if survey.photos.unit_from:
+        n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         yield (
-            f"{survey.n_units:,} {survey.unit_word} are read from {survey.photos.unit_from}. "
-            f"Models are tested on {survey.unit_word} that they were not trained on."
+            f"{survey.n_units - n_alone:,} {survey.unit_word} are read from "
+            f"{survey.photos.unit_from}. Models are tested on {survey.unit_word} that they were "
+            "not trained on."
         )
+        if n_alone:
+            verb = "has" if n_alone == 1 else "have"
+            yield f"{counted(n_alone, 'photo')} {verb} none: each counts as one of its own."
     if n := survey.photos.n_ignored:
         verb = "is not a labelled photo" if n == 1 else "are not labelled photos"
         yield f"{counted(n, 'file')} {verb}: ignored."
@@ -232,7 +241,7 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
     threshold, units = verdict.threshold, verdict.sample.unit_word
-    wrong = f"{100 * threshold.share_wrong:.1f}"
+    wrong = f"{100 * threshold.share_wrong:.1f}" if threshold.share_wrong > 5e-4 else "none"
     if not threshold.is_promise:
         n_needed = round(1 / WRONG_PER_PHOTO) - 1
         yield (
@@ -242,7 +251,7 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
     elif threshold.share_named == 0:
         yield "It is not sure enough of any photo: look at all of them yourself."
     elif threshold.share_named > 0.995:
-        yield f"It is sure of every photo; about {wrong} of 100 are wrong."
+        yield f"It is sure of every photo; of 100, {wrong} are wrong."
     else:
         yield (
             f"It is sure of {_share_of_100(threshold.share_named)} of 100 photos ({wrong} of these "
@@ -254,6 +263,9 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         )
     rarest = min(verdict.searches, key=lambda search: search.n_units)
     wanted = _per_100(verdict.wanted)
+    if rarest.share > 0.995:
+        yield f"To find {wanted} % of {rarest.label}, look at every photo: it ranks some too low."
+        return
     yield (
         f"To find {wanted} % of {rarest.label}, look at the {_per_100(rarest.share)} of 100 photos "
         "that it ranks highest."
@@ -276,5 +288,8 @@ def _advice(verdict: Verdict) -> Iterator[str]:
         if n_right < n:
             yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
     if verdict.best.images_per_s:
-        speed = _round(verdict.best.images_per_s)
-        yield f"It processes about {speed:,} photos per second on this machine."
+        speed = verdict.best.images_per_s
+        pace = f"{_round(speed):,} photos per second"
+        if speed < 1.5:
+            pace = f"a photo in {counted(_round(1 / speed), 'second')}"
+        yield f"It processes about {pace} on this machine."

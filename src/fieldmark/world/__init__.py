@@ -43,13 +43,4 @@ __all__ = [
     "write_photo",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "files": ("write_photo",),
-        "scene": ("CONDITIONS", "EXTRAS", "MORPHS", "STAGES", "Scene"),
-        "species": ("Species",),
-        "taxonomy": ("BEHAVIOURS", "HABITATS"),
-        "world": ("Photo", "World"),
-    },
-)
+__getattr__ = exports(__name__)

@@ -160,7 +160,7 @@ def test_the_command_tells_what_it_did(
     Path(names[2]).write_bytes(Path(names[0]).read_bytes()[:2048])
     command = [sys.executable, "-c", RUN, "caption"]
     run = subprocess.run([*command, *names, *flags], capture_output=True, text=True)
-    assert run.returncode == 5 and "cut.tar  at byte" in run.stderr.splitlines()[-1]
+    assert run.returncode == 5 and "cut.tar: at byte" in run.stderr.splitlines()[-1]
     assert "240 images in 2 of 3 shards: 160 captions, 80 rejected, 0 errors" in run.stderr
     assert run.stderr.count("cut.tar") == 1, "refusals are said once"
     run = subprocess.run([*command, *names, *flags, "--json"], capture_output=True, text=True)

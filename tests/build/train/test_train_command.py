@@ -75,7 +75,7 @@ def test_a_run_leaves_what_it_promises(undisturbed: Path) -> None:
     assert [row["step"] for row in rows] == list(range(1, N_STEPS + 1))
     assert set(rows[0]) == {
         "step", "loss", "loss_by_type", "scales", "lr", "grad_norm", "n_pairs", "n_bad_images",
-        "pairs_per_s", "data_wait", "mfu", "time",
+        "pairs_per_s", "data_wait", "mfu", "time", "crc",
     }  # fmt: skip
     assert rows[-1]["loss"] < rows[0]["loss"] and rows[0]["mfu"] is None
     kept = sorted(path.name for path in (undisturbed / "checkpoints").glob("*.pt"))
@@ -432,16 +432,15 @@ def test_a_tracker_that_raises_is_dropped_and_the_others_go_on(
         log.write([{"step": step, "loss": float("nan")}])
     assert lines == ["tracker 'bad' is dropped: ValueError: no such project."]
     assert seen == [([1], tmp_path), ([2], tmp_path)]
-    assert (tmp_path / "log.jsonl").read_text() == (
-        '{"step": 1, "loss": null}\n{"step": 2, "loss": null}\n'
-    )
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == [None, None]
 
 
 def test_rows_after_a_step_and_half_lines_are_cut(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps({"step": step}) + "\n" for step in range(1, 6)) + '{"st')
     assert [row["step"] for row in cut_rows(path, 9)] == [1, 2, 3, 4, 5]
-    assert path.read_text().endswith('{"step": 5}\n')
+    assert json.loads(path.read_text().splitlines()[-1])["step"] == 5
     assert [row["step"] for row in cut_rows(path, 3)] == [1, 2, 3]
     assert len(path.read_text().splitlines()) == 3
     assert cut_rows(tmp_path / "none.jsonl", 3) == []

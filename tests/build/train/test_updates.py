@@ -13,17 +13,20 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("open_clip")
 
-from fieldmark.build.train.flops import PairFlops, named_peak  # noqa: E402
-from fieldmark.build.train.network import make_clip_model  # noqa: E402
-from fieldmark.build.train.optimiser import LossGuard  # noqa: E402
-from fieldmark.build.train.parallel import Ranks  # noqa: E402
-from fieldmark.build.train.recipe import GuardRecipe, TrainRecipe, load_recipe  # noqa: E402
-from fieldmark.build.train.updates import (  # noqa: E402
+from fieldmark.build.train.network import (  # noqa: E402
+    PairFlops,
+    make_clip_model,
+    named_peak,
+)
+from fieldmark.build.train.optimiser import (  # noqa: E402
+    LossGuard,
     StepNumbers,
     Updater,
     learning_rate,
     make_optimiser,
 )
+from fieldmark.build.train.parallel import Ranks  # noqa: E402
+from fieldmark.build.train.recipe import GuardRecipe, TrainRecipe, load_recipe  # noqa: E402
 from fieldmark.errors import ModelError, UsageError  # noqa: E402
 
 SMALL = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fieldmark.build.wiki import Lookup, WikiPage, WikiSite
 from fieldmark.build.wiki.api import BATCH, Etiquette, WikiApi, user_agent
-from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import ModelError, StoreError, UsageError
 from kit.chat import running

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
+from fieldmark.build.wiki import Lookup, WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
 from fieldmark.errors import StoreError
 from kit import forked
@@ -177,7 +177,7 @@ def test_titles_have_255_bytes() -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from fieldmark.build.wiki.page import WikiPage
+from fieldmark.build.wiki import WikiPage
 from fieldmark.build.wiki.store import PageStore
 who, n_batches = sys.argv[2], int(sys.argv[3])
 with PageStore.open(Path(sys.argv[1])) as store:

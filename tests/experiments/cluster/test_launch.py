@@ -371,4 +371,4 @@ def test_results_that_cannot_be_written_are_one_line(
     (place / "results" / "cluster").write_text("a file where a folder should be")
     assert main([*SHORT, "--on", "local"]) == 3
     (line,) = capsys.readouterr().err.splitlines()
-    assert "cluster  cannot be written: " in line
+    assert "cluster cannot be written: " in line

@@ -20,8 +20,8 @@ from typing import Any
 from fieldmark.errors import FieldmarkError
 from fieldmark.lmms.ask.settings import generation_kwargs, prompt_kwargs, target_kwargs
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.read.index import index_folders
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.files import index_folders
+from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.lmms.read.schema import DocumentTask
 from lmms.families.families import FAMILIES
 from lmms.families.files import PLATES_ROOT

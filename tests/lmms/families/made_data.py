@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from fieldmark.lmms.code.trust import Trust
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.lmms.read.schema import DocumentTask
 from lmms.families.files import PLATES
 from lmms.families.kit import TASKS, Document, Family, picture

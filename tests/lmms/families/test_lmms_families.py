@@ -18,7 +18,7 @@ from fieldmark.lmms.data.documents import open_documents
 from fieldmark.lmms.data.pictures import to_picture
 from fieldmark.lmms.metrics.registry import aggregation, document_metric
 from fieldmark.lmms.metrics.values import choice_values
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.groups import load_document_task
 from lmms.families.families import EVERY, FAMILIES
 from lmms.families.files import PLATES_ROOT
 from lmms.families.kit import CHECKOUT, TASKS, Family

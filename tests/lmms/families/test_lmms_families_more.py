@@ -16,7 +16,7 @@ from fieldmark.lmms.ask.prompts import build_prompt
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.documents import OpenTask, draw_part, open_documents
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.lmms.run import make_setup
 from fieldmark.lmms.score.encoding import encode
 from fieldmark.lmms.score.scores import score_document_run

@@ -6,9 +6,8 @@ import pytest
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.read.groups import expand
-from fieldmark.lmms.read.index import Index, index_folders
-from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.files import Index, index_folders
+from fieldmark.lmms.read.groups import expand, load_document_task
 from lmms.families.kit import CHECKOUT, TASKS, read_plainly
 from lmms.families.letters import VISRES
 from lmms.families.made_data import trusted

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.build.describe.match import OPEN, SAME, has_ranks, level_of, match_name, match_ranks
-from fieldmark.build.wiki.page import Lookup, WikiPage
+from fieldmark.build.wiki import Lookup, WikiPage
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
 from fieldmark.build.wiki.taxobox import (
     SET_INDEX_TEMPLATES,

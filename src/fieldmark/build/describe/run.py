@@ -28,7 +28,7 @@ from fieldmark.build.describe.rules import visible_spans
 from fieldmark.build.describe.sections import AppearanceText, appearance_text
 from fieldmark.build.describe.sentences import Span
 from fieldmark.build.taxon_list import TaxonList
-from fieldmark.build.wiki.page import WikiSite
+from fieldmark.build.wiki import WikiSite
 from fieldmark.files import write_file
 from fieldmark.progress import Progress
 from fieldmark.taxa import RANKS, Taxon, same_epithet

@@ -25,8 +25,13 @@ from fieldmark.build.shards.index import (
 )
 from fieldmark.build.shards.items import ShardSource, read_source
 from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
-from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, read_samples
-from fieldmark.build.shards.texts import sample_taxon
+from fieldmark.build.shards.samples import (
+    MemberReader,
+    Sample,
+    SampleMember,
+    read_samples,
+    sample_taxon,
+)
 from fieldmark.taxa import taxon_texts
 
 __all__ = [

@@ -8,7 +8,7 @@ loader.py      samples → batches, beside the training (feed/: crops, reader pr
 network.py     an open_clip model with one projector per kind of text
 loss.py        softmax or sigmoid loss over all processes
 parallel.py    several processes: DDP and FSDP under torchrun
-updates.py     one step of the optimiser
+optimiser.py   one step of the optimiser
 run.py         the loop
 record/        what a run writes down: checkpoints, log, page, scores
 job/           a training as a job of a Slurm cluster

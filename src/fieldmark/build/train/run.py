@@ -17,16 +17,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fieldmark.build.train.flops import PairFlops, card_peak
 from fieldmark.build.train.index import TrainData, open_data
 from fieldmark.build.train.loader import TrainBatch, open_loader
 from fieldmark.build.train.network import (
     ClipTrainingModel,
+    PairFlops,
+    card_peak,
     make_clip_model,
     random_modules,
     recompute_blocks,
 )
-from fieldmark.build.train.optimiser import LossGuard
+from fieldmark.build.train.optimiser import (
+    LossGuard,
+    StepNumbers,
+    StepReport,
+    Updater,
+    autocast_type,
+)
 from fieldmark.build.train.parallel import Ranks, StopSignals, open_ranks, spread
 from fieldmark.build.train.recipe import TrainRecipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
@@ -43,12 +50,6 @@ from fieldmark.build.train.record.scores import (
     RunExport,
     RunScores,
     write_data_facts,
-)
-from fieldmark.build.train.updates import (
-    StepNumbers,
-    StepReport,
-    Updater,
-    autocast_type,
 )
 from fieldmark.errors import Diverged, RunsFailed, UsageError
 from fieldmark.files import try_lock, write_file

@@ -22,7 +22,7 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 
-from fieldmark.build.wiki.page import WikiPage, WikiSite
+from fieldmark.build.wiki import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.chat.send.options import FEW, Clock, is_loopback
 from fieldmark.chat.send.rate_limiter import TokenBucket

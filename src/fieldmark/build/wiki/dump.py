@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from fieldmark.build.wiki import WikiSite
 from fieldmark.build.wiki.export import (
     PAGE_END,
     PAGE_START,
@@ -37,7 +38,6 @@ from fieldmark.build.wiki.export import (
     read_pages,
     read_site,
 )
-from fieldmark.build.wiki.page import WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError, at
 from fieldmark.processes import ChildDied, process_pool

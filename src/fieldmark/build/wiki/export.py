@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from urllib.parse import unquote, urlsplit
 
-from fieldmark.build.wiki.page import WikiPage, WikiSite
+from fieldmark.build.wiki import WikiPage, WikiSite
 from fieldmark.build.wiki.taxobox import (
     DISAMBIGUATION_TEMPLATES,
     SET_INDEX_TEMPLATES,

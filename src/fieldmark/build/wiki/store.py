@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
+from fieldmark.build.wiki import Lookup, WikiPage, WikiSite
 from fieldmark.errors import StoreError, at
 
 _VERSION = 1

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import AnswerJournal, canonical, request_key, settings_facts
-from fieldmark.chat.ledger import Ledger
+from fieldmark.chat.journal import AnswerJournal, Ledger, canonical, request_key, settings_facts
 from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.local.score import Batches, Scored, score_items

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
-from fieldmark.chat.parse.spelling import nearest, spellings
+from fieldmark.chat.parse.names import nearest, spellings
 from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Passage, fold, level, read
 from fieldmark.chat.parse.values import (

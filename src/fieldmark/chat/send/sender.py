@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import AnswerJournal, request_key
-from fieldmark.chat.ledger import Ledger
+from fieldmark.chat.journal import AnswerJournal, Ledger, request_key
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.http_client import HttpClient
 from fieldmark.chat.send.options import (

@@ -1,14 +1,14 @@
 """Download of one file: one request that brings it nearer to its end, whatever the server does.
 
-Bytes go to `NAME.part`; `NAME.part.json` says what they are the beginning of. Only a file that is
-whole and has the right checksum gets its name. What turned out wrong is kept as `NAME.bad`.
+Bytes go to `NAME.part`; the journal `NAME.part.jsonl` says what they are the beginning of. Only a
+file that is whole and has the right checksum gets its name. What turned out wrong is kept as
+`NAME.bad`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import time
@@ -24,6 +24,7 @@ from fieldmark.data.get.http import MAX_REDIRECTS, HttpResponse, RangePastEnd, R
 from fieldmark.data.get.verify import Download, Pace, fault
 from fieldmark.errors import DataError
 from fieldmark.http_reader import HttpLimits, blocks
+from fieldmark.journal import append_row, read_rows
 from fieldmark.progress import Progress
 
 MB = 1_000_000
@@ -260,15 +261,15 @@ def _discard(file: Download) -> None:
 
 
 def _read_about(file: Download) -> _PartInfo:
-    try:
-        return _PartInfo(**json.loads(file.about.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return _PartInfo()
+    info = _PartInfo()
+    for row in read_rows(file.about):
+        with contextlib.suppress(TypeError):  # of another version
+            info = _PartInfo(**row)
+    return info
 
 
 def _write_about(file: Download, about: _PartInfo) -> None:
-    with _writing(file):
-        file.about.write_text(json.dumps(asdict(about)), encoding="utf-8")
+    append_row(file.about, asdict(about))
 
 
 @contextlib.contextmanager

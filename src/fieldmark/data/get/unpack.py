@@ -23,12 +23,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from fieldmark.data._synthetic import MARK
 from fieldmark.data.get.archive import MOST_TRAILING_BYTES, open_archive
 from fieldmark.data.get.download import make_folder, size
 from fieldmark.data.get.state import FOLDER, FolderState
 from fieldmark.errors import DataError
+from fieldmark.files import replacing
 
 BLOCK = 1 << 20
 LEAST_BYTES = 100_000_000
@@ -93,10 +95,9 @@ def unpack(archive: Archive, state: FolderState, on_bytes: Callable[[int], None]
         shutil.rmtree(tree, ignore_errors=True)
         make_folder(tree)
         _Extraction(archive, tree).run(on_bytes)
-        listing = done.with_suffix(".listing")
-        _write_listing(archive, tree, listing)
-        n_aside = _place(tree, archive.folder, state.folder / "replaced" / tree.name)
-        listing.replace(done)
+        with replacing(done) as listing:
+            _write_listing(archive, tree, listing)
+            n_aside = _place(tree, archive.folder, state.folder / "replaced" / tree.name)
     except OSError as error:
         raise DataError(
             f"{error.filename or archive.folder}  cannot be written ({error.strerror or error}): "
@@ -252,15 +253,14 @@ def _make_way(entry: Path, target: Path, aside: Path) -> int:
 # --- the list of what was unpacked ---
 
 
-def _write_listing(archive: Archive, tree: Path, listing: Path) -> None:
+def _write_listing(archive: Archive, tree: Path, listing: IO[bytes]) -> None:
     """The archive it was, then CRC-32, size and name of every file."""
-    with listing.open("w", encoding="utf-8") as lines:
-        lines.write(json.dumps({"archive": archive.identity}) + "\n")
-        for place, _, names in os.walk(tree):
-            for path in (Path(place, name) for name in names):
-                if not path.is_symlink():
-                    name = json.dumps(path.relative_to(tree).as_posix())
-                    lines.write(f"{_crc(path):08x} {path.stat().st_size} {name}\n")
+    listing.write(f"{json.dumps({'archive': archive.identity})}\n".encode())
+    for place, _, names in os.walk(tree):
+        for path in (Path(place, name) for name in names):
+            if not path.is_symlink():
+                name = json.dumps(path.relative_to(tree).as_posix())
+                listing.write(f"{_crc(path):08x} {path.stat().st_size} {name}\n".encode())
 
 
 def is_unpacked(archive: Archive, state: FolderState) -> bool:

@@ -35,7 +35,7 @@ REPORT = "report.csv"
 FailedRow = tuple[str, str, str, str]
 """row of the table (the header is 1), file, address, reason"""
 LONGEST_NAME = 240
-"""bytes of a file's name: file systems take 255, and `.part.json` is added"""
+"""bytes of a file's name: file systems take 255, and `.part.jsonl` is added"""
 SUM = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}")
 
 

@@ -56,7 +56,7 @@ class Download:
     @property
     def about(self) -> Path:
         """What the server said about the part."""
-        return self.target.with_name(self.target.name + ".part.json")
+        return self.target.with_name(self.target.name + ".part.jsonl")
 
     @property
     def bad(self) -> Path:

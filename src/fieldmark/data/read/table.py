@@ -55,7 +55,10 @@ def read_columns(path: Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
         return list(_parquet_schema(path))
     text = _read_text(path)
-    return next(csv.reader(io.StringIO(text), delimiter=_separator(text)), [])
+    try:
+        return next(csv.reader(io.StringIO(text), delimiter=_separator(text)), [])
+    except csv.Error as error:
+        raise DataError(f"{path}  cannot be read as a table: {error}") from error
 
 
 def read_table(path: Path, as_text: Collection[str]) -> pl.DataFrame:

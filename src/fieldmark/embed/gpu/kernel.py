@@ -1,4 +1,4 @@
-"""Resampling kernels (Triton): what `resample.py` says, in two launches for a batch of any sizes.
+"""Resampling kernels (Triton): what `resize.py` says, in two launches for a batch of any sizes.
 
 Columns first, rounded in between, as Pillow does. Turning a picture upright is a matter of steps:
 where the next pixel to the right and the next one below lie. Two launches instead of fifty matter
@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fieldmark.embed.gpu.resample import FILTERS, MIRRORED, Cut
+from fieldmark.embed.gpu.resize import FILTERS, MIRRORED, Cut
 
 BLOCK = 256
 _KINDS = {"bilinear": 0, "bicubic": 1, "lanczos": 2}

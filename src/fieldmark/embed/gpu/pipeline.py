@@ -2,7 +2,7 @@
 
     reader processes   files → hashed, checked bytes in pinned buffers (readers.py)
     decoder threads    buffers → pixels of the network's size, upright, on a stream of high priority
-                       (decode.py): the card's JPEG engines (nvjpeg.py), then resize (kernel.py)
+                       (decode.py): the card's JPEG engines (nvJPEG), then resize (kernel.py)
     this thread        pixels → features: full batches in half precision, one launch each
                        (cuda_stream.py)
     writer thread      features → sink, while the next batches are computed
@@ -29,7 +29,7 @@ from fieldmark.embed.gpu.cuda_stream import CudaStream, elapsed_s, recorded
 from fieldmark.embed.gpu.decode import BufferDecoder, DeviceDecoder, WorkClock
 from fieldmark.embed.gpu.reader_process import ReaderJob
 from fieldmark.embed.gpu.readers import Dispatcher, ReaderPool, ReaderProcess, fitting
-from fieldmark.embed.gpu.resample import FILTERS
+from fieldmark.embed.gpu.resize import FILTERS
 from fieldmark.embed.gpu.worker_threads import PipelineStopped, WorkerThreads
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import ModelError, OutOfMemory, naming_model
@@ -88,7 +88,7 @@ def run_gpu(
 
 
 def nvjpeg_decoders(device: Any) -> Callable[[], DeviceDecoder]:
-    from fieldmark.embed.gpu.nvjpeg import nvjpeg_decoder
+    from fieldmark.embed.gpu.decode import nvjpeg_decoder
 
     library = devices.nvjpeg_library()
     if library is None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fieldmark.data import ABSENT, Content, read_content
+from fieldmark.embed.cpu_decode import see_exactly
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
-from fieldmark.embed.reference import see_exactly
 from fieldmark.errors import FieldmarkError
 from fieldmark.processes import Channel
 

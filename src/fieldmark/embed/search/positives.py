@@ -13,7 +13,7 @@ from itertools import cycle
 
 import numpy as np
 
-from fieldmark.embed.search.scores import (
+from fieldmark.embed.search.nearest import (
     MANY,
     TIE,
     as_finite,

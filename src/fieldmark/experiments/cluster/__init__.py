@@ -36,12 +36,4 @@ __all__ = [
     "short_id",
 ]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "job_folder": ("JobFolder", "StepFolder", "short_id"),
-        "requests": ("describe_request",),
-        "status": ("Executors", "StepStatus", "make_executor", "recover_steps"),
-        "steps": ("PlannedStep", "StepOptions", "make_steps"),
-    },
-)
+__getattr__ = exports(__name__)

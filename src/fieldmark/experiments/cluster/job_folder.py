@@ -122,8 +122,13 @@ class StepFolder:
             is_so = "cancelled" in row or (is_so and "queued" not in row)
         return is_so
 
+    @property
+    def intent(self) -> Any:
+        """What its executor noted just before it handed the step on; None before."""
+        return self._last(_LAUNCHER, "intent")
+
     def note(self, kind: str, value: object = True) -> None:
-        """Adds what a launcher has to say: queued, cancelled, merged."""
+        """Adds what a launcher has to say: intent, queued, cancelled, merged."""
         append_row(self.path / _LAUNCHER, {kind: value})
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from fieldmark.data import MEMORY, absorb_contents
 from fieldmark.errors import StoreError
 from fieldmark.experiments.cluster.job_folder import JobFolder, StepFolder, short_id
 from fieldmark.experiments.cluster.work import OUTCOME
-from fieldmark.files import whole_file
+from fieldmark.files import copy_file
 from fieldmark.leases import LeaseFolder
 from fieldmark.settings import Settings
 from fieldmark.store import RunName, Store, merge_shards
@@ -124,5 +123,4 @@ def _replace(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        with source.open("rb") as stream, whole_file(target) as file:
-            shutil.copyfileobj(stream, file)
+        copy_file(source, target)

@@ -32,7 +32,7 @@ from fieldmark.experiments.cluster.work import (
     read_work,
 )
 from fieldmark.experiments.execute import ExecuteOptions, Failure, execute, failure_of
-from fieldmark.experiments.identity import joined_name
+from fieldmark.experiments.identity import joined_name, required_rows
 from fieldmark.experiments.plan import Plan, Planned, make_plan
 from fieldmark.files import filesystem_of, write_file
 from fieldmark.leases import Lease, LeaseFolder
@@ -304,7 +304,7 @@ class _WantedImages:
 def _want(planned: Planned, plan: Plan, wanted: dict[tuple[str, Path], _WantedImages]) -> None:
     """Adds the images of a job."""
     question = planned.question
-    rows = plan.images.rows(question) if question else None
+    rows = required_rows(question, plan.workspace) if question else None
     if rows is None or question is None or question.backbone is None:
         return
     backbone = question.backbone(plan.models.load(planned.job.model))

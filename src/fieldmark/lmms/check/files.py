@@ -18,10 +18,8 @@ from fieldmark.lmms.check.code import code_problems, name_problems
 from fieldmark.lmms.check.task import group_problems
 from fieldmark.lmms.check.task import task_problems as problems_of_task
 from fieldmark.lmms.code.trust import Trust
-from fieldmark.lmms.read.files import kind_of, read_document_file
-from fieldmark.lmms.read.groups import expand_file
-from fieldmark.lmms.read.index import Index, IndexEntry, index_folders
-from fieldmark.lmms.read.load import make_group, make_task
+from fieldmark.lmms.read.files import Index, IndexEntry, index_folders, kind_of, read_document_file
+from fieldmark.lmms.read.groups import expand_file, make_group, make_task
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols import Workspace, check_data, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference, without_code

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.lmms.metrics import text
+from fieldmark.lmms.metrics.registry import anls as document_anls
+from fieldmark.lmms.metrics.registry import levenshtein
 
 
 def _logger() -> Any:
@@ -24,7 +25,7 @@ def _logger() -> Any:
 
 
 eval_logger = _logger()
-levenshtein_distance = text.levenshtein
+levenshtein_distance = levenshtein
 
 
 def resolve_cache_dir(cache_dir: str, base_dir: str | None = None) -> str:
@@ -45,7 +46,7 @@ def anls(
 ) -> dict[str, float]:
     """`anls` of the metrics, in the form `lmms_eval.api.metrics` gives it."""
     first = predictions[0] if isinstance(predictions[0], str) else predictions[0][0]
-    return {"anls": text.anls(references, [first], thresh_hold)}
+    return {"anls": document_anls(references, [first], thresh_hold)}
 
 
 MODEL_KEYS = (

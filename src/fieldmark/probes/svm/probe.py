@@ -74,10 +74,11 @@ class SupportVectors(ProbeEstimator):
     """An SVM with searched or given settings.
 
     After `fit`: `best_params_` is what the search chose, `cv_score_` the held-out accuracy of that
-    choice (NaN without a search), `chosen_` all of it, and `fit_notes_` what a reader should know
-    of it. One class only: that class is predicted (`one_class_`). The score of a prediction is the
-    lead of its decision value over the best other label's: below 0 where libsvm settled a tie of
-    votes against its decision values, and 0 throughout when one class only was seen.
+    choice (NaN without a search), `chosen_` all of it, `tried_` every setting with its held-out
+    accuracy (to four digits), and `fit_notes_` what a reader should know of it. One class only:
+    that class is predicted (`one_class_`). The score of a prediction is the lead of its decision
+    value over the best other label's: below 0 where libsvm settled a tie of votes against its
+    decision values, and 0 throughout when one class only was seen.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class SupportVectors(ProbeEstimator):
         self.cv_score_ = float("nan")
         self.best_params_: dict[str, Any] = {}
         self.chosen_: dict[str, Any] = {}
+        self.tried_: dict[str, list[Any]] = {}
         self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
         if self.one_class_:
             return self
@@ -205,6 +207,11 @@ class SupportVectors(ProbeEstimator):
         else:
             mean_s = self._search_slowly(x_nd, code_n, splits)
         best = int(mean_s.argmax())
+        self.tried_ = {
+            "kernel": [settings["kernel"] for settings in tried],
+            **{name: [float(f"{one[name]:.4g}") for one in tried] for name in ("C", "gamma")},
+            "score": np.round(mean_s, 4).tolist(),
+        }
         winner = make_pipeline(StandardScaler(), SVC(**tried[best], decision_function_shape=PAIRS))
         if self.choose == "plain_first":
             plain_n = _held_out(self._plain(), x_nd, code_n, splits)

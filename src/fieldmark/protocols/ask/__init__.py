@@ -80,10 +80,10 @@ class Ask(Protocol):
         parts: Sequence[PartRecord],
         question: Question | None = None,
     ) -> list[Score]:
-        from fieldmark.protocols.ask.answers import answer_rates, reading_rates
+        from fieldmark.protocols.ask.answers import answer_rates
 
         scores = super().score(scoring, predictions, parts, question) or []
-        return scores + answer_rates(predictions, parts) + reading_rates(predictions)
+        return scores + answer_rates(predictions, parts)
 
 
 PROTOCOL = Ask()

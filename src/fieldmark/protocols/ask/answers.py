@@ -96,22 +96,19 @@ def _row(
     asked: tuple[str | None, str | None], repeat: int, turns: Sequence[ParsedAnswer], trait: str
 ) -> tuple[Any, ...]:
     target, unit = asked
-    deciding = _deciding(turns, target, trait)
+    deciding = turns[0]
+    if len(turns) > 1 and not trait:
+        deciding = turns[decide([turn.label for turn in turns], target)]
     label = read_trait(deciding.labels, trait) if trait else deciding.label
     outcome = deciding.outcome if label is not None or deciding.outcome != OK else "unparsed"
     info = json.dumps(_info(turns, deciding), ensure_ascii=False, sort_keys=True)
     return deciding.item.id, target, unit, label, None, repeat, outcome, info
 
 
-def _deciding(turns: Sequence[ParsedAnswer], target: str | None, trait: str) -> ParsedAnswer:
-    """Right means right in all turns. A wrong one decides; after it, one that said nothing."""
-    if trait or len(turns) == 1:
-        return turns[0]
-    return turns[decide([turn.label for turn in turns], target)]
-
-
 def decide(labels: Sequence[str | None], target: str | None) -> int:
-    """Which of several turns stands for all of them."""
+    """Which of several turns stands for all of them. Right means right in all turns: a wrong one
+    decides; after it, one that said nothing.
+    """
     wrong = [n for n, label in enumerate(labels) if label not in (None, target)]
     silent = [n for n, label in enumerate(labels) if label is None]
     return [*wrong, *silent, 0][0]
@@ -173,15 +170,13 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
 
 
 def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
-    """usd_per_answer (where every price is known) and the rates of items by what became of them."""
-    return outcome_rates(Counter(predictions["outcome"].to_list()), parts)
-
-
-def reading_rates(predictions: pl.DataFrame) -> list[Score]:
-    """Of the answers that were read, how many in running text."""
+    """usd_per_answer (where every price is known), the rates of items by what became of them, and
+    of the answers that were read, how many in running text.
+    """
     read = predictions.filter(pl.col("outcome") == OK)["info"]
     n_loose = int(read.str.json_path_match("$.is_loose").eq("true").sum())
-    return [_rate("loose_rate", n_loose, len(read), is_good=False)]
+    rates = outcome_rates(Counter(predictions["outcome"].to_list()), parts)
+    return [*rates, _rate("loose_rate", n_loose, len(read), is_good=False)]
 
 
 def outcome_rates(outcomes: Mapping[str, int], parts: Sequence[PartRecord]) -> list[Score]:

@@ -25,10 +25,11 @@ from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
 from fieldmark.errors import DataError, plain_reason
 from fieldmark.progress import Progress
+from fieldmark.protocols._question import refs_of
 from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.ask.block import AskBlock
 from fieldmark.tasks import Task
-from fieldmark.tasks.split import Draw, PartItems, draw_test, refs_of
+from fieldmark.tasks.split import Draw, PartItems, draw_test
 from fieldmark.words import first_few
 
 SAME = "same"
@@ -45,7 +46,16 @@ class PartQuestion:
     """item id → target and unit, as they are stored"""
 
 
-def ask_part(
+def ask_parts(
+    task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
+) -> list[PartQuestion]:
+    """The question of each part; all traits are one question."""
+    if block.kind == "traits":
+        return [_ask_traits(task, block, parts, images, draw)]
+    return [_ask_part(task, block, part, images, draw) for part in parts]
+
+
+def _ask_part(
     task: Task, block: AskBlock, part: PartItems, images: Images, draw: Draw
 ) -> PartQuestion:
     """The question of one part, with its test items and the pool of its examples."""
@@ -53,13 +63,16 @@ def ask_part(
     name = f"{task.task}/{part.name}" if part.name else task.task
     if block.kind == SAME:
         return _pairs(name, block, test, images, draw)
-    every = pl.concat([part.train, part.test]).unique(_columns(block, part.test.columns))
+    named = block.names if isinstance(block.names, str) else ""
+    naming = dict.fromkeys(("target", named, block.scientific, block.common, *block.lineage))
+    columns = [name for name in naming if name in part.test.columns]
+    every = pl.concat([part.train, part.test]).unique(columns)
     question = make_question(name, rules_of(block), every.to_dicts())
     pool = part.train.filter(~pl.col("id").is_in(test["id"].to_list()))
     return PartQuestion(question, _items(test, images), _items(pool, images), targets_of(test))
 
 
-def ask_traits(
+def _ask_traits(
     task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
 ) -> PartQuestion:
     """One question about all traits of an image; each part reads its own trait from the answer."""
@@ -72,12 +85,6 @@ def ask_traits(
 
 def rules_of(block: AskBlock) -> AskRules:
     return AskRules(**block.model_dump())
-
-
-def _columns(block: AskBlock, known: Sequence[str]) -> list[str]:
-    named = block.names if isinstance(block.names, str) else ""
-    wanted = ("target", named, block.scientific, block.common, *block.lineage)
-    return [name for name in dict.fromkeys(wanted) if name in known]
 
 
 def _items(rows: pl.DataFrame, images: Images, traits: Sequence[str] = ()) -> tuple[Item, ...]:

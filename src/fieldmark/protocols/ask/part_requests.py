@@ -36,8 +36,7 @@ from fieldmark.protocols.ask.items import (
     SAME,
     Images,
     PartQuestion,
-    ask_part,
-    ask_traits,
+    ask_parts,
     judge_broken,
     targets_of,
 )
@@ -149,8 +148,14 @@ def make_requests(
     options: AskOptions,
     progress: Progress,
 ) -> list[PartRequests]:
-    """The sheets of the wanted parts. Broken images are refused here, or left out of them."""
-    drafts = list(_drafts(context, parts, wanted))
+    """The sheets of the wanted parts. Broken images are refused here, or left out of them. All
+    traits are one question, whichever are wanted.
+    """
+    own = [part for part in parts if part.name in wanted]
+    is_traits = context.block.kind == "traits"
+    asked_parts, of_each = (parts, [own]) if is_traits else (own, [[part] for part in own])
+    questions = ask_parts(context.task, context.block, asked_parts, context.images, context.draw)
+    drafts = list(zip(questions, of_each, strict=True))
     shown = {
         picture.name: None
         for asked, _ in drafts
@@ -172,18 +177,6 @@ def make_requests(
     return sheets
 
 
-def _drafts(
-    context: AskContext, parts: Sequence[PartItems], wanted: Collection[str]
-) -> Iterator[tuple[PartQuestion, Sequence[PartItems]]]:
-    """What is asked, and for which parts. All traits are one question, whichever are wanted."""
-    own = [part for part in parts if part.name in wanted]
-    if context.block.kind == "traits":
-        yield ask_traits(context.task, context.block, parts, context.images, context.draw), own
-        return
-    for part in own:
-        yield ask_part(context.task, context.block, part, context.images, context.draw), (part,)
-
-
 def drawn_examples(
     task: Task,
     parts: Sequence[PartItems],
@@ -195,12 +188,9 @@ def drawn_examples(
     those with a broken image are passed over, as they are in the prompts. Reads nothing.
     """
     block, images = task.block("ask"), Images(Path())
-    if block is None or not draw.n_train:
+    if not draw.n_train:
         return set()
-    if block.kind == "traits":
-        asked = [ask_traits(task, block, parts, images, draw)]
-    else:
-        asked = [ask_part(task, block, part, images, draw) for part in parts]
+    asked = ask_parts(task, block, parts, images, draw)
     ids: set[str] = set()
     for part in asked:
         whole = [

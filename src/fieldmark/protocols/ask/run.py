@@ -8,11 +8,10 @@ outcome of its own, and scores as wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import polars as pl
 
@@ -23,26 +22,24 @@ from fieldmark.chat import (
     Estimator,
     Item,
     LocalModel,
-    Picture,
     PictureCache,
-    PictureSize,
     Request,
     estimate,
     glance,
 )
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
+from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_parts
 from fieldmark.protocols.ask.part_requests import (
     AskContext,
     PartRequests,
     drawn_examples,
     make_requests,
 )
-from fieldmark.protocols.ask.sending import ask_options, ask_session, price_share
+from fieldmark.protocols.ask.sending import ask_options, ask_session
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import Draw, PartItems, draw_test
@@ -81,7 +78,9 @@ def run(
     options = ask_options(question.settings, workspace)
     images = Images(question.root, options.contents, question.settings.detail)
     shelf = PictureCache(model.picture_limits)
-    context = _context(question, model, images, shelf.size)
+    context = AskContext(
+        task, task.block("ask"), model, images, draw, question.settings, shelf.size
+    )
     sheets = make_requests(context, question.parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets, shelf) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
@@ -123,44 +122,28 @@ def _complete(under_way: dict[PartRequests, None]) -> Iterator[PartPredictions]:
         yield from sheet.predictions()
 
 
-def _context(
-    question: Question,
-    model: ChatModel | LocalModel,
-    images: Images,
-    look: Callable[[Picture], PictureSize],
-) -> AskContext:
-    task = question.task
-    block = task.block("ask")
-    if block is None:
-        raise UsageError(f"task {task.task!r} has no `ask` block.")
-    return AskContext(task, block, model, images, question.draw, question.settings, look)
-
-
 def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate:
     """What the requests will take, from a few prompts of a few parts; sends nothing."""
     task, parts, draw = question.task, question.parts, question.draw
-    if task.block("ask") is None or not parts:
-        return Estimate(0, 0, 0, 0.0)
+    block, images = task.block("ask"), Images(question.root)
     look = cache(partial(glance, limits=model.picture_limits))
-    context = _context(question, model, Images(question.root), look)
-    block = context.block
+    context = AskContext(task, block, model, images, draw, question.settings, look)
     is_traits = block.kind == "traits"
-    looked = [ask_traits(task, block, parts, context.images, draw)] if is_traits else [
-        ask_part(task, block, part, context.images, draw)
-        for part in parts[:: -(-len(parts) // N_LOOKED)]
-    ]  # fmt: skip
+    some = parts if is_traits else parts[:: -(-len(parts) // N_LOOKED)]
+    looked = ask_parts(task, block, some, images, draw)
     asked = [
-        (
-            request,
-            [(size.width, size.height) for size in map(look, request.pictures)],
-        )
+        (request, [(size.width, size.height) for size in map(look, request.pictures)])
         for part in looked
         for request in _some_requests(context, part)
     ]
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
-    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, question.settings)
+    turns = [len(request.info[2].options) for request, _ in asked if question.settings.circular]
+    n_all = round(n_items / len(looked)) * draw.repeats * max([1, *turns])
     whole = estimate(asked, Estimator(model.card)).scaled(n_all)
-    return whole.at_share(price_share(question.settings, model))
+    if not question.settings.batch or not isinstance(model, ChatModel):
+        return whole
+    share = model.provider.batch_price  # batches cost less
+    return whole if share is None else whole.at_share(share)
 
 
 def _some_requests(context: AskContext, asked: PartQuestion) -> list[Request]:
@@ -181,12 +164,6 @@ def _can_show(context: AskContext, item: Item) -> bool:
     return True
 
 
-def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
-    if not settings.circular or not asked:
-        return 1
-    return max(1, max(len(request.info[2].options) for request, _ in asked))
-
-
 def _what_a_mock_sees(
     sheets: Sequence[PartRequests], shelf: PictureCache
 ) -> dict[str, tuple[str, ...]]:
@@ -195,14 +172,11 @@ def _what_a_mock_sees(
     for sheet in sheets:
         for item in sheet.asked.items:
             key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.context.shown(item))
-            truths[key] = (*truths.get(key, ()), *_truths(sheet.asked, item))
+            names, truth = sheet.asked.question.names, str(item.label)
+            own: tuple[str, ...] = (names.get(truth, truth),)
+            if sheet.asked.question.kind == "traits":
+                own = tuple(names[label] for label in item.labels)
+            elif sheet.asked.question.kind == "same":
+                own = ("yes" if truth == SAME else "no",)
+            truths[key] = (*truths.get(key, ()), *own)
     return truths
-
-
-def _truths(asked: PartQuestion, item: Item) -> tuple[str, ...]:
-    names, truth = asked.question.names, str(item.label)
-    if asked.question.kind == "traits":
-        return tuple(names[label] for label in item.labels)
-    if asked.question.kind == "same":
-        return ("yes" if truth == SAME else "no",)
-    return (names.get(truth, truth),)

@@ -44,20 +44,11 @@ def ask_options(own: AskSettings, workspace: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
     journal: Path = workspace.shared.get("journal", workspace.settings.results / "journal")
     bad_images = workspace.settings.bad_images
-
-    def sending_options() -> Options:
-        timeout_s = own.timeout or Options().timeout_s
-        return Options(own.concurrency, rpm=own.rpm, tpm=own.tpm, timeout_s=timeout_s)
-
-    sending = workspace.once("sending", sending_options)
+    timeout_s = own.timeout or Options().timeout_s
+    asked = Options(own.concurrency, rpm=own.rpm, tpm=own.tpm, timeout_s=timeout_s)
+    sending = workspace.once("sending", lambda: asked)
     budget = workspace.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
     return AskOptions(journal, own, sending, budget, bad_images, workspace.contents)
-
-
-def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:
-    """Of the usual price: batches cost less."""
-    share = model.provider.batch_price if own.batch and isinstance(model, ChatModel) else None
-    return 1.0 if share is None else share
 
 
 def ask_session(

@@ -32,7 +32,6 @@ from fieldmark.tasks.split import (
     draw_test,
     draw_train,
     kinds_of,
-    n_classes,
     rows_of,
 )
 
@@ -113,7 +112,8 @@ class _PartRun:
         kinds = kinds_of(self.part)
         if kinds:
             self.notes["kinds"] = kinds
-        self.notes["n_classes"] = n_classes(self.part)
+        targets = pl.concat([self.part.train["target"], self.part.test["target"]])
+        self.notes["n_classes"] = targets.drop_nulls().n_unique()
         if any(self.calibration):
             self.notes["calibration"] = self.calibration
         self.notes |= self.fits.noted()

@@ -47,7 +47,7 @@ from fieldmark.chat import (
 from fieldmark.errors import DataError, ModelError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import FitNotes, PartPredictions
-from fieldmark.protocols._question import Question
+from fieldmark.protocols._question import Question, refs_of
 from fieldmark.protocols.ask.answers import outcome_of, spent
 from fieldmark.protocols.ask.items import Images, judge_broken
 from fieldmark.protocols.ask.sending import AskOptions, ask_session
@@ -62,7 +62,6 @@ from fieldmark.protocols.rerank.queries import (
     worth,
 )
 from fieldmark.store import OK
-from fieldmark.tasks.split import refs_of
 
 Way = Literal["likelihood", "grade"]
 SPELLINGS = {

@@ -29,7 +29,7 @@ class Retrieve(Protocol):
     name = "retrieve"
     needs = (DUAL,)
     training = "none"
-    Block = later("fieldmark.protocols.retrieve.block:RetrieveBlock")
+    Block = later("fieldmark.protocols.retrieve.run:RetrieveBlock")
     answer = later("fieldmark.protocols.retrieve.run:run")
 
     def problems(self, task: Any) -> list[str]:

@@ -30,9 +30,8 @@ from fieldmark.progress import Progress
 from fieldmark.protocols._dual import long_words, projected, too_long_for_clip, unit_rows
 from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
-from fieldmark.protocols._question import Question, Workspace
-from fieldmark.protocols.retrieve.block import RetrieveBlock
-from fieldmark.tasks import Task
+from fieldmark.protocols._question import Question, Workspace, refs_of
+from fieldmark.tasks import Strict, Task, Template
 from fieldmark.tasks.split import (
     PartItems,
     Selection,
@@ -40,7 +39,6 @@ from fieldmark.tasks.split import (
     draw_test,
     keep_selected,
     need_column,
-    refs_of,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +46,17 @@ if TYPE_CHECKING:
 
 TO_TEXT, TO_IMAGE = "image_to_text", "text_to_image"
 DEPTHS = (1, 5, 10)
+
+
+class RetrieveBlock(Strict):
+    """How a dual encoder is asked: it finds the caption of an image, and the image of a caption."""
+
+    caption: str = "caption"
+    """the column of the captions"""
+    template: Template = "{}"
+    """the words around a caption, with {} where it stands"""
+    projector: str = ""
+    """which of its projections a model with several uses: `taxonomic` or `caption`"""
 
 
 def caption_parts(task: Task, table: pl.DataFrame, selection: Selection) -> list[PartItems]:

@@ -111,11 +111,6 @@ class RowComparison:
         names = names_with_caveats([row for task in self.tasks for row in (task.a, task.b)])
         return names[self.a], names[self.b]
 
-    @property
-    def is_drawn_once(self) -> bool:
-        """Was any of these models trained on one draw only?"""
-        return any(row.is_drawn_once for task in self.tasks for row in (task.a, task.b))
-
 
 def side_of(comparison: Comparison, p: float) -> str:
     """ "a", "b" or "tie" at that p."""

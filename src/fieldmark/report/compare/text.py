@@ -243,11 +243,25 @@ def _legend(compared: RowComparison, width: int) -> list[str]:
         parts.append(f"{n_left_out:,} items that only one of the two was asked are left out")
     if any(max(t.a.n_draws, t.b.n_draws) > t.comparison.n_repeats for t in tasks):
         parts.append("A − B is over the draws that both have, A and B over all of theirs")
-    if compared.is_drawn_once:
-        parts.append(ONE_TRAINING)
+    parts += training_notes(compared)
     if len(tasks) > FEW:
         parts.append("fieldmark compare A B --task NAME shows where they disagree")
     return [*([""] * (len(tasks) <= FEW)), *textwrap.wrap(" · ".join(parts), width)]
+
+
+def training_notes(compared: RowComparison) -> list[str]:
+    """What intervals and p know of training samples, where a model has only one."""
+    notes = []
+    for task in compared.tasks:
+        once = [row.name for row in (task.a, task.b) if row.is_drawn_once]
+        if once and task.comparison.n_repeats == 1:
+            notes.append(ONE_TRAINING)
+        elif once:
+            notes.append(
+                f"{once[0]} was trained once: other training samples are taken to change it as "
+                "much as they change the other model"
+            )
+    return list(dict.fromkeys(notes))
 
 
 # --- for programs ---

@@ -31,7 +31,7 @@ __all__ = [
 
 EXPORTS = Registry("export format", "fieldmark.report.export", "fieldmark export")
 
-__getattr__ = exports(__name__, {"_chosen": ("Chosen", "ExportFile", "choose")})
+__getattr__ = exports(__name__)
 
 
 def register_export(name: str, module: Any) -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fieldmark import draws
 from fieldmark.report.facts import TaskFacts, task_facts
-from fieldmark.report.rows import Row, Table, current_runs, read_table, superseded_note
+from fieldmark.report.rows import (
+    Row,
+    Table,
+    current_runs,
+    join_runs,
+    read_table,
+    superseded_note,
+)
 from fieldmark.report.run_labels import marked_task
 from fieldmark.report.table.text import plain_rows
 from fieldmark.store import Run, RunFilter, Store, decode_noted, nothing_stored
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 
 
 OF_TABLES = (
-    "model_label", "setup", "seeds", "runs", "column", "is_counted", "tier", "chance",
+    "model_label", "setup", "runs", "column", "is_counted", "tier", "chance",
     "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
     "answered_rate", "among_answered", "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip
@@ -41,6 +48,8 @@ class Chosen:
     store: Store
     rows: tuple[Row, ...]
     """one per score: every metric, the whole run first, then its parts"""
+    joined: tuple[Row, ...] = ()
+    """one per score of several seeds together, as tables show it"""
     has_predictions: bool = False
     source: str = ""
     """where the full results can be seen"""
@@ -111,22 +120,38 @@ def choose(
     ]  # fmt: skip
     if not rows:
         raise nothing_stored(store.path)
+    whole = [
+        replace(row, score=score)
+        for row in shown
+        for score in scores[row.run.id]
+        if not score.part and not has_predictions
+    ]
+    joined = tuple(row for row in join_runs(store, whole)[0] if len(row.runs) > 1)
     n_superseded = current_runs(store, where)[1]
     left_out = [note.removesuffix(".") for note in superseded_note(n_superseded)]
-    return Chosen(store, tuple(rows), has_predictions, source, left_out)
+    return Chosen(store, tuple(rows), joined, has_predictions, source, left_out)
 
 
 def plain_scores(chosen: Chosen) -> list[dict[str, Any]]:
     """One flat mapping of JSON values per score, without what depends on the others shown; with how
-    photos were read.
+    photos were read. Several seeds together have no seed and no run, and as many repeats as draws.
     """
     store = chosen.store
     decodes = {run.id: decode_noted(store.finished_parts(run.id)) for run in chosen.runs()}
-    rows = plain_rows(Table(chosen.rows))
+    rows = (*chosen.rows, *chosen.joined)
     return [
-        {k: v for k, v in plain.items() if k not in OF_TABLES} | {"decode": decodes[row.run.id]}
-        for plain, row in zip(rows, chosen.rows, strict=True)
+        {k: v for k, v in plain.items() if k not in OF_TABLES}
+        | {"seeds": " ".join(map(str, plain["seeds"])), "decode": decodes[row.run.id]}
+        | (_of_all(row) if len(row.runs) > 1 else {})
+        for plain, row in zip(plain_rows(Table(rows)), rows, strict=True)
     ]
+
+
+def _of_all(row: Row) -> dict[str, Any]:
+    """What is not that of the newest run."""
+    asked, answered = zip(*((run.n_items, run.n_ok) for run in row.runs), strict=True)
+    counts = {"repeats": row.n_draws, "n_items": sum(asked), "n_answered": sum(answered)}
+    return dict.fromkeys(("seed", "data", "seconds", "finished", "run", "key")) | counts
 
 
 def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:

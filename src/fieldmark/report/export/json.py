@@ -16,7 +16,7 @@ def export(chosen: Chosen) -> Iterator[ExportFile]:
         lines = (frame.write_ndjson().encode() for frame in predictions(chosen))
         yield ExportFile("predictions.jsonl", lines)
     else:
-        fits = plain_fits(chosen.store, chosen.rows)
+        fits = plain_fits(chosen.store, (*chosen.rows, *chosen.joined))
         rows = [{**row, **fit} for row, fit in zip(plain_scores(chosen), fits, strict=True)]
         text = json.dumps(rows, indent=1, ensure_ascii=False)
         yield ExportFile("scores.json", [f"{text}\n".encode()])

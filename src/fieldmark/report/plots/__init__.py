@@ -38,7 +38,7 @@ __all__ = [
 
 PLOTS = Registry("plot", "fieldmark.report.plots", "fieldmark plot")
 
-__getattr__ = exports(__name__, {"_results": ("Results", "read_results")})
+__getattr__ = exports(__name__)
 
 
 def draw(kind: str, results: Results) -> dict[str, Any]:

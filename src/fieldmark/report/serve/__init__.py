@@ -12,6 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveResults", "ServeAddress", "make_app", "serve"]
 
-__getattr__ = exports(
-    __name__, {"live": ("LiveResults",), "server": ("ServeAddress", "make_app", "serve")}
-)
+__getattr__ = exports(__name__)

@@ -16,11 +16,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SiteOptions", "build_site", "build_summary", "task_predictions"]
 
-__getattr__ = exports(
-    __name__,
-    {
-        "build": ("SiteOptions", "build_site"),
-        "predictions": ("task_predictions",),
-        "summary": ("build_summary",),
-    },
-)
+__getattr__ = exports(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 
 from fieldmark.report.compare.models import ComparedTask, RowComparison
 from fieldmark.report.compare.pairs import AllPairs
-from fieldmark.report.compare.text import ONE_TRAINING, verdict
+from fieldmark.report.compare.text import training_notes, verdict
 from fieldmark.report.rows import Table
 from fieldmark.report.site.summary import columns_of, row_key
 from fieldmark.report.table.ranking import rank_rows
@@ -57,7 +57,7 @@ def _plain(pair: RowComparison, columns: Mapping[tuple[str, str], int]) -> dict[
     return {
         "verdict": lead,
         "more": more,
-        "note": ONE_TRAINING if pair.is_drawn_once else "",
+        "note": "; ".join(training_notes(pair)),
         "methods": list(dict.fromkeys(task.comparison.method for task in pair.tasks)),
         "tasks": [_task(task, columns[task.a.column_key]) for task in pair.tasks],
     }

@@ -86,6 +86,8 @@ def fit_threshold(
         return SureThreshold(math.inf, is_promise, 0.0, 0.0)
     is_named = prob_n >= prob_n[order][ends[-1]]
     named, mistaken = share_n @ is_named, share_n @ (is_named & ~is_right_n)
+    if mistaken > named / 2:  # the promise holds, but such a model is sure of nothing
+        return SureThreshold(math.inf, is_promise, 0.0, 0.0)
     return SureThreshold(float(prob_n[order][ends[-1]]), is_promise, float(named), float(mistaken))
 
 
@@ -97,11 +99,11 @@ def nearest_distance(
     known_unit_k: np.ndarray | None = None,
 ) -> np.ndarray:
     """Cosine distance to the k-th nearest known photo, of another unit where units are given."""
-    known = _unit_length(known_kd)
+    known = unit_length(np.array(known_kd, np.float32))
     distance_n = np.empty(len(x_nd))
     for start in range(0, len(x_nd), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        near_bk = _unit_length(x_nd[rows]) @ known.T
+        near_bk = unit_length(np.array(x_nd[rows], np.float32)) @ known.T
         if unit_n is not None and known_unit_k is not None:
             near_bk[unit_n[rows, None] == known_unit_k[None]] = -np.inf
         place = min(k, near_bk.shape[1]) - 1
@@ -119,7 +121,8 @@ def p_value(distance_n: np.ndarray, seen_k: np.ndarray, weight_k: np.ndarray) ->
     return np.asarray((share_n * n + 1) / (n + 1))
 
 
-def _unit_length(x_nd: np.ndarray) -> np.ndarray:
-    z_nd = np.array(x_nd, np.float32)
-    z_nd /= np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
-    return z_nd
+def unit_length(x_nd: np.ndarray) -> np.ndarray:
+    """In place, and without a second array of squares."""
+    length_n = np.sqrt(np.einsum("nd,nd->n", x_nd, x_nd))
+    x_nd /= np.maximum(length_n, 1e-12)[:, None]
+    return x_nd

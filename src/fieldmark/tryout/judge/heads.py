@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.probes import load_probe
+from fieldmark.tryout.judge.confidence import unit_length
 
 KINDS = ("class means", "ridge")
 LABEL_NAMES = "label names"
@@ -23,6 +24,8 @@ STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 """of the ridge's penalty on standardised features"""
 SMALL_FIT = 20_000_000
 """values, above which several BLAS threads pay"""
+_BLOCK = 1024
+"""photos scored at a time"""
 _MIN_RIDGE = 6
 """photos a label, on average, below which a ridge is not tried: it cannot choose its strength"""
 
@@ -40,8 +43,12 @@ class Head:
 
     def scores(self, x_nd: np.ndarray) -> np.ndarray:
         """n × C, float64."""
-        z_nd = _normalise(np.asarray(x_nd, np.float64), self.mean_d, self.is_unit_length)
-        return np.asarray(z_nd @ self.weight_dc + self.bias_c)
+        score_nc = np.empty((len(x_nd), len(self.bias_c)))
+        for start in range(0, len(x_nd), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            z_bd = _normalise(np.array(x_nd[rows], np.float64), self.mean_d, self.is_unit_length)
+            score_nc[rows] = z_bd @ self.weight_dc + self.bias_c
+        return score_nc
 
 
 def kinds_for(n_photos: int, n_labels: int) -> tuple[str, ...]:
@@ -99,7 +106,7 @@ def _fit_means(x_nd: np.ndarray, code_n: np.ndarray, n_labels: int) -> Head:
     mean. -|z - m|²/2 and z·m - |m|²/2 differ by what all labels share.
     """
     mean_d = x_nd.mean(axis=0, dtype=np.float64)
-    z_nd = _normalise(x_nd, mean_d.astype(x_nd.dtype), is_unit_length=True)
+    z_nd = _normalise(np.array(x_nd), mean_d.astype(x_nd.dtype), is_unit_length=True)
     probe = load_probe("simpleshot").fit(z_nd, code_n)
     return _spread(
         mean_d, True, probe.means_.T, -(probe.means_**2).sum(axis=1) / 2, probe, n_labels
@@ -131,7 +138,6 @@ def _spread(
 
 
 def _normalise(x_nd: np.ndarray, mean_d: np.ndarray, is_unit_length: bool) -> np.ndarray:
-    z_nd = x_nd - mean_d
-    if is_unit_length:
-        z_nd /= np.maximum(np.linalg.norm(z_nd, axis=1, keepdims=True), 1e-12)
-    return np.asarray(z_nd)
+    """In place, for there may be many photos."""
+    x_nd -= mean_d
+    return unit_length(x_nd) if is_unit_length else x_nd

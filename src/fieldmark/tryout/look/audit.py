@@ -20,7 +20,7 @@ from itertools import pairwise, takewhile
 import numpy as np
 import polars as pl
 
-from fieldmark.chat.parse.spelling import edits
+from fieldmark.chat.parse.names import edits
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few

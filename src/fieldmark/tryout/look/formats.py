@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from unicodedata import normalize
 import polars as pl
 
 from fieldmark.data import Box, read_bytes, read_header
-from fieldmark.data.read.table import read_json
+from fieldmark.data.read.table import read_annotations, read_json
 from fieldmark.errors import DataError
 from fieldmark.tryout.look.photos import (
     SCHEMA,
@@ -68,6 +69,16 @@ def _clean(label: str) -> str:
     return "".join(mark if mark.isprintable() else " " for mark in text).strip() or "(blank)"
 
 
+@contextmanager
+def _laid_out(path: Path, what: str) -> Iterator[None]:
+    """Says of somebody else's JSON that its layout is another one, in a line."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        problem = f"no {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"{path} is not laid out as {what}: {problem}.") from error
+
+
 # --- COCO
 
 
@@ -81,21 +92,22 @@ def read_coco(path: Path) -> LabelledPhotos:
             f"{path} holds no labels that a person gave: give the folder of photos, or a table, "
             f"and this file with --boxes {path.name}."
         )
-    names = {category["id"]: str(category["name"]) for category in data.get("categories", ())}
-    images = {image["id"]: image for image in data.get("images", ())}
-    of_image: dict[Any, list[tuple[str, Any]]] = defaultdict(list)
-    for one in data["annotations"]:
-        label = names.get(one.get("category_id"), "")
-        of_image[one["image_id"]].append((label, one.get("bbox")))
-    rows = [row for key, image in images.items() for row in _coco_rows(image, of_image[key])]
+    with _laid_out(path, "COCO"):
+        names = {category["id"]: str(category["name"]) for category in data.get("categories", ())}
+        images = {image["id"]: image for image in data.get("images", ())}
+        of_image: dict[Any, list[tuple[str, Any]]] = defaultdict(list)
+        for one in data["annotations"]:
+            label = names.get(one.get("category_id"), "")
+            of_image[one["image_id"]].append((label, one.get("bbox")))
+        rows = [row for key, image in images.items() for row in _coco_rows(image, of_image[key])]
     if not rows:
         raise DataError(f"{path} names no photo with a label.")
     table = pl.DataFrame(rows, orient="row", schema=SCHEMA, infer_schema_length=None)
-    has_unit = not table.get_column("unit").is_null().all()
-    word = "location" if any("location" in image for image in images.values()) else "seq_id"
+    keys = ("location", "seq_id")
+    word = next((key for key in keys if any(key in image for image in images.values())), "")
     n_left = len(images) - table.get_column("image").n_unique()
     root = _photo_root(path.parent, table.get_column("image")[0])
-    return LabelledPhotos(root, table, "category", f"column {word}" if has_unit else "", n_left)
+    return LabelledPhotos(root, table, "category", f"column {word}" if word else "", n_left)
 
 
 def _coco_rows(
@@ -135,10 +147,11 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
     """The photos cut to their best animal; photos without one stay whole."""
     data = read_json(path)
     boxes: dict[str, tuple[Box, bool]] = {}
-    for image in data if isinstance(data, list) else data.get("images", ()):
-        name = str(image.get("file", image.get("file_name", ""))).replace("\\", "/")
-        if best := _best_box(image.get("detections") or [], sure):
-            boxes[name] = best
+    with _laid_out(path, "results of MegaDetector"):
+        for image in data if isinstance(data, list) else data.get("images", ()):
+            name = str(image.get("file", image.get("file_name", ""))).replace("\\", "/")
+            if best := _best_box(image.get("detections") or [], sure):
+                boxes[name] = best
     if not boxes:
         raise DataError(f"{path} holds no box of an animal: expected the results of MegaDetector.")
     crops = [_crop(photos.root, image, boxes) for image in photos.table.get_column("image")]
@@ -191,18 +204,19 @@ def _crop(root: Path, image: str, boxes: dict[str, tuple[Box, bool]]) -> list[fl
 
 def read_camtrap(folder: Path) -> LabelledPhotos:
     """Photos of a Camtrap DP with one species that a person saw; the unit is the place."""
-    media = read_resource(folder, "media").filter(~pl.col("filePath").str.contains(r"^https?://"))
-    seen = read_resource(folder, "observations")
+    media = read_resource(folder, "media", ("mediaID", "deploymentID", "filePath"))
+    media = media.filter(~pl.col("filePath").str.contains(r"^https?://"))
+    seen = read_resource(folder, "observations", ("mediaID", "scientificName"))
     seen = seen.filter(
         (_column(seen, "classificationMethod") != "machine")
         & (_column(seen, "observationType") == "animal")
-        & (_column(seen, "scientificName") != "")
-        & (_column(seen, "mediaID") != "")
+        & (pl.col("scientificName") != "")
+        & (pl.col("mediaID") != "")
     )
     labels: dict[str, set[str]] = defaultdict(set)
     for key, name in seen.select("mediaID", "scientificName").iter_rows():
         labels[key].add(name)
-    places = read_resource(folder, "deployments")
+    places = read_resource(folder, "deployments", ("deploymentID",))
     where = dict(places.select("deploymentID", _column(places, "locationID")).iter_rows())
     rows = [
         (path, path.replace("\\", "/"), None, *labels[key], where.get(at) or at, None)
@@ -219,16 +233,17 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
     return LabelledPhotos(folder, table, "scientificName", "column location", n_left)
 
 
-def read_resource(folder: Path, name: str) -> pl.DataFrame:
+def read_resource(folder: Path, name: str, needed: tuple[str, ...]) -> pl.DataFrame:
+    """A table of a package, which names files below its own folder only."""
     data = read_json(folder / PACKAGE)
-    for resource in data.get("resources", ()) if isinstance(data, dict) else ():
-        if resource.get("name") == name:
-            path = folder / str(resource.get("path", f"{name}.csv"))
-            if not path.is_file():
-                raise DataError(f"{path} is missing: {PACKAGE} names it.")
-            frame = pl.read_csv(path, infer_schema=False)
-            return frame.with_columns(pl.all().fill_null(""))
-    raise DataError(f"{folder / PACKAGE} names no table {name!r}: a Camtrap DP has one.")
+    with _laid_out(folder / PACKAGE, "a Camtrap DP"):
+        paths = {one.get("name"): one.get("path") for one in data.get("resources", ())}
+    if name not in paths:
+        raise DataError(f"{folder / PACKAGE} names no table {name!r}: a Camtrap DP has one.")
+    path = folder / str(paths[name] or f"{name}.csv")
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        raise DataError(f"{path} is not in the package: {PACKAGE} names it.")
+    return read_annotations(path, needed).with_columns(pl.all().fill_null(""))
 
 
 def _column(frame: pl.DataFrame, name: str) -> pl.Expr:

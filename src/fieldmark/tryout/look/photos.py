@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fieldmark.data import COLUMNS, SPLITS
 from fieldmark.data.csv import table as read_csv
 from fieldmark.data.read.folders import is_image, walk_files
 from fieldmark.errors import DataError, UsageError
+from fieldmark.words import counted, first_few
 
 JUNK = ("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN")
 _NEITHER = re.compile(r"conf_[\d.-]+|verified|DCIM|\d{3}[A-Z_]{5}|\d[\d ._:T-]*", re.IGNORECASE)
@@ -30,6 +32,9 @@ _PLACE = re.compile(
     r"burst|seq|sequence|observer|individual|animal|day|week|month)[ _-]?[\w-]*",
     re.IGNORECASE,
 )
+_SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
+FIGURE = "confusion.png"
+"""that `try` leaves"""
 TABLES = (".csv", ".tsv", ".parquet")
 
 
@@ -70,11 +75,17 @@ def photo_files(root: Path) -> tuple[list[str], int]:
     """Photos below a folder, and how many other files; what systems leave there is no photo."""
     paths, n_other = list[str](), 0
     for path in walk_files(root):
-        if is_image(path) and not any(part in JUNK for part in path.split("/")):
+        is_junk = any(part in JUNK for part in path.split("/"))
+        if is_image(path) and not is_junk and not _is_ours(root / path):
             paths.append(path)
         else:
             n_other += 1
     return paths, n_other
+
+
+def _is_ours(path: Path) -> bool:
+    """The figure of an earlier verdict, which lies in the folder of the photos."""
+    return path.name == FIGURE and (path.parent / "methods.txt").is_file()
 
 
 def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
@@ -85,31 +96,56 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         )
     paths, n_other = photo_files(root)
     folders = [tuple(path.split("/")[:-1]) for path in paths]
+    n_shared = _count_shared(folders)
+    inner = [parts[n_shared:] for parts in folders]
     # A label may be called train: only a folder of folders is a split.
-    has_splits = any(len(parts) > 1 and _split_of(parts) for parts in folders)
-    rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in folders]
-    depth = max((len(parts) for parts in rest), default=0)
+    has_splits = any(len(parts) > 1 and _split_of(parts) for parts in inner)
+    rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in inner]
+    depth = max(map(len, rest), default=0)
     if not depth:
-        content = f"{len(paths):,} photos outside any folder" if paths else "no photos"
-        raise DataError(
-            f"{root} holds {content}: sort them into one folder per label, or give a table "
-            "(.csv) with a column for the photo and one for the label."
-        )
-    label_at, unit_at = _choose_parts(rest, columns.label_part)
+        raise _flat(root, len(paths), n_other)
+    wanted, first = columns.label_part, n_shared + 1
+    if wanted and not first <= wanted < first + depth:
+        numbers = f"{first} to {n_shared + depth}" if depth > 1 else f"{first}"
+        raise UsageError(f"--label-part {wanted}: expected {numbers}, the folders there are.")
+    parts = _choose_parts(rest, wanted - first if wanted else None)
     rows = []
-    for path, parts, inner in zip(paths, folders, rest, strict=True):
-        if len(inner) > label_at:
-            split = _split_of(parts) if has_splits else None
-            unit = inner[unit_at] if unit_at is not None and len(inner) > unit_at else None
-            rows.append((path, path, split, inner[label_at], unit, None))
+    for path, outer, names in zip(paths, inner, rest, strict=True):
+        if len(names) > parts.label:
+            split = _split_of(outer) if has_splits else None
+            unit = () if parts.unit is None else names[parts.unit : parts.unit + 1]
+            rows.append((path, path, split, names[parts.label], next(iter(unit), None), None))
     return LabelledPhotos(
         root,
         pl.DataFrame(rows, orient="row", schema=SCHEMA),
-        f"folder {label_at + 1}",
-        f"folder {unit_at + 1}" if unit_at is not None else "",
+        f"folder {first + parts.label}{_or_else(rest, parts.other, first)}",
+        "" if parts.unit is None else f"folder {first + parts.unit}",
         n_other + len(paths) - len(rows),
         _empty_folders(root),
     )
+
+
+def _flat(root: Path, n_photos: int, n_other: int) -> DataError:
+    content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
+    others = f" ({counted(n_other, 'other file')})" if n_other else ""
+    return DataError(
+        f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
+        "(.csv) with a column for the photo and one for the label."
+    )
+
+
+def _count_shared(folders: Sequence[Sequence[str]]) -> int:
+    """How many outer folders all photos share: they name nothing, one too high was given."""
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
+    return max(0, min(len(list(shared)), min(map(len, folders), default=0) - 1))
+
+
+def _or_else(folders: Sequence[Sequence[str]], at: int | None, first: int) -> str:
+    """What else the label could be, and how to say so."""
+    if at is None:
+        return ""
+    names = sorted({parts[at] for parts in folders if len(parts) > at})
+    return f"; --label-part {first + at} reads them from folder {first + at} ({first_few(names)})"
 
 
 SCHEMA: dict[str, Any] = {
@@ -123,7 +159,7 @@ def _empty_folders(root: Path) -> tuple[str, ...]:
     empty = (
         Path(folder).relative_to(root)
         for folder, inner, names in os.walk(root)
-        if not inner and not any(map(is_image, names))
+        if not inner and not any(map(is_image, names)) and "model.safetensors" not in names
     )
     is_junk = re.compile(rf"\.|({'|'.join(map(re.escape, JUNK))})$").match
     return tuple(sorted(path.as_posix() for path in empty if not any(map(is_junk, path.parts))))
@@ -133,20 +169,41 @@ def _split_of(parts: Sequence[str]) -> str | None:
     return SPLITS.get(parts[0].lower()) if parts else None
 
 
-def _choose_parts(folders: Sequence[Sequence[str]], wanted: int) -> tuple[int, int | None]:
-    """Which folder is the label, and which the unit: the first that reads like a label, and the
-    first that reads like a place (camera 3, site_B).
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Which folder of a path, counted from 0, is what."""
+
+    label: int
+    unit: int | None
+    other: int | None
+    """could be the label as well"""
+
+
+def _choose_parts(folders: Sequence[Sequence[str]], wanted: int | None) -> _Parts:
+    """The label is the folder with the names of species, else the first that reads like a label.
+    The unit is the first that reads like a place (camera 3, site_B), else one above the label of
+    which most hold several labels.
     """
-    depth = max(len(parts) for parts in folders)
-    if wanted > depth or wanted < 0:
-        raise UsageError(f"--label-part {wanted}: expected 1 to {depth}, the folders there are.")
+    depth = max(map(len, folders))
     values = [Counter(p[at] for p in folders if len(p) > at) for at in range(depth)]
-    is_neither = [_reads_as(_NEITHER, names) for names in values]
-    is_place = [_reads_as(_PLACE, names) for names in values]
+    is_neither, is_place, is_species = (
+        [_reads_as(pattern, names) for names in values] for pattern in (_NEITHER, _PLACE, _SPECIES)
+    )
     named = [at for at in range(depth) if not is_neither[at] and not is_place[at]]
-    label = wanted - 1 if wanted else (named or [0])[0]
-    places = [at for at in range(depth) if is_place[at] and at != label]
-    return label, places[0] if places else None
+    species = [at for at in named if is_species[at]]
+    is_known = wanted is not None or len(species) == 1
+    label = (species if len(species) == 1 else named or [0])[0] if wanted is None else wanted
+    others = [at for at in named if at != label and _is_crossed(folders, label, at)]
+    units = [at for at in range(depth) if is_place[at] and at != label]
+    units += [at for at in others if at < label]
+    return _Parts(label, next(iter(units), None), None if is_known else next(iter(others), None))
+
+
+def _is_crossed(folders: Sequence[Sequence[str]], first: int, second: int) -> bool:
+    """Do most folders at one depth hold, or lie in, several of those at the other, both ways?"""
+    pairs = {(p[first], p[second]) for p in folders if len(p) > max(first, second)}
+    sides = [Counter(pair[side] for pair in pairs) for side in (0, 1)]
+    return all(sum(n > 1 for n in side.values()) > len(side) / 2 for side in sides)
 
 
 def _reads_as(pattern: re.Pattern[str], names: Counter[str]) -> bool:

@@ -18,4 +18,4 @@ __all__ = ["LOSSES", "LossParts", "TrainingLoss", "contrastive_loss"]
 
 LOSSES = Registry("training loss", "fieldmark.build.train.losses")
 
-__getattr__ = exports(__name__, {"_contrastive": ("LossParts", "TrainingLoss", "contrastive_loss")})
+__getattr__ = exports(__name__)

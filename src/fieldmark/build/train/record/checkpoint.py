@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import torch
 
+from fieldmark.build.train.optimiser import autocast_type
 from fieldmark.build.train.parallel import (
     Ranks,
     full_state,
@@ -26,7 +27,6 @@ from fieldmark.build.train.parallel import (
     set_full_tensors,
 )
 from fieldmark.build.train.recipe import TrainRecipe, refuse_other
-from fieldmark.build.train.updates import autocast_type
 from fieldmark.devices import choose_decode
 from fieldmark.draws import digest
 from fieldmark.errors import DataError, Diverged, UsageError, first_line

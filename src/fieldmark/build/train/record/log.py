@@ -18,11 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from fieldmark import journal
 from fieldmark.charts import SERIES, render, themed
-from fieldmark.errors import DataError, first_line
+from fieldmark.errors import first_line
 from fieldmark.files import write_file
 from fieldmark.progress import duration
 from fieldmark.registry import entry_points_of
@@ -66,12 +68,8 @@ class RunLog:
         self._next_page = -math.inf
 
     def write(self, rows: Sequence[Row]) -> None:
-        lines = "".join(json.dumps(_plain(row)) + "\n" for row in rows)
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(lines)
-        except OSError as error:
-            raise DataError(f"{self.path}  cannot be written: {error.strerror or error}.") from None
+        for row in rows:
+            journal.append_row(self.path, _plain(row))
         self.curves.add(rows)
         for name, tracker in list(self._trackers.items()):
             try:
@@ -148,33 +146,15 @@ class RunCurves:
 
 
 def read_rows(path: Path, step: float = math.inf) -> list[Row]:
-    """The rows up to a step, as far as the file is whole."""
-    rows: list[Row] = []
-    if path.exists():
-        with path.open("rb") as file:
-            for line in file:
-                row = _row(line)
-                if row is None or row["step"] > step:
-                    break
-                rows.append(row)
-    return rows
+    """The rows up to a step, as far as they are whole."""
+    return list(takewhile(lambda row: row["step"] <= step, journal.read_rows(path)))
 
 
 def cut_rows(path: Path, step: int) -> list[Row]:
-    """The rows up to a step; the file is cut behind them."""
+    """The rows up to a step; the file has no others from now on."""
     rows = read_rows(path, step)
-    if path.exists():
-        with path.open("r+b") as file:
-            file.truncate(sum(len(file.readline()) for _ in rows))
+    write_file(path, b"".join(map(journal.seal, rows)))
     return rows
-
-
-def _row(line: bytes) -> Row | None:
-    try:
-        row = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None
 
 
 def _plain(value: Any) -> Any:

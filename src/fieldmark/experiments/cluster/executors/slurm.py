@@ -12,7 +12,6 @@ https://slurm.schedmd.com/job_array.html
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import secrets
@@ -28,10 +27,9 @@ from typing import Any
 
 from fieldmark.errors import MissingExtra, RunsFailed, UsageError
 from fieldmark.experiments.cluster.executors import JobState, StepGroup, StepTaskClass
-from fieldmark.experiments.cluster.job_folder import JobRecord, StepFolder
+from fieldmark.experiments.cluster.job_folder import JobRecord, StepFolder, short_id
 from fieldmark.experiments.cluster.steps import StepRequest
 from fieldmark.experiments.cluster.worker import StepTask
-from fieldmark.files import write_file
 from fieldmark.slurm.commands import (
     call,
     outside_of_jobs,
@@ -126,21 +124,16 @@ class SlurmExecutor:
         if not steps:
             return []
         _require_slurm()
-        wanted = {step.id: step for step in steps}
-        arrays = {  # by the name of the array, then by the number of the task
-            path.parent.name: numbers
-            for path in _arrays_folder(steps[0]).glob("*/steps.json")
-            if not wanted.keys().isdisjoint((numbers := _read_numbers(path)).values())
-        }
-        rows = queue(f"--name={','.join(sorted(arrays))}") if arrays else []
-        for row in rows:
+        unknown = {step.id: step for step in steps}
+        sent = {tuple(intent): step for step in steps if (intent := step.intent) is not None}
+        names = sorted({name for name, _ in sent})
+        for row in queue(f"--name={','.join(names)}") if names else []:
             job_id, _, number = row.id.partition("_")
-            step = wanted.pop(arrays[row.name].get(int(number or -1), ""), None)
+            step = sent.get((row.name, int(number or -1)))
             if step is not None and row.state != "gone":
                 self._write_job(step, job_id, int(number), row.name)
-            elif step is not None:
-                wanted[step.id] = step
-        return list(wanted.values())
+                unknown.pop(step.id, None)
+        return list(unknown.values())
 
     def cancel(self, steps: Sequence[StepFolder]) -> None:
         ids = [job.id for step in steps if (job := step.job) is not None]
@@ -200,7 +193,7 @@ class SlurmExecutor:
         from submitit.helpers import DelayedSubmission
 
         first = array.steps[min(array.steps)]
-        name = f"fm-{first.id.partition('-')[2] or first.id}-{secrets.token_hex(2)}"
+        name = f"fm-{short_id(first.id)}-{secrets.token_hex(2)}"
         folder = _arrays_folder(first) / name
         parameters = self._parameters(name, folder, array)
         task = ArrayTask({number: self._task(str(s.path)) for number, s in array.steps.items()})
@@ -208,8 +201,8 @@ class SlurmExecutor:
         delayed.set_timeout(parameters["time"], MOST_TIMEOUTS)
         folder.mkdir(parents=True)
         delayed.dump(folder / "task.pkl")
-        numbers = {str(number): step.id for number, step in array.steps.items()}
-        write_file(folder / "steps.json", json.dumps(numbers).encode())
+        for number, step in array.steps.items():
+            step.note("intent", [name, number])  # `recover` looks for it
         executor = submitit.SlurmExecutor(
             folder, max_num_timeout=MOST_TIMEOUTS, python=f"exec {shlex.quote(sys.executable)} -P"
         )
@@ -311,20 +304,11 @@ def _arrays_folder(step: StepFolder) -> Path:
 
 
 def _prune(arrays: Path) -> None:
-    """Removes folders of arrays none of whose steps is on the job folder any more."""
-    for path in arrays.glob("*/steps.json"):
-        if not any(
-            (arrays.parent / "steps" / name).exists() for name in _read_numbers(path).values()
-        ):
-            shutil.rmtree(path.parent, ignore_errors=True)
-
-
-def _read_numbers(path: Path) -> dict[int, str]:
-    """The step of every number of an array; {} where the file is damaged."""
-    try:
-        return {int(number): step for number, step in json.loads(path.read_bytes()).items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
+    """Removes folders of arrays where no step of their launch is in the job folder any more."""
+    tags = {StepFolder(path).tag for path in (arrays.parent / "steps").iterdir()}
+    for path in arrays.iterdir() if arrays.is_dir() else ():
+        if path.name.split("-")[1] not in tags:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _ranges(numbers: Iterable[int]) -> str:

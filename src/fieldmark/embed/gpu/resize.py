@@ -1,4 +1,4 @@
-"""Resampling on a device (antialiased resize): Pillow's resize as two matrix products.
+"""Resize of photos on a device (antialiased resampling): Pillow's resize as two matrix products.
 
 A separable filter is a matrix for the rows and one for the columns. The matrices are those Pillow
 computes (`precompute_coeffs` in its Resample.c: the filter's support grows with the reduction, each

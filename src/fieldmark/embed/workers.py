@@ -1,5 +1,9 @@
-"""Process pool over devices: who computes which images, and when is it worth it?
+"""Worker processes (data parallelism): how do several devices of one machine fill one cache?
 
+One process per device, the one that wants the features among them: the images that the cache lacks
+are shared out, the others compute theirs with a copy of the model, and all write to the same
+folder, each to files of its own. Workers only warm the cache: what one of them does not bring is
+computed by the process that wanted it, so that a worker which fails costs time and never a result.
 Processes are started when enough images are missing, and are kept for the next ones: loading a
 model takes longer than embedding thousands of photos.
 """
@@ -13,24 +17,132 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from fieldmark.data import ImageRef, split_reference
-from fieldmark.embed.cache import behaviour_of, kept_facts, number
+from fieldmark.data import MEMORY, Content, Contents, ImageRef, split_reference
+from fieldmark.embed.cache import behaviour_of, does_alike, kept_facts, number
+from fieldmark.embed.engine import EmbedOptions, fill
 from fieldmark.embed.shards import bucket
 from fieldmark.embed.work import Throughput, add_throughputs
-from fieldmark.embed.workers.worker import WorkerJob, WorkerResult, work
-from fieldmark.errors import first_line
-from fieldmark.processes import Child, ChildDied
+from fieldmark.errors import ModelError, first_line
+from fieldmark.processes import Channel, Child, ChildDied
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
-    from fieldmark.embed.engine import EmbedOptions
-    from fieldmark.embed.sink import Filled
+    import numpy as np
+
     from fieldmark.models import Backbone
+
+
+# --- Worker process: fills the cache with parts of the images, one job after another.
+# Jobs come as messages; what becomes of them goes back as `(kind, value)`: how many images are
+# done, what to tell people, and at the end a `WorkerResult`.
+
+EVERY_S = 0.2
+"""how often it says how far it is"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJob:
+    """What a worker is to do."""
+
+    load: Callable[[], Backbone]
+    fingerprint: str
+    """of the model that is expected"""
+    root: Path
+    items: list[ImageRef]
+    options: EmbedOptions
+    idle_s: float
+    """how long to wait for another job"""
+    memory: Path | None = None
+    """where to remember what images hold; None: in the cache"""
+    also: tuple[Path, ...] = ()
+    """what else is remembered of them (`fieldmark.data.Contents`)"""
+    behaviour: np.ndarray | None = None
+    """what the model does here (`behaviour_of`)"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
+    """What a worker has done."""
+
+    throughput: Throughput
+    contents: dict[str, Content]
+    """what its images hold"""
+
+
+class _RemoteProgress:
+    """Progress that is shown in another process."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._n_waiting, self._sent = 0, time.monotonic()
+
+    def start(self, label: str, total: int) -> None:
+        """The other process has begun a stretch for all."""
+
+    def advance(self, n: int = 1) -> None:
+        with self._lock:
+            self._n_waiting += n
+            if time.monotonic() - self._sent > EVERY_S:
+                self._catch_up()
+
+    def status(self, text: str) -> None:
+        """The other process shows its own."""
+
+    def say(self, text: str) -> None:
+        self.send("say", text)
+
+    def send(self, kind: Literal["say", "done"], value: object) -> None:
+        with self._lock:
+            self._catch_up()
+            self._channel.send((kind, value))
+
+    def _catch_up(self) -> None:
+        if self._n_waiting:
+            self._channel.send(("advance", self._n_waiting))
+        self._n_waiting, self._sent = 0, time.monotonic()
+
+
+def work(channel: Channel) -> None:
+    """Does jobs until none has come for as long as the last one said."""
+    relay, model, idle_s = _RemoteProgress(channel), None, None
+    while channel.has_news(idle_s):
+        try:
+            job: WorkerJob = channel.receive()
+        except EOFError:
+            return
+        if model is None or model.fingerprint != job.fingerprint:
+            model = None  # two at once may not fit the device
+            model = _load(job)
+        relay.send("done", _do(job, model, relay))
+        idle_s = job.idle_s
+
+
+def _load(job: WorkerJob) -> Backbone:
+    model = job.load()
+    if model.fingerprint != job.fingerprint:
+        raise ModelError(f"model {model.name!r} is another one there: its fingerprint differs")
+    expected, behaviour = job.behaviour, behaviour_of(model)
+    if expected is not None and behaviour is not None and not does_alike(expected, behaviour):
+        raise ModelError(f"model {model.name!r} is another one there: its features differ")
+    return model
+
+
+def _do(job: WorkerJob, model: Backbone, relay: _RemoteProgress) -> WorkerResult:
+    contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
+    options = replace(job.options, contents=contents)
+    filled = fill(model, job.root, job.items, options, relay)
+    known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
+    return WorkerResult(filled.throughput, known)
+
+
+# --- the processes of one command
+
 
 START_S = 10.0
 """what a worker takes before its first image: Python, torch, CUDA, the weights"""
@@ -40,9 +152,6 @@ IDLE_S = 60.0
 """how long one waits for more: an idle copy of a model fills a device that others may need"""
 USUAL_RATE = 2_000.0
 """images per second of a device, where this model has not been timed here"""
-
-Fill = Callable[["Backbone", Path, Sequence[ImageRef], "EmbedOptions", Progress], "Filled"]
-"""`engine.fill`, which calls `DeviceWorkers.warm` itself"""
 
 
 def devices_for(wanted: str) -> tuple[str, ...]:
@@ -155,7 +264,6 @@ class DeviceWorkers:
         missing: Sequence[ImageRef],
         options: EmbedOptions,
         progress: Progress,
-        fill: Fill,
     ) -> Throughput:
         """Fills the cache with features that it lacks, on all devices at once. `options.contents`
         learns what all of them have read. Images that cannot be read are left out here.

@@ -1,1 +1,0 @@
-"""Measurements of pictures without a network, and the linear image–text model on top of them."""
