@@ -188,5 +188,5 @@ class Journal:
 def unusable(path: Path, error: OSError) -> StoreError:
     reason = error.strerror or str(error)
     return StoreError(
-        f"{path}  the journal cannot be used: {reason}. Mend that and run the same command again."
+        f"{path}  the journal cannot be used: {reason}. Fix that and run the same command again."
     )

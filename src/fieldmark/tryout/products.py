@@ -222,9 +222,10 @@ def _photo_groups(verdict: Verdict) -> Iterator[tuple[str, list[dict[str, str]]]
         yield "Check these labels", shown(sample.rows[list(suspects.rows)], texts)
     for pair in verdict.mix_ups[:MOST]:
         codes = [labels.index(name) for name in (pair.first, pair.second)]
-        is_mixed = np.isin(code_n, codes) & np.isin(answer_n, codes) & (answer_n != code_n)
-        texts = [f"is {labels[code]}" for code in code_n[is_mixed]]
-        yield f"Mixed up: {pair.first} and {pair.second}", shown(sample.rows[is_mixed], texts)
+        ways = [(code_n == a) & (answer_n == b) for a, b in (codes, codes[::-1])]
+        both = np.concatenate([np.flatnonzero(way)[: MOST_SHOWN // 2] for way in ways])
+        texts = [f"is {labels[code]}" for code in code_n[both]]
+        yield f"Mixed up: {pair.first} and {pair.second}", shown(sample.rows[both], texts)
     seen = sample.survey.audit
     for kind in ("duplicate", "conflict", "leak", "burst"):
         of_kind = [finding for finding in seen.findings if finding.kind == kind]

@@ -261,6 +261,7 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
             f"Of 100 new photos, it is sure and wrong on {100 * WRONG_PER_PHOTO:.0f} at most, on "
             "average."
         )
+        yield f"Here it was unsure most often of {', '.join(_unsure(verdict))}."
     rarest = min(verdict.searches, key=lambda search: search.n_units)
     wanted = _per_100(verdict.wanted)
     if rarest.share > 0.995:
@@ -275,6 +276,17 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
             f"With only {rarest.n_units} examples of {rarest.label} to go by, it can only promise "
             f"that you find {_per_100(rarest.at_least)} % of them."
         )
+
+
+def _unsure(verdict: Verdict) -> list[str]:
+    """The labels of which it was unsure most often, with counts of their photos."""
+    held_out = verdict.held_out
+    is_unsure_n = held_out.prob_nc.max(axis=1) < verdict.threshold.at_least
+    cells = []
+    for code, name, n, _ in iterate_labels(held_out):
+        n_unsure = int(is_unsure_n[held_out.code_n == code].sum())
+        cells.append((-n_unsure / n, f"{name} ({n_unsure} of {n})"))
+    return [text for _, text in sorted(cells)[:MOST]]
 
 
 def _advice(verdict: Verdict) -> Iterator[str]:

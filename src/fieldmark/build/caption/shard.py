@@ -108,7 +108,7 @@ class ShardJob:
             self.is_read = True
             return None
         if not _is_text(sample.key):
-            raise DataError(f"{self.path}  key {sample.key!r} is no UTF-8 text.")
+            raise DataError(f"{self.path}  key {sample.key!r} is not UTF-8 text.")
         number, self.n_read = self.n_read, self.n_read + 1
         image = sample.image
         taxon = None if image is None else sample_taxon(sample, self._reader.read)

@@ -97,7 +97,7 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
         source = parse_json(note.read_bytes())["made_from"]["input"]
         n_bytes, sha256 = int(source["n_bytes"]), str(source["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{note}  is no manifest of captions: caption again.") from error
+        raise DataError(f"{note}  is not a manifest of captions: caption again.") from error
     if n_bytes != shard.stat().st_size:
         raise of_other_bytes(captions, shard)
     return sha256

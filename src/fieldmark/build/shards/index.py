@@ -120,7 +120,7 @@ def find_shards(words: Sequence[str]) -> list[Path]:
             hint = meant(path.name, (child.name for child in beside))
             raise DataError(f"{name}  does not exist.{hint}")
         elif not _is_shard(path):
-            raise UsageError(f"{name}  is no shard: expected {', '.join(SHARD_SUFFIXES)} files.")
+            raise UsageError(f"{name}  is not a shard: expected {', '.join(SHARD_SUFFIXES)} files.")
         else:
             paths[path] = None
     if not paths:
@@ -162,13 +162,13 @@ def read_index(path: Path) -> dict[Path, dict[str, Any]]:
     except OSError as error:
         raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
-        raise DataError(f"{path}  is no JSON: {error}.") from error
+        raise DataError(f"{path}  is not JSON: {error}.") from error
     rows = index.get("shardlist") if isinstance(index, dict) else None
     if not isinstance(rows, list) or not all(
         isinstance(row, dict) and isinstance(row.get("url"), str) for row in rows
     ):
         raise DataError(
-            f"{path}  is no index of shards: expected a `shardlist` with a `url` for each, as "
+            f"{path}  is not an index of shards: expected a `shardlist` with a `url` for each, as "
             "`fieldmark shards index` writes it."
         )
     return {place(path, row["url"]): row for row in rows}

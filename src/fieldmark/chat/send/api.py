@@ -110,7 +110,7 @@ def read_json(data: bytes) -> dict[str, Any]:
     except ValueError:
         raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
     if not isinstance(reply, dict):
-        raise BadReply("a reply that is no JSON object")
+        raise BadReply("a reply that is not a JSON object")
     return reply
 
 

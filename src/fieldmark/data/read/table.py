@@ -28,7 +28,7 @@ def find_table(root: Path) -> Path:
     """The table file that root is, or the only one that lies in it."""
     if root.is_file():
         if root.suffix.lower() not in (*TABLE_SUFFIXES, ".txt"):
-            raise DataError(f"{root}  is no table: expected a .csv, .tsv or .parquet file.")
+            raise DataError(f"{root}  is not a table: expected a .csv, .tsv or .parquet file.")
         return root
     if not root.is_dir():
         raise DataError(

@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from typing import IO, Any
+from typing import Any
 
 from fieldmark import errors
 from fieldmark.errors import FieldmarkError
@@ -60,7 +60,7 @@ class _OwnRecords(pickle.Unpickler):
             kind = super().find_class(module, name)
             if isinstance(kind, type) and is_dataclass(kind):
                 return kind
-        raise pickle.UnpicklingError(f"{module}.{name} is no record of fieldmark")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a record of fieldmark")
 
 
 def _packed(value: object) -> str:
@@ -137,7 +137,7 @@ class Dialogue:
 
     def _unpacked(self, data: str) -> Any:
         stream = io.BytesIO(base64.b64decode(data))
-        return (pickle if self.is_inside else _Loader).load(stream)
+        return (pickle.Unpickler if self.is_inside else _OwnRecords)(stream).load()
 
     def _error(self, kind: str, text: str) -> BaseException:
         if kind in ("JudgeSilent", "NoJudgement"):
@@ -149,12 +149,6 @@ class Dialogue:
         made: BaseException = Exception.__new__(getattr(errors, kind))
         made.args = (text,)
         return made
-
-
-class _Loader:
-    @staticmethod
-    def load(stream: IO[bytes]) -> Any:
-        return _OwnRecords(stream).load()
 
 
 @dataclass(frozen=True, slots=True)

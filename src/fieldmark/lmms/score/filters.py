@@ -340,7 +340,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"pattern {pattern!r} is no regular expression: {error}.") from error
+        raise UsageError(f"pattern {pattern!r} is not a regular expression: {error}.") from error
 
 
 def _select(regex: re.Pattern[str], response: str, place: int) -> str | None:
