@@ -74,14 +74,14 @@ def folded(line: str) -> str:
     return textwrap.fill(line, width(), break_long_words=False, break_on_hyphens=False)
 
 
-class _Talk(logging.Handler):
+class _LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         talk(self.format(record))
 
 
 def spell_out() -> None:
     """Makes the log and unexpected errors talk as well: they quote servers and files."""
-    logging.lastResort = _Talk(logging.WARNING)
+    logging.lastResort = _LogHandler(logging.WARNING)
     sys.excepthook = lambda *error: talk("".join(traceback.format_exception(*error)).rstrip())
 
 
