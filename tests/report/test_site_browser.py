@@ -143,6 +143,29 @@ def test_charts_fit_their_panel(page: Any, address: str) -> None:
     assert chart.evaluate("each => each.scrollWidth - each.clientWidth") <= 1
 
 
+def test_a_phone_shows_charts_in_letters_of_their_size_and_confusions_whole(
+    page: Any, address: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}#/charts/forest")
+    svg = page.locator(".chart svg")
+    svg.wait_for()
+    assert svg.evaluate("each => each.clientWidth / each.viewBox.baseVal.width") > 0.85
+    page.goto(f"{address}#/confusions")
+    page.wait_for_selector(".confused")
+    box = page.locator(".scroll:has(.confused)")
+    assert box.evaluate("each => each.scrollWidth - each.clientWidth") <= 1
+
+
+def test_no_letters_on_dark_charts_are_hidden_by_their_own_halo(page: Any, address: str) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{address}#/charts/size")
+    page.wait_for_selector(".chart svg")
+    assert (
+        page.locator(".chart svg text[stroke='white'], .chart svg text[fill='white']").count() == 0
+    )
+
+
 def test_models_with_gaps_come_last_whichever_way(page: Any, address: str) -> None:
     page.goto(address)
     assert models_shown(page)[0].endswith(" (probe)")
