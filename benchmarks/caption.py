@@ -84,6 +84,7 @@ def serving(latency_s: float) -> Iterator[tuple[str, dict[str, Any]]]:
     mine, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, latency_s))
     process.start()
+    theirs.close()  # so that a server that dies ends the wait for it
     stats: dict[str, Any] = {}
     try:
         yield mine.recv(), stats

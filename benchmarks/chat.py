@@ -83,6 +83,7 @@ def serving() -> Iterator[tuple[str, dict[str, float]]]:
     mine, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,))
     process.start()
+    theirs.close()  # so that a server that dies ends the wait for it
     stats: dict[str, float] = {}
     try:
         yield mine.recv(), stats

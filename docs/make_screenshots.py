@@ -1,10 +1,12 @@
-"""Takes docs/site-*.png from the demo: `python docs/make_screenshots.py [DEMO_FOLDER]`.
+"""Takes the pictures of the page: `python docs/make_screenshots.py [DEMO_FOLDER]`.
 
-Without a folder it runs `fieldmark demo` first. Wants playwright and chromium.
+Six views into docs/pictures, each on a screen and on a phone, in light and in dark colours. Without
+a folder it runs `fieldmark demo` first. Wants playwright and chromium.
 """
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -15,13 +17,28 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-DOCS = Path(__file__).parent
-SIZE = {"width": 1280, "height": 800}
-MOST_BYTES = 200_000
-COLOURS = 255
+PICTURES = Path(__file__).parent / "pictures"
+WIDTHS = {1400: 900, 390: 844}
+"""of a screen and of a phone, with their heights"""
+TASK = "world-species%20(synthetic)"
+VIEWS = {
+    "leaderboard": "#/",
+    "task": f"#/task/{TASK}",
+    "predictions": "#/predictions/{column}?b=classical%2Ftexture&show=differ",
+    "confusions": "#/confusions/{column}",
+    "compare": "#/compare",
+    "charts": "#/charts",
+}
+READY = "!document.querySelector('main').textContent.includes('Loading …')"
+LOADED = """[...document.images].every(
+  image => image.complete || image.getBoundingClientRect().top > innerHeight
+    || image.getBoundingClientRect().left > innerWidth)"""
+MOST_BYTES = 250_000
+COLOURS = 128
 
 
 def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         demo = Path(sys.argv[1]) if sys.argv[1:] else Path(folder) / "demo"
         if not sys.argv[1:]:
@@ -30,31 +47,31 @@ def main() -> None:
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
-            page = browser.new_page(viewport=SIZE, color_scheme="light")
-            take(page, (demo / "site" / "index.html").resolve().as_uri())
+            for width, scheme in itertools.product(WIDTHS, ("light", "dark")):
+                size = {"width": width, "height": WIDTHS[width]}
+                page = browser.new_page(viewport=size, color_scheme=scheme)
+                take(page, (demo / "site" / "index.html").resolve().as_uri(), f"{width}-{scheme}")
+                page.close()
             browser.close()
 
 
-def take(page: Any, address: str) -> None:
-    page.goto(address)
-    page.wait_for_selector(".board")
-    save(page, "leaderboard")
-    page.goto(f"{address}#/task/world-species%20(synthetic)")
+def take(page: Any, address: str, suffix: str) -> None:
+    page.goto(f"{address}#/task/{TASK}")
     page.wait_for_selector(".samples img")
-    save(page, "task")
-    page.get_by_role("link", name="Browse predictions").last.click()
-    page.wait_for_selector(".photo img")
-    page.get_by_label("Beside").select_option("classical/texture")
-    page.get_by_label("Show").select_option("differ")
-    page.mouse.move(0, 0)
-    save(page, "predictions")
+    link = page.get_by_role("link", name="Browse predictions").first.get_attribute("href")
+    column = link.rpartition("/")[2]
+    for name, view in VIEWS.items():
+        page.evaluate("hash => { location.hash = hash }", view.format(column=column))
+        page.wait_for_selector("main h1")
+        page.wait_for_function(READY)
+        page.mouse.move(0, 0)
+        save(page, PICTURES / f"{name}-{suffix}.png")
 
 
-def save(page: Any, name: str) -> None:
+def save(page: Any, path: Path) -> None:
     """With few colours: a third of the bytes, and nobody sees it."""
-    page.wait_for_function("[...document.images].slice(0, 12).every(image => image.complete)")
-    page.wait_for_timeout(300)
-    path = DOCS / f"site-{name}.png"
+    page.wait_for_function(LOADED)
+    page.wait_for_timeout(500)
     page.screenshot(path=path)
     with Image.open(path) as image:
         few = image.convert("RGB").quantize(COLOURS, kmeans=3, dither=Image.Dither.NONE)

@@ -408,11 +408,11 @@ CASES: dict[str, Case] = {
     ),
     "template broken": (
         files(birds_yaml=good(doc_to_text='"{{ question }"')),
-        r"error  birds.yaml:6: doc_to_text: the template .* is no Jinja: .*",
+        r"error  birds.yaml:6: doc_to_text: the template .* is not valid Jinja: .*",
     ),
     "template with an unknown filter": (
         files(birds_yaml=good(doc_to_text='"{{ question | regex_replacer }}"')),
-        r"error  birds.yaml:6: doc_to_text: the template .* is no Jinja: .*regex_replacer.*",
+        r"error  birds.yaml:6: doc_to_text: the template .* is not valid Jinja: .*regex_replacer.*",
     ),
     "untagged function": (
         files(birds_yaml=good(doc_to_text="utils.text"), utils_py=QUESTION),

@@ -60,7 +60,7 @@ def test_a_folder_to_a_file_and_what_is_said(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
     assert shown.out == ""
-    assert lines[0] == "photos: Files that are no images, ignored: 1 (1 .txt)."
+    assert lines[0] == "photos: Files that are not images, ignored: 1 (1 .txt)."
     assert lines[1] == "12 images: 12 embedded."
     assert "images/s, decode path reference; work: read " in lines[2]
     assert lines[3:] == ["f.npy: 12 × 246, float32", "f.npy.ids.csv"]

@@ -146,7 +146,7 @@ def test_which_table(tmp_path: Path):
         "ROOT  does not exist: expected a table file, or a folder with one in it."
     )
     assert refusal(write(tmp_path, "x", "a.xlsx")) == (
-        "ROOT  is no table: expected a .csv, .tsv or .parquet file."
+        "ROOT  is not a table: expected a .csv, .tsv or .parquet file."
     )
 
 

@@ -71,7 +71,7 @@ def test_defect_plankton_stray_files_are_no_images(tmp_path: Path):
     assert folder.table(tmp_path)["id"].to_list() == ["elm/1.jpg", "oak/1.jpg"]
     assert (
         findings(tmp_path)[0]
-        == "note: 2 files that are no images, ignored: 'oak/1.pdf', 'oak/Thumbs.db'."
+        == "note: 2 files are not images and were ignored: 'oak/1.pdf', 'oak/Thumbs.db'."
     )
 
 

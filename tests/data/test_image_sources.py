@@ -58,7 +58,7 @@ def test_a_folder_is_listed_in_the_order_of_its_paths(place: Path) -> None:
     every = [path.relative_to("photos").as_posix() for path in Path("photos").rglob("*.*")]
     expected = sorted(name for name in every if not name.endswith((".txt", ".hidden.png")))
     assert ids(source) == expected and source.n_images == len(expected) == 6
-    assert source.note == "Files that are no images, ignored: 1 (1 .txt)."
+    assert source.note == "Files that are not images, ignored: 1 (1 .txt)."
     assert readable(source)
 
 

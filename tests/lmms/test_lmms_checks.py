@@ -104,7 +104,7 @@ def test_calls_that_must_fail_are_told(
         ({"doc_to_target": ""}, "says neither doc_to_target nor process_results"),
         ({"doc_to_visual": '"{{ image }}"'}, "doc_to_visual is a template"),
         ({"doc_to_choice": "[owl, wren]", "output_type": "multiple_choice"}, ""),
-        ({"doc_to_choice": '"{{ names[0] }"'}, "is no Jinja"),
+        ({"doc_to_choice": '"{{ names[0] }"'}, "is not valid Jinja"),
     ],
 )
 def test_fields(keys: dict[str, str], expected: str, tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ class TestMedia:
             split.document(1, media=True)
         assert str(caught.value) == (
             f"{folder}/task.yaml:4  document 1 of split 'test': column 'image' cannot be read: "
-            "it is no picture Pillow knows."
+            "Pillow cannot read it as a picture."
         )
 
     def test_pictures_are_as_the_library_gives_them(self, folder: Path, cache: Path) -> None:

@@ -79,7 +79,9 @@ def test_regex(options, response, expected):
 
 
 def test_a_pattern_that_is_none_is_told_with_its_place():
-    with pytest.raises(UsageError, match=r"^task\.yaml:7  pattern '\(' is no regular expression"):
+    with pytest.raises(
+        UsageError, match=r"^task\.yaml:7  pattern '\(' is not a regular expression"
+    ):
         make_filter("regex", {"regex_pattern": "("}, "task.yaml:7")
 
 

@@ -66,7 +66,7 @@ def test_the_place_stands_first() -> None:
 
 @pytest.mark.parametrize("template", ["{{ open", "{% for x in %}", "{{a|no_such_filter}}"])
 def test_what_is_no_jinja_is_one_line(template: str) -> None:
-    with pytest.raises(UsageError, match="is no Jinja") as caught:
+    with pytest.raises(UsageError, match="is not valid Jinja") as caught:
         compile_template(template)
     assert "\n" not in str(caught.value)
 

@@ -198,7 +198,7 @@ def test_taxa_restrict_what_is_asked_and_offered(
         (
             {"taxa": ["Felidea"]},
             "album.yaml:6  taxa leave 0 of 8 classes of task 'album': at least two are needed. "
-            "'Felidea' is no name of any. Did you mean 'felidae'?",
+            "'Felidea' is not the name of any. Did you mean 'felidae'?",
         ),
         ({"taxa": "none.txt"}, "none.txt"),
         ({"taxa": "empty.txt"}, "empty.txt  holds no taxon: expected one a line."),

@@ -145,7 +145,7 @@ def test_pages_about_models_get_no_stand_in(store: Store, tmp_path: Path, capsys
         "timm_good.yaml", "timm_poor.yaml",
     ]  # fmt: skip
     told = " ".join(capsys.readouterr().err.split())
-    assert f"stand-ins, which are no models: {WREN}, {CHANCE}" in told
+    assert f"stand-ins, which are not models: {WREN}, {CHANCE}" in told
     assert main(["export", "card", "--out", str(tmp_path / "cards"), *place]) == 0
     card = (tmp_path / "cards" / "chat_mock_wren.md").read_text()
     assert "chat/mock/wren (mock) is a stand-in, not a model" in card

@@ -197,7 +197,7 @@ def test_thumbnails_are_small_and_as_many_as_asked_for(site: Path) -> None:
     thumbs = list((site / "thumbs").rglob("*.webp"))
     assert 40 <= len(thumbs) <= 120  # three tasks share their photos
     with Image.open(thumbs[0]) as image:
-        assert max(image.size) <= 224 and not image.getexif()
+        assert max(image.size) <= 320 and not image.getexif()
 
 
 def test_unreadable_photo_is_left_out(made: Path, settings: Settings, tmp_path: Path) -> None:

@@ -73,9 +73,10 @@ class Budget:
         """Refuses a cap in money on a model whose price nobody knows."""
         if self.max_usd is not None and not card.is_priced:
             raise UsageError(
-                f"the price of chat/{card.provider}/{card.id} is unknown, so max_usd cannot be "
-                "kept: give it by --price IN/OUT (US dollars per million tokens, as 0.5/1.5), by "
-                "usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap max_tokens."
+                f"the price of chat/{card.provider}/{card.id} is unknown, so --max-usd cannot "
+                "be enforced. Give --price IN/OUT (US dollars per million tokens, such as "
+                "0.5/1.5), or usd_in and usd_out under [[chat_models]] in fieldmark.toml, or use "
+                "--max-tokens."
             )
 
     def estimator(self, card: Card) -> Estimator:

@@ -14,6 +14,7 @@ command goes on and asks nothing twice. Several processes with the same argument
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,7 +131,14 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
         if example := _example(path):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
-    talk(f"next: fieldmark train RECIPE --shards SHARDS --captions {args.out} --out runs/RECIPE")
+    given = ["--shards", *args.shards, "--captions", str(args.out), "--out", "runs/tiny"]
+    if counts["ok"] < _TINY_BATCH:
+        given += ["--set", "train.batch=32"]
+    talk(f"next: fieldmark train tiny {shlex.join(given)}")
+
+
+_TINY_BATCH = 192
+"""what recipe `tiny` trains on at once: fewer photos fill no batch"""
 
 
 def _example(path: Path) -> str:

@@ -184,7 +184,8 @@ def _tell(taxa: TaxonList, made: Described) -> None:
     from fieldmark.build.describe.run import WHY
 
     n_described, n = made.counts.get("described", 0), len(taxa.taxa)
-    talk(f"{counted(taxa.n_rows, 'row')}, {counted(n, 'taxon', 'taxa')}: {n_described:,} described")
+    rows = counted(taxa.n_rows, "row")
+    talk(f"{n_described:,} of {counted(n, 'taxon', 'taxa')} described, from {rows}")
     for reason, n_rows in taxa.skipped.items():
         talk(f"  {n_rows:>8,}  rows left out: {reason}")
     for reason, n_taxa in made.reasons.items():

@@ -25,6 +25,7 @@ from fieldmark.cli import _grid_flags
 from fieldmark.cli._grid_flags import PlaceFlags, read_jobs, settings_on, with_protocol_flags
 from fieldmark.cli._planned_steps import PlannedSteps, plan_steps
 from fieldmark.cli._show import counted, print_json, show, show_rows, size, talk
+from fieldmark.errors import readable
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _show(args: PlanFlags) -> int:
             "to embed": planned.n_missing,
             "requests": planned.cost.n if planned.cost else 0,
             "usd": _usd(planned.cost),
-            "why": planned.why or _priced_as(planned.cost),
+            "why": readable(planned.why) or _priced_as(planned.cost),
         }
         for planned in plan.jobs
     ]

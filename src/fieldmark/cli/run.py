@@ -105,15 +105,15 @@ def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings)
         if where != "slurm":  # its steps end with it
             raise
         talk(
-            "interrupted: steps that were submitted go on. The same command waits for them and "
-            f"gets their results; `fieldmark jobs --results {results}` shows them."
+            "interrupted: steps that were submitted continue. Run the same command to wait for "
+            f"them and fetch their results; `fieldmark jobs --results {results}` shows them."
         )
         talk(f"to end them: fieldmark jobs cancel --all --results {results}")
         return 130
     if args.detach:
         talk(
-            "the steps go on by themselves: the same command waits for them and gets their "
-            f"results; `fieldmark jobs --results {results}` shows them."
+            "the steps continue by themselves. Run the same command to wait for them and fetch "
+            f"their results; `fieldmark jobs --results {results}` shows them."
         )
         return 0
     _show_end(args, plan, outcome, settings)

@@ -214,7 +214,8 @@ def _check(
     if recipe.optimiser.warmup_steps >= n_steps:
         lines.append(
             f"optimiser.warmup_steps is {recipe.optimiser.warmup_steps:,} of {n_steps:,} steps: "
-            f"the learning rate never gets to {recipe.optimiser.lr:g}"
+            f"the learning rate never gets to {recipe.optimiser.lr:g}. "
+            f"Try --set optimiser.warmup_steps={n_steps // 10}"
         )
     left_s = _time_left(plan.out, n_steps, recipe.train.batch)
     if left_s is not None:
@@ -246,7 +247,7 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
     loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
     lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
     if totals.exit_code > 128:
-        lines.append("stopped on request: the same command goes on from here")
+        lines.append("stopped on request: run the same command to continue from here")
     else:
         lines.append(f"model: {out / 'model'}")
         lines.append(f"next: fieldmark run --model open-clip/local-dir:{out / 'model'} --task TASK")

@@ -50,8 +50,9 @@ def check(root: Path) -> list[Finding]:
         text = f"{counted(len(scan.outside), 'image')} outside any class folder, ignored: "
         findings.append(Finding("warning", f"{text}{name_some(scan.outside)}."))
     if scan.strays:
-        text = f"{counted(len(scan.strays), 'file')} that are no images, ignored: "
-        findings.append(Finding("note", f"{text}{name_some(scan.strays)}."))
+        was = "is not an image and was" if len(scan.strays) == 1 else "are not images and were"
+        text = f"{counted(len(scan.strays), 'file')} {was} ignored"
+        findings.append(Finding("note", f"{text}: {name_some(scan.strays)}."))
     empty = _empty_classes(root, scan)
     if empty:
         text = f"{counted(len(empty), 'class folder')} without images, ignored: "

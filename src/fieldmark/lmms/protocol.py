@@ -62,7 +62,7 @@ class DocumentProtocol(Protocol):
         if draw.n_train < 0:
             return "n_train = -1: examples are shown one by one, expected their number"
         if draw.n_test == 0:
-            return "n_test = 0: without a document there is no score"
+            return "n_test = 0: a score needs at least one document"
         if draw.n_train and task.doc_to_messages:
             n = draw.n_train
             return f"n_train = {n}: doc_to_messages says everything, examples have no place in it"

@@ -93,7 +93,7 @@ class Protocol:
         if self.training == "none" and draw.n_train:
             return f"n_train: expected 0, `{self.name}` looks at no training images"
         if draw.n_test == 0:
-            return "n_test = 0: without test images there is no score"
+            return "n_test = 0: a score needs at least one test image"
         return None
 
     def prepare(self, task: Any, draw: Draw, settings: Any, workspace: Workspace) -> Question:

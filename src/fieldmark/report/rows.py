@@ -190,9 +190,11 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     """What rows that are compared with each other are called, by name: with how little each
     answered, where it was too little.
     """
+    named: dict[str, list[Row]] = {}
+    for row in rows:
+        named.setdefault(row.name, []).append(row)
     names = {}
-    for name in dict.fromkeys(row.name for row in rows):
-        mine = [row for row in rows if row.name == name]
+    for name, mine in named.items():
         least = min(mine, key=lambda row: row.answered)
         where = f" of {least.heading}" if len(mine) > 1 else ""
         caveat = f"{least.caveat}{where}" if least.caveat else ""

@@ -34,7 +34,7 @@ def minutes_of(value: object) -> int:
             seconds = parts[0] * 60 + parts[1]
         if seconds > 0:
             return -(-seconds // 60)
-    raise ValueError(f"{value!r} is no time: expected minutes, as 90, or a text as '01:30:00'")
+    raise ValueError(f"{value!r} is not a time: expected minutes, as 90, or a text as '01:30:00'")
 
 
 def bytes_of(value: str) -> int:
@@ -44,7 +44,7 @@ def bytes_of(value: str) -> int:
     """
     match = _MEMORY.fullmatch(value.strip())
     if match is None or not float(match[1]):
-        raise ValueError(f"{value!r} is no amount of memory: expected a text as '32G' or '900M'")
+        raise ValueError(f"{value!r} is not an amount of memory: expected text as '32G' or '900M'")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
@@ -62,16 +62,16 @@ def _word(value: str) -> str:
 
 def _gpus(value: int | str) -> int | str:
     if isinstance(value, str) and not re.fullmatch(r"(?:[\w.-]+:)?\d+", value):
-        raise ValueError(f"{value!r} is no number of GPUs: expected 1, or a text as 'a100:1'")
+        raise ValueError(f"{value!r} is not a number of GPUs: expected 1, or a text as 'a100:1'")
     if isinstance(value, int) and value < 0:
-        raise ValueError(f"{value} is no number of GPUs: expected 0 or more")
+        raise ValueError(f"{value} is not a number of GPUs: expected 0 or more")
     return value
 
 
 def _environment(value: dict[str, str]) -> dict[str, str]:
     for name in value:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise ValueError(f"{name!r} is no name of an environment variable")
+            raise ValueError(f"{name!r} is not a name of an environment variable")
     return value
 
 

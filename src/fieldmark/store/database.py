@@ -339,5 +339,5 @@ def nothing_stored(path: Path) -> DataError:
     """What is said where a report finds no finished run."""
     state = "holds no finished runs" if path.exists() else "does not exist"
     return DataError(
-        f"{path}  {state}: `fieldmark run` makes some, --results says where others are."
+        f"{path}  {state}. Start with `fieldmark run`, or give another folder with --results."
     )

@@ -389,7 +389,7 @@ def test_a_key_that_is_no_text_refuses_its_shard(server: Any, tmp_path: Path) ->
     samples = make_samples(2)
     samples[1] = ("\udcff", samples[1][1])
     totals = caption(server, [write_shard(tmp_path / "a.tar", samples)], tmp_path / "out")
-    assert "is no UTF-8 text" in totals.refused["a"]
+    assert "is not UTF-8 text" in totals.refused["a"]
 
 
 def test_what_a_killed_worker_left_is_cleared(server: Any, tmp_path: Path) -> None:

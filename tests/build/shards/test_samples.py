@@ -130,7 +130,7 @@ ONE = tar_bytes([("a.jpg", b"1"), ("a.txt", b"2")])[:2048]
         (ONE + b"x" * 512 + bytes(1024), "at byte 2,048, key 'a': has a damaged header"),
         (ONE + bytes(1024) + ONE + bytes(1024), "more behind its end mark"),
         (ONE + bytes(512) + ONE + bytes(1024), "more behind its end mark"),
-        (b"\x89PNG" * 300, "is no tar file"),
+        (b"\x89PNG" * 300, "is not a tar file"),
         (b"", "is empty"),
     ],
 )

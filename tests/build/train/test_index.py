@@ -354,7 +354,7 @@ def test_many_damaged_shards_are_counted(tmp_path: Path) -> None:
     for k in range(8):
         (tmp_path / f"{k}.tar").write_bytes(b"x" * 600)
     lines = refusal([tmp_path], None, tmp_path / "index", recipe({"taxon": 1})).splitlines()
-    assert [line for line in lines if "is no tar file" in line] == lines[:5]
+    assert [line for line in lines if "is not a tar file" in line] == lines[:5]
     assert lines[5] == "3 more shards are damaged."
 
 
@@ -369,7 +369,7 @@ def test_captions_of_other_bytes_are_refused_by_name(tmp_path: Path) -> None:
     write_shard(shards[0], rows)
     assert "was made from other bytes" in refusal(shards, captions, tmp_path / "i", recipe())
     (captions / "captions" / "s-0.json").write_text("{}")
-    assert "s-0.json  is no manifest" in refusal(shards, captions, tmp_path / "i", recipe())
+    assert "s-0.json  is not a manifest" in refusal(shards, captions, tmp_path / "i", recipe())
 
 
 def test_captions_for_keys_that_no_shard_has(tmp_path: Path) -> None:

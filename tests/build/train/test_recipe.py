@@ -68,7 +68,7 @@ def test_a_weight_of_nothing_takes_a_type_out() -> None:
         (["train.batch=0"], "--set  train.batch = 0: expected 1 or more."),
         (["train=3"], "--set train=3: expected TABLE.KEY=VALUE, such as train.batch=256."),
         (["trian.batch=3"], "--set  key 'trian' is not known. Did you mean 'train'?"),
-        (["train.batch.x=3"], "--set train.batch.x=3: 'batch' is no table."),
+        (["train.batch.x=3"], "--set train.batch.x=3: 'batch' is not a table."),
         (
             ["texts.draw=steps"],
             "--set  texts.draw = 'steps': expected 'sample' or 'step'. Did you mean 'step'?",

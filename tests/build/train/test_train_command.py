@@ -138,7 +138,9 @@ def test_signals_save_and_end_and_the_curve_is_the_same(
     assert run_with_signals(command, out, signal.SIGUSR1, signal.SIGTERM) == 143
     steps = sorted(int(path.stem[5:]) for path in (out / "checkpoints").glob("*.pt"))
     assert len(steps) == 2 and steps[-1] == rows_of(out)[-1]["step"] < N_STEPS
-    assert "stopped on request: the same command goes on from here" in capsys.readouterr().err
+    assert (
+        "stopped on request: run the same command to continue from here" in capsys.readouterr().err
+    )
     capsys.readouterr()
     assert "stopped at step" in (out / "page.html").read_text()
     assert main(command) == 0
@@ -208,8 +210,8 @@ def test_check_says_what_there_is_to_do(
         (("--set", "train.batch=7", "train.accumulate=2"), 2,
          "train.batch is 7, expected a multiple of 2 (1 processes × train.accumulate 2)."),
         (("--set", "train.batch=64"), 3,
-         "an epoch of 40 main samples fills no batch of 64: make the batch smaller, or draw with "
-         'replacement (data.mode = "resampled").'),
+         "a batch takes 64 main samples, and there are only 40. Try a smaller batch, such as "
+         '--set train.batch=32, or draw with replacement (data.mode = "resampled").'),
         (("--set", "texts.types={taxn=1,caption=1}"), 3,
          "no sample has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
         (("--captions", "nowhere"), 3,
@@ -388,7 +390,7 @@ def test_a_run_is_exported_with_another_projector(
     assert main(["train", str(tmp_path), "--export", str(folder)]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "fieldmark: projector 'capt' is not known. Did you mean 'caption'?",
-        f"fieldmark: {tmp_path} is no folder of a training run: expected recipe.toml in it.",
+        f"fieldmark: {tmp_path} is not the folder of a training run: expected recipe.toml in it.",
     ]
 
 

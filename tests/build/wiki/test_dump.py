@@ -393,7 +393,7 @@ def test_not_an_export(tmp_path: Path, before: bytes, after: bytes, match: str) 
 def test_other_files(tmp_path: Path) -> None:
     path = tmp_path / "wiki.7z"
     path.write_bytes(b"7z\xbc\xaf\x27\x1c")
-    is_refused(path, "wiki.7z  is no dump in XML")
+    is_refused(path, "wiki.7z  is not a dump in XML")
     is_refused(tmp_path / "none.xml", "none.xml  cannot be read")
 
 

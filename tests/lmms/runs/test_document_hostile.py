@@ -53,12 +53,12 @@ def warning(found: Evaluation) -> str:
 def test_a_target_that_is_no_choice_is_told(tmp_path):
     choices = {"output_type": "multiple_choice", "doc_to_choice": '["a0", "a1"]'}
     found = ask(tmp_path, metric_list="[{metric: acc}]", **choices)
-    assert warning(found).endswith("2 of 4 documents: the target is no choice")
+    assert warning(found).endswith("2 of 4 documents: the target is not one of the choices")
 
 
 @pytest.mark.parametrize("column", ["answer", "a"])
 def test_a_word_where_a_column_was_meant_is_told(tmp_path, column):
-    told = "4 of 4 documents: doc_to_target 'answer' is no column, so the word itself is right"
+    told = "4 of 4 documents: doc_to_target 'answer' is not a column, so the word itself is right"
     assert warning(ask(tmp_path, doc_to_target=column)) == (told if column == "answer" else "")
 
 
@@ -148,7 +148,9 @@ def test_a_word_where_a_column_was_meant_is_told_by_the_check(tmp_path, monkeypa
     write(Path(), doc_to_target="answer")
     monkeypatch.setenv("FIELDMARK_CACHE", "cache")
     assert main(["check", "made.yaml", "--data"]) == 0
-    told = "warning  made.yaml:6: doc_to_target 'answer' is no column, so the word itself is right."
+    told = (
+        "warning  made.yaml:6: doc_to_target 'answer' is not a column, so the word itself is right."
+    )
     assert told in capsys.readouterr().out
 
 

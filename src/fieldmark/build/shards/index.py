@@ -23,7 +23,7 @@ from fieldmark.build.shards.samples import Sample, scan
 from fieldmark.build.shards.tar import CHUNK, SHARD_SUFFIXES, Defect, TarBytes
 from fieldmark.data import expand_ranges, is_packed
 from fieldmark.errors import DataError, UsageError, meant
-from fieldmark.files import write_file
+from fieldmark.files import parse_json, write_file
 
 KIND = "wids-shard-index-v1"
 
@@ -120,7 +120,7 @@ def find_shards(words: Sequence[str]) -> list[Path]:
             hint = meant(path.name, (child.name for child in beside))
             raise DataError(f"{name}  does not exist.{hint}")
         elif not _is_shard(path):
-            raise UsageError(f"{name}  is no shard: expected {', '.join(SHARD_SUFFIXES)} files.")
+            raise UsageError(f"{name}  is not a shard: expected {', '.join(SHARD_SUFFIXES)} files.")
         else:
             paths[path] = None
     if not paths:
@@ -158,17 +158,17 @@ def write_index(path: Path, rows: Iterable[dict[str, Any]], name: str = "") -> N
 def read_index(path: Path) -> dict[Path, dict[str, Any]]:
     """Shard → its line of an index file, ours or wids' own."""
     try:
-        index = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        index = parse_json(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError as error:
         raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
-        raise DataError(f"{path}  is no JSON: {error}.") from error
+        raise DataError(f"{path}  is not JSON: {error}.") from error
     rows = index.get("shardlist") if isinstance(index, dict) else None
     if not isinstance(rows, list) or not all(
         isinstance(row, dict) and isinstance(row.get("url"), str) for row in rows
     ):
         raise DataError(
-            f"{path}  is no index of shards: expected a `shardlist` with a `url` for each, as "
+            f"{path}  is not an index of shards: expected a `shardlist` with a `url` for each, as "
             "`fieldmark shards index` writes it."
         )
     return {place(path, row["url"]): row for row in rows}

@@ -174,7 +174,7 @@ class _ShardMaker:
             facts = shard_index(Path(file.name))
             expected = (n_samples, written.hexdigest(), keys.hexdigest())
             if (facts.n_samples, facts.sha256, facts.keys_sha256) != expected:
-                raise DataError(f"{path}  reads back other than it was written: is the disk sound?")
+                raise DataError(f"{path}  does not read back as it was written: check the disk.")
         if not n_samples:
             path.unlink()
             return None
@@ -183,7 +183,7 @@ class _ShardMaker:
     def _refuse(self, item: ShardItem, error: DataError) -> None:
         if not self.options.skips_bad:
             raise DataError(
-                f"{_base(self.root) / item.image}  {plain_reason(error)}: mend it, or leave such "
+                f"{_base(self.root) / item.image}  {plain_reason(error)}: fix it, or leave such "
                 "images out with --bad-images skip. Finished shards are kept."
             ) from error
 

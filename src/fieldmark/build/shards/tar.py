@@ -164,7 +164,7 @@ def _read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
                 continue
             entry = _entry(name, kind, size, every | own if every else own, at + BLOCK)
         except (tarfile.HeaderError, ValueError) as error:
-            text = "is no tar file" if at == 0 else f"has a damaged header ({error})"
+            text = "is not a tar file" if at == 0 else f"has a damaged header ({error})"
             yield Defect("no_tar" if at == 0 else "bad_header", at, "", text)
             return
         own = {}

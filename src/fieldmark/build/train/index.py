@@ -37,6 +37,7 @@ from fieldmark.data import is_packed
 from fieldmark.errors import DataError, UsageError, join_problems, meant
 from fieldmark.processes import ChildDied, process_pool
 from fieldmark.progress import Progress, Silent
+from fieldmark.words import counted
 
 _ALONE_BYTES = 1 << 28
 """fewer bytes of shards than this are indexed without other processes, whose start takes longer"""
@@ -285,7 +286,7 @@ class _Checked:
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""
         n, kind = self.group.n_samples, "replay samples" if REPLAY in self.types else "samples"
-        parts = [f"{n:,} {kind} in {len(self.pairs):,} shards"]
+        parts = [f"{n:,} {kind} in {counted(len(self.pairs), 'shard')}"]
         for name, n_with in self.group.coverage.items():
             if n_with < n:
                 noun = "caption" if name == CAPTION else f"text of type {name!r}"

@@ -60,10 +60,11 @@ class SampleOrder:
             self._is_replay[np.arange(self.n_replay) * batch // self.n_replay] = True
         for stream in (self._main, self._replay):
             if isinstance(stream, _Epochs) and stream.n_samples < stream.size:
+                fits = 1 << max(stream.n_samples, 1).bit_length() - 1
                 raise DataError(
-                    f"an epoch of {stream.n_samples:,} {stream.seed[0]} samples fills no batch of "
-                    f"{stream.size:,}: make the batch smaller, or draw with replacement "
-                    '(data.mode = "resampled").'
+                    f"a batch takes {stream.size:,} {stream.seed[0]} samples, and there are only "
+                    f"{stream.n_samples:,}. Try a smaller batch, such as --set train.batch={fits}, "
+                    'or draw with replacement (data.mode = "resampled").'
                 )
 
     @property

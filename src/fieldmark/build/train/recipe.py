@@ -103,7 +103,7 @@ class TextsRecipe(Strict):
     def _has_weight(cls, types: dict[str, float]) -> dict[str, float]:
         wrong = [name for name in types if not _WORD.fullmatch(name) or name == REPLAY]
         if wrong:
-            raise ValueError(f"{wrong[0]!r} is no text type: expected a member, such as taxon")
+            raise ValueError(f"{wrong[0]!r} is not a text type: expected a member, such as taxon")
         weighted = {name: weight for name, weight in types.items() if weight > 0}
         if not weighted:
             raise ValueError("expected at least one type with a weight above 0")
@@ -376,7 +376,7 @@ def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[s
         try:
             set_dotted(changed, key, text)
         except ValueError as error:
-            raise UsageError(f"--set {word}: {str(error)!r} is no table.") from None
+            raise UsageError(f"--set {word}: {str(error)!r} is not a table.") from None
     return changed
 
 

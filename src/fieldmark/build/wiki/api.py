@@ -143,7 +143,7 @@ class WikiApi:
         progress: Progress | None = None,
     ) -> None:
         if urlsplit(endpoint).scheme not in ("http", "https") or not urlsplit(endpoint).hostname:
-            text = "is no address of an API, such as https://en.wikipedia.org/w/api.php."
+            text = "is not the address of an API, such as https://en.wikipedia.org/w/api.php."
             raise UsageError(f"{endpoint!r} {text}")
         self.endpoint, self.agent = endpoint, user_agent(contact)
         self.etiquette, self._progress = etiquette or Etiquette(), progress or Silent()

@@ -243,7 +243,7 @@ def _kind(path: Path) -> str:
         return "gz"
     if first.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<"):
         return "xml"
-    raise DataError(at(path, None, "is no dump in XML, plain or packed by bzip2 or gzip."))
+    raise DataError(at(path, None, "is not a dump in XML, plain or packed by bzip2 or gzip."))
 
 
 def _unpacked(path: Path, start: int) -> Iterator[Chunk]:

@@ -147,7 +147,7 @@ def read_site(head: bytes) -> WikiSite:
     """What the beginning of an export says about its wiki. Raises `ExportFault`."""
     start, end = head.find(b"<siteinfo>"), head.find(b"</siteinfo>")
     if b"<mediawiki" not in head:
-        raise ExportFault("is no XML export of a MediaWiki: <mediawiki> is expected", 0)
+        raise ExportFault("is not an XML export of a MediaWiki: <mediawiki> is expected", 0)
     if start < 0 or end < 0:
         raise ExportFault("has no <siteinfo>", 0)
     if _STUB.search(head):
@@ -155,7 +155,7 @@ def read_site(head: bytes) -> WikiSite:
     try:
         info = ElementTree.fromstring(head[start : end + len(b"</siteinfo>")])
     except ElementTree.ParseError as error:
-        raise ExportFault(f"has a <siteinfo> that is no XML ({error})", start) from error
+        raise ExportFault(f"has a <siteinfo> that is not XML ({error})", start) from error
     base = info.findtext("base") or ""
     is_wikipedia = (urlsplit(base).hostname or "").endswith(".wikipedia.org")
     licence = "CC BY-SA 4.0" if is_wikipedia else ""

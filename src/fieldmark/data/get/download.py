@@ -280,5 +280,5 @@ def _writing(file: Download) -> Iterator[None]:
     except OSError as error:
         raise DataError(
             f"{file.target}  cannot be written ({error.strerror or error}): what was fetched is "
-            "kept; mend this and run the same command again."
+            "kept; fix this and run the same command again."
         ) from error

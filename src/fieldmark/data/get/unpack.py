@@ -101,7 +101,7 @@ def unpack(archive: Archive, state: FolderState, on_bytes: Callable[[int], None]
     except OSError as error:
         raise DataError(
             f"{error.filename or archive.folder}  cannot be written ({error.strerror or error}): "
-            "mend this and run the same command again."
+            "fix this and run the same command again."
         ) from error
     finally:
         shutil.rmtree(tree, ignore_errors=True)

@@ -202,7 +202,7 @@ def _ignored(others: Counter[str]) -> str:
     if not others:
         return ""
     kinds = ", ".join(f"{n:,} {ending}" for ending, n in others.most_common(5))
-    return f"Files that are no images, ignored: {others.total():,} ({kinds})."
+    return f"Files that are not images, ignored: {others.total():,} ({kinds})."
 
 
 # --- archives ---

@@ -18,6 +18,7 @@ import polars as pl
 
 from fieldmark.data._check import name_some
 from fieldmark.errors import DataError, at
+from fieldmark.files import parse_json
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 SEPARATORS = ",;\t|"
@@ -27,7 +28,7 @@ def find_table(root: Path) -> Path:
     """The table file that root is, or the only one that lies in it."""
     if root.is_file():
         if root.suffix.lower() not in (*TABLE_SUFFIXES, ".txt"):
-            raise DataError(f"{root}  is no table: expected a .csv, .tsv or .parquet file.")
+            raise DataError(f"{root}  is not a table: expected a .csv, .tsv or .parquet file.")
         return root
     if not root.is_dir():
         raise DataError(
@@ -265,7 +266,7 @@ def numbered(column: str) -> pl.Expr:
 def read_json(path: Path) -> Any:
     """The content, whatever it is."""
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except json.JSONDecodeError as error:
         raise DataError(at(path, error.lineno, f"is not valid JSON: {error.msg}.")) from error
     except (OSError, ValueError) as error:

@@ -72,8 +72,8 @@ class StepTask:
         if _n_idle(folder) < MOST_IDLE:
             return DelayedSubmission(self)
         StepProgress(folder).say(
-            "given up: put back into the queue again and again, it got no further. It needs more "
-            "time (`time` in [slurm]) or smaller work; then run the same command again."
+            "given up: Slurm restarted this step several times, and it made no progress. Give it "
+            "more time (`time` in [slurm]) or less work, then run the same command again."
         )
         return None
 

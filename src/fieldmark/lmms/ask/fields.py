@@ -58,7 +58,7 @@ class Fields:
         given = self.task.doc_to_target
         if not isinstance(given, str) or not given or "{" in given or given in self.columns:
             return ""
-        return f"doc_to_target {given!r} is no column, so the word itself is right"
+        return f"doc_to_target {given!r} is not a column, so the word itself is right"
 
     def text(self, doc: Doc, index: int | None = None) -> Any:
         """The question: text as a rule; a whole number means one of the choices."""
@@ -359,7 +359,7 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=4096)
 def compile_template(template: str) -> Template:
-    """`UsageError` where it is no Jinja."""
+    """`UsageError` where it is not valid Jinja."""
     from jinja2 import TemplateSyntaxError
 
     try:
@@ -368,7 +368,7 @@ def compile_template(template: str) -> Template:
         words = (error.message or "it cannot be read").rstrip(".")
         line = f", its line {error.lineno}" if "\n" in template.strip() else ""
         raise UsageError(
-            f"the template {_short_template(template)} is no Jinja{line}: {words}."
+            f"the template {_short_template(template)} is not valid Jinja{line}: {words}."
         ) from None
     except (RecursionError, MemoryError, SyntaxError) as error:  # SyntaxError: Python's own limits
         raise UsageError(f"the template {_short_template(template)} is nested too deep.") from error

@@ -194,7 +194,7 @@ class CodeLoader:
         name = f"{MARK}{path.stem}_{short}"
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None:
-            raise ImportError(f"{path} is no Python file")
+            raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         _offer_hub_home()
         importer = Importer(self, path, search, tuple(sys.path))

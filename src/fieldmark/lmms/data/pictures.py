@@ -115,7 +115,7 @@ def _is_turned(image: Image.Image, data: bytes) -> bool:
 def words_of(error: BaseException) -> str:
     """Why a picture cannot be read."""
     if type(error).__name__ == "UnidentifiedImageError":
-        return "it is no picture Pillow knows"
+        return "Pillow cannot read it as a picture"
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 

@@ -138,7 +138,7 @@ def _refuse_outside(task: DocumentTask, source: DocumentSource) -> None:
         links = [link.partition("://") for link in address.split("::")]
         if any(not rest or protocol in LOCAL_PROTOCOLS for protocol, _, rest in links):
             raise UsageError(
-                f"{source.where}  {address!r} is no address of a file: expected https://… or hf://…."
+                f"{source.where}  {address!r} is not the address of a file: expected https://… or hf://…."
             )
 
 

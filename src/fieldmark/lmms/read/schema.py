@@ -50,7 +50,7 @@ _USUAL_METRICS = {
 _FIRST_RESPONSE = {"name": "none", "filter": [{"function": "take_first"}]}
 NO_EFFECT = {
     "batch_size": "belongs to the model, not the task",
-    "doc_to_audio": "is no field of lmms-eval: doc_to_visual gives sounds too",
+    "doc_to_audio": "is not a field of lmms-eval: doc_to_visual gives sounds too",
     "full_docs": "is read by nothing",
     "group_alias": "has a meaning in group files only",
     "should_decontaminate": "does not change a score",

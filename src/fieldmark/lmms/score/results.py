@@ -123,7 +123,8 @@ def _odd(setup: Setup, judged: ScoredDocument) -> str:
     if fields.has_choices:
         is_input = task.output_type not in WRITTEN and has_many_inputs(setup, row)
         gold = fields.text(setup.part.document(row), row) if is_input else judged.target
-        return "" if gold_places(gold, choices_of(setup, row)) else "the target is no choice"
+        is_known = gold_places(gold, choices_of(setup, row))
+        return "" if is_known else "the target is not one of the choices"
     return fields.odd_target
 
 

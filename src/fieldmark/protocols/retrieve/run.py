@@ -254,8 +254,8 @@ def _notes(pairs: Pairs, cut: CutTexts) -> dict[str, Any]:
     notes = cut.words("captions")
     if n_texts < n or n_images < n:
         notes.append(
-            f"{n:,} rows have {n_images:,} distinct images and {n_texts:,} distinct captions: no "
-            "model can reach 100 % of the strict scores; those of all positives can be"
+            f"rows share images or captions ({n:,} rows, {n_images:,} distinct images, {n_texts:,} "
+            "distinct captions): strict scores cannot reach 100 %, those over all positives can"
         )
     fits.add(None, {}, notes)
     return fits.noted()

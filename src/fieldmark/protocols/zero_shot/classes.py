@@ -151,7 +151,9 @@ def _within(
     kept = {label: own for label, own in names.items() if by_class[label] & wanted}
     if len(kept) < 2:
         where = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
-        hint = f" {strange[0]!r} is no name of any.{meant(strange[0], known)}" if strange else ""
+        hint = (
+            f" {strange[0]!r} is not the name of any.{meant(strange[0], known)}" if strange else ""
+        )
         raise UsageError(
             f"{task.place_of(PROTOCOL_KEY)}  taxa leave {len(kept)} of {len(names)} classes of "
             f"{where}: at least two are needed.{hint}"

@@ -20,6 +20,7 @@ from fieldmark.report.compare.models import (
     RowComparison,
 )
 from fieldmark.report.table.layout import MISSING, align, arrow, number
+from fieldmark.report.table.verdict import task_words
 from fieldmark.stats import Comparison
 from fieldmark.store import Score
 from fieldmark.words import counted
@@ -104,8 +105,7 @@ def overall_sentence(compared: RowComparison, overall: OverallDifference) -> str
 def _where_words(overall: OverallDifference) -> str:
     if len(overall.columns) == 1:
         return f" on {overall.columns[0][0].replace(chr(10), ' ')}"
-    photos = "photo set" if overall.n_photo_sets == 1 else "photo sets"
-    return f" over {len(overall.columns)} tasks on {overall.n_photo_sets} {photos}"
+    return f" over {task_words(len(overall.columns), overall.n_photo_sets)}"
 
 
 def _smallest(overall: OverallDifference) -> list[str]:
@@ -209,8 +209,11 @@ def _where(task: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
         return
     is_drawn = task.comparison.n_repeats > 1
     words = [f"{side} right more often" if is_drawn else f"only {side} right" for side in "AB"]
-    head = f"{task.a.heading}: {words[0]} {where.only_a:,}, {words[1]} {where.only_b:,}, "
-    head += f"both {where.both:,}, neither {where.neither:,} items"
+    total = where.only_a + where.only_b + where.both + where.neither
+    leads = "A is right more often on" if is_drawn else "only A is right on"
+    head = f"{task.a.heading}: of {counted(total, 'photo')}, {leads} {where.only_a:,}, "
+    head += f"{'' if is_drawn else 'only '}B on {where.only_b:,}, both are right on "
+    head += f"{where.both:,}, neither on {where.neither:,}"
     yield from textwrap.wrap(f"{head}{_classes(where)}", width, subsequent_indent="  ")
     if is_alone:
         for side, ids in zip(words, (where.examples_a, where.examples_b), strict=True):

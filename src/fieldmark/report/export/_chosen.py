@@ -88,7 +88,7 @@ class Chosen:
         every = self.models()
         marked = [model for model, rows in every.items() if rows[0].stand_in]
         if marked:
-            self.left_out.append(f"stand-ins, which are no models: {', '.join(marked)}")
+            self.left_out.append(f"stand-ins, which are not models: {', '.join(marked)}")
         return {model: rows for model, rows in every.items() if model not in marked}
 
     def models(self) -> dict[str, list[Row]]:

@@ -98,7 +98,7 @@ def check_place(out: Path) -> None:
         raise DataError(f"{out}  is a file: name a folder for the site.")
     if out.exists() and any(out.iterdir()) and not is_site(out):
         raise DataError(
-            f"{out}  holds files that are no fieldmark site: name an empty or a new folder."
+            f"{out}  holds other files than a fieldmark site: name an empty or a new folder."
         )
 
 

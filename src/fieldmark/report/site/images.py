@@ -35,7 +35,7 @@ from fieldmark.report.site.predictions import THUMB_BYTES
 from fieldmark.settings import Settings
 from fieldmark.store import Run, Store
 
-SIZE_PX = 224
+SIZE_PX = 320
 QUALITY = 72
 CHANGED, MISSING, UNKNOWN = "changed", "missing", "unknown"
 """why a photo is not shown"""

@@ -276,7 +276,7 @@ def _class_notes(table: Table) -> Iterator[str]:
         if column.n_classes
     ]
     if counts:
-        yield f"macro metrics are over the classes present in the test items: {', '.join(counts)}."
+        yield f"macro metrics average over the classes in the test photos: {', '.join(counts)}."
 
 
 MOST_LEVELS = 3

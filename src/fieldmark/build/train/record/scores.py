@@ -251,7 +251,7 @@ def export_run(
     in the place of the network's; returns its step.
     """
     if not (run / "recipe.toml").is_file():
-        raise UsageError(f"{run}  is no folder of a training run: expected recipe.toml in it.")
+        raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)

@@ -2,7 +2,7 @@
 
 /** @param {Place} place */
 function chartsPage(place) {
-  const names = [...(summary.charts || [])].sort((a, b) => chartPlace(a) - chartPlace(b) || a.localeCompare(b));
+  const names = [...(summary.charts || [])].sort((a, b) => (chartPlace(a) - chartPlace(b)) || a.localeCompare(b));
   if (!names.length) return [
     h("h1", {}, "Charts"), h("p", { class: "empty" }, "This site was made without charts.")
   ];
@@ -12,18 +12,21 @@ function chartsPage(place) {
   return [
     h("h1", {}, "Charts"),
     h("nav", { class: "tabs", "aria-label": "Charts" }, names.map((/** @type {string} */ name) =>
-      h("a", { href: address("charts", name), "aria-current": name === chosen ? "page" : null }, name.replaceAll(/[-_]/g, " ")))),
+      h("a", { href: address("charts", name), "aria-current": name === chosen ? "page" : null }, CHART_NAMES[name] || name.replaceAll(/[-_]/g, " ")))),
     chartPanel(frame),
   ];
 }
 
-/** the most useful first; others follow */
-const CHART_ORDER = ["forest", "confusion", "curve", "difference", "ranks"];
+/** the most useful first; others follow @type {Record<string, string>} */
+const CHART_NAMES = {
+  forest: "scores", confusion: "confusions", curve: "learning curves", difference: "differences",
+  ranks: "ranks", size: "size", speed: "speed", sweep: "search of settings",
+};
 
 /** @param {string} name */
 function chartPlace(name) {
-  const at = CHART_ORDER.indexOf(name);
-  return at < 0 ? CHART_ORDER.length : at;
+  const at = Object.keys(CHART_NAMES).indexOf(name);
+  return at < 0 ? Infinity : at;
 }
 
 /** @param {HTMLElement} frame */
@@ -46,9 +49,12 @@ async function drawChart(name, frame) {
     if (drawn.concat && innerWidth < NARROW) drawn.columns = 1;
     frame.parentElement?.before(h("h2", {}, title.text.join(" ")));
     frame.parentElement?.after(h("p", { class: "facts" }, title.subtitle.join(" ")));
-    await /** @type {any} */ (window).vegaEmbed(
-      frame, { ...drawn, config }, { actions: false, renderer: "svg" }
+    const draw = (/** @type {any} */ one) => /** @type {any} */ (window).vegaEmbed(
+      frame, { ...one, config }, { actions: false, renderer: "svg" }
     );
+    await draw(drawn);
+    const excess = frame.querySelector("svg").viewBox.baseVal.width - frame.clientWidth;
+    if (excess > 0) await draw(narrowed(drawn, excess));
     enlarge(frame.querySelector("svg"));
   } catch (error) {
     frame.textContent = /** @type {Error} */ (error).message;
@@ -57,16 +63,33 @@ async function drawChart(name, frame) {
 
 /** pixels below which panels stand one under the other */
 const NARROW = 800;
+const NARROWEST = 110, NARROW_STEP = 22;
+
+/** Panels lose the width that a phone lacks, so that their letters keep their size.
+ * @param {any} spec @param {number} excess */
+function narrowed(spec, excess) {
+  const narrow = (/** @type {any} */ panel) => ({
+    ...panel,
+    width: panel.width.step ? { step: NARROW_STEP } : Math.max(NARROWEST, panel.width - excess),
+  });
+  return spec.concat ? { ...spec, concat: spec.concat.map(narrow) } : narrow(spec);
+}
+
 const ENLARGED = 1.3;
 /** colours that marks name themselves, for paper → for a dark screen */
 const DARK_MARKS = new Map([
   ["#0072B2", "#6DB9EE"], ["#767676", "#A5B0AA"], ["#E3EEF6", "#1D3242"], ["#F5F5F5", "#232B27"],
   ["#222222", "#E9EEEB"], ["#555555", "#CFD6D2"], ["#9A9A9A", "#66716B"], ["#D9D9D9", "#4A544F"],
+  ["#08519C", "#1F6FB5"], ["#6BAED6", "#2A5470"], ["#DCE9F4", "#26384A"], ["#FFFFFF", "#1B211E"],
+  ["#EFEFEF", "#39413D"], ["#F4F4F4", "#131816"],
 ]);
+const DARK_PANEL = "#1B211E";
 
 /** @param {any} spec */
 function recoloured(spec) {
-  const text = JSON.stringify(spec, (_, value) => DARK_MARKS.get(value) ?? value);
+  const isHalo = (/** @type {any} */ value) => value?.type === "text" && value.stroke === "white";
+  const text = JSON.stringify(spec, (_, value) => (isHalo(value) ?
+    { ...value, stroke: DARK_PANEL, color: DARK_PANEL } : DARK_MARKS.get(value) ?? value));
   return JSON.parse(text);
 }
 
@@ -104,7 +127,7 @@ function curvesPage() {
     ...intro,
     h(
       "p", { class: "empty" },
-      "No model was run with several numbers of training images: `fieldmark run --n-train 10 30 100` makes such runs."
+      "No model was run with several numbers of training photos."
     )
   ];
   const frame = h("div", { role: "img" }, "Loading …");

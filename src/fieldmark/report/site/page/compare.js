@@ -92,15 +92,16 @@ function compareRow(a, b, one, reach, isAlone, hasDraws) {
   const score = (/** @type {number} */ model) => number(scoreText(cellOf(model, column.number)?.value ?? null, column));
   const href = address("predictions", column.name, { ...names, show: "differ" });
   const range = column.is_fraction ? reach : Math.max(Math.abs(one.low ?? 0), Math.abs(one.high ?? 0));
-  const tie = one.visible === null ? "too close to call" : `too close to call; ${scoreText(one.visible, column)} could be detected`;
+  const more = one.visible === null ? "" : `; ${scoreText(one.visible, column)} could be detected`;
+  const verdict = one.side ? `${one.side > 0 ? "first" : "second"} is better` : "too close to call";
   return h("tr", { class: one.side ? "apart" : null, "data-column": column.name },
     h("th", { scope: "row" }, h("a", { href: address("task", tasks[column.task].name) }, breakable(columnTitle(column))), h("small", {}, ` ${column.metric}`)),
     score(a), score(b),
     h("td", { class: "number" }, h("b", {}, signedText(one.difference, column))),
     number(`${signedText(one.low, column)} to ${signedText(one.high, column)}`),
     h("td", { class: "wide zero" }, bar(one.difference, one.low, one.high, [-range, range]),
-      h("small", {}, one.side > 0 ? "first is better" : one.side < 0 ? "second is better" : tie)),
+      h("small", {}, verdict, !one.side && h("span", { class: "more" }, more))),
     number(pText(one.p)), number(isAlone ? "" : pText(one.corrected)),
     number(countText(one.n)), number(countText(one.units)), number(hasDraws ? countText(one.draws) : ""),
-    h("td", {}, h("a", { href, "aria-label": `Where the two differ on ${columnTitle(column)}` }, "where")));
+    h("td", {}, h("a", { href, "aria-label": `Photos where the two differ on ${columnTitle(column)}` }, "photos")));
 }

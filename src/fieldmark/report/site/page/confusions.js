@@ -33,8 +33,8 @@ function confusionsBody(column, data) {
       columnField(column, (chosen) => { location.hash = address("confusions", chosen, { a: name }); }),
       modelField("Model", data.models, data.models[model], (a) => go({ a }))),
     h("p", { class: "verdict" }, confusionVerdict(data, pairs, name) + many),
-    pairs.length > 0 && scrolling("Confused pairs", h("table", { class: "scores" },
-      h("thead", {}, h("tr", {}, heads.map((each) => h(each ? "th" : "td", { scope: each ? "col" : null, class: ["photos", "of", "the other way"].includes(each) ? "number" : null }, each)))), h("tbody", {}, rows))),
+    pairs.length > 0 && scrolling("Confused pairs", h("table", { class: "scores confused" },
+      h("thead", {}, h("tr", {}, heads.map((each) => h(each ? "th" : "td", { scope: each ? "col" : null, class: { photos: "number", of: "number", "the other way": "number back" }[each] || null }, each)))), h("tbody", {}, rows))),
   ];
 }
 
@@ -78,7 +78,7 @@ function confusionRow(column, data, pair, name, most) {
     data.parts.length > 1 && h("td", {}, part),
     h("td", { class: "number" }, h("b", {}, countText(pair.n))),
     h("td", { class: "number" }, countText(pair.of)),
-    h("td", { class: "number" }, pair.back ? countText(pair.back) : MISSING),
+    h("td", { class: "number back" }, pair.back ? countText(pair.back) : MISSING),
     h("td", { class: "wide" }, h("span", { class: "amount", "aria-hidden": "true", vars: { v: `${(100 * pair.n) / most}%` } })));
 }
 

@@ -21,7 +21,7 @@ function leaderboard(place) {
   return [
     h("h1", {}, "Leaderboard"),
     summary.answer && h("p", { class: "answer-first" }, summary.answer),
-    summary.verdict && h("p", { class: "verdict" }, summary.verdict),
+    summary.verdict && h("p", { class: summary.answer ? "verdict" : "verdict alone" }, summary.verdict),
     strip(),
     h("p", { class: "facts" }, boardFacts()),
     boardNotes(),
@@ -30,12 +30,13 @@ function leaderboard(place) {
   ];
 }
 
-/** Photos of the first task that has some, and whether its best model was right about them. */
+/** Photos of the task that most models answered, and whether its best model was right about them. */
 function strip() {
-  const task = tasks.find((each) => each.samples && each.samples.some(([, , said]) => said));
-  const column = task && columns.find((each) => tasks[each.task] === task && !each.is_valued);
+  const answered = columns.filter((each) => !each.is_valued && tasks[each.task].samples?.some(([, , said]) => said));
+  const [column] = answered.sort((a, b) => ranked(b).length - ranked(a).length || a.number - b.number);
   const best = column && ranked(column)[0];
-  if (!task || !column || !best) return null;
+  if (!best) return null;
+  const task = tasks[column.task];
   const name = models[best.model].name;
   const photos = task.samples.map(([thumb, label, said]) => {
     const isRight = label === said;
@@ -47,7 +48,7 @@ function strip() {
       h("span", { class: `answer ${isRight ? "right" : "wrong"}` }, h("i", { "aria-hidden": "true" }, isRight ? "✓" : "✗"), text));
   });
   return h("section", { class: "strip" },
-    h("p", { class: "facts" }, `${counted(photos.length, "photo")} of ${columnTitle(column)}: the label, and what ${name} said`),
+    h("p", { class: "facts" }, `Photos right and wrong, from ${columnTitle(column)}: the label, and the answer of ${name}`),
     scrolling("Photos right and wrong", h("div", { class: "strip-photos" }, photos)));
 }
 

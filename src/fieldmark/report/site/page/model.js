@@ -57,7 +57,7 @@ function modelSentence(number) {
     : best.length ? `${name} could be the best model on ${where ? best.length : "all"} of ${counted(told.length, "task")}${where}.`
     : `${name} is clearly behind the best model on each of ${counted(told.length, "task")}.`;
   const rank = summedTexts(number).find(([heading, text]) => heading.startsWith("rank") && text !== MISSING);
-  return rank ? `${lead} Its place over all tasks: ${rank[1]} of ${models.filter((each) => !each.stand_in).length}.` : lead;
+  return rank ? `${lead} Its rank over all tasks: ${rank[1]} of ${models.filter((each) => !each.stand_in).length}.` : lead;
 }
 
 /** @param {string} kind @param {string} name */

@@ -217,12 +217,12 @@ function itemParts(data, item, column) {
   const rows = data.models.map((model, at) => {
     const sure = sureOf(data, at, item);
     return h(
-      "tr", {}, h("th", { scope: "row" }, models[model].name),
+      "tr", {}, h("th", { scope: "row" }, breakable(models[model].name)),
       h("td", {}, answerLine(data, at, item, false)),
       hasSure && h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
     );
   });
-  const heads = ["model", "answer", ...(hasSure ? [data.judged ? column.metric : "its score for this answer"] : [])]
+  const heads = ["model", "answer", ...(hasSure ? [data.judged ? column.metric : "score"] : [])]
     .map((each) => h("th", { scope: "col" }, each));
   const part = data.parts[data.part[item]];
   const replies = h("div", {});
@@ -235,6 +235,7 @@ function itemParts(data, item, column) {
       h("code", {}, data.ids[data.id[item]])
     ),
     scrolling("Answers", h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
+    hasSure && !data.judged && h("p", { class: "facts" }, "Score: how strongly the model chose its answer. Scores of two models do not compare."),
     replies,
   ];
 }

@@ -37,14 +37,14 @@ function boardTable(rows, shown, options) {
     "Scores of models (rows) on tasks (columns); buttons in the heading sort."
   );
   const frame = boardFrame(shown.length + Number(headings.length > 0), caption, heads, body, Math.max(headings.length - 1, 0));
-  frame.style.setProperty("--wide", columnWidth(shown.map((column) => column.heading)));
+  const longest = Math.max(...shown.map((column) => longestPiece(column.heading)));
+  setVars(frame, { wide: columnWidth(longest), fit: Math.min(1, Math.max(LETTERS.smallest, LETTERS.fit / longest)) });
   return scrolling("Scores of models on tasks", frame);
 }
 
-/** So wide that headings break after a sign, not inside a word. @param {string[]} headings */
-function columnWidth(headings) {
-  const longest = Math.max(...headings.map(longestPiece));
-  return `${1.4 + 0.58 * LETTERS.smallest * Math.min(longest, LETTERS.most)}rem`;
+/** So wide that headings break after a sign, not inside a word. @param {number} longest */
+function columnWidth(longest) {
+  return `${0.9 + 0.58 * LETTERS.smallest * Math.min(longest, LETTERS.most)}rem`;
 }
 
 /** @param {string} heading */
@@ -88,7 +88,7 @@ function head(key, text, arrow, options, column) {
   const lines = column ? [...column.lines, column.warning ? `${column.metric} ‡` : column.metric] : [];
   return h("th", { scope: "col", "data-key": key, class: key === "model" ? "first" : key === "mean" ? "mean" : null },
     h("button", { type: "button", class: "sort", title: `Sort by ${text}` },
-      h("span", { vars: { fit: Math.min(1, Math.max(LETTERS.smallest, LETTERS.fit / longestPiece(text))) } }, breakable(text)), h("small", {}, breakable([lines.join(" · "), arrow].filter(Boolean).join("\u00a0")))),
+      h("span", {}, breakable(text)), h("small", {}, breakable([lines.join(" · "), arrow].filter(Boolean).join("\u00a0")))),
     column && h("a", { class: "about", href: address("task", tasks[column.task].name), "aria-label": `About ${text}` }, "about"));
 }
 

@@ -81,7 +81,8 @@ function taskColumn(column) {
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
       !column.is_valued && h("a", { class: "button", href: address("confusions", column.name) }, "Confusions")),
     parts, fitDetails(column),
-    column.signatures.map((each) => h("p", { class: "signature" }, h("code", {}, each))));
+    h("details", { class: "parts" }, h("summary", {}, "Signature, to name these scores exactly"),
+      column.signatures.map((each) => h("p", { class: "signature" }, h("code", {}, each)))));
 }
 
 /** @param {Column} column */
@@ -121,7 +122,7 @@ function scoreTable(lines, heading) {
     ),
     h("td", { class: "wide" }, bar(cell.value, cell.low, cell.high, scale)),
     h("td", { class: "number" }, countText(cell.n)),
-    h("td", { class: "tier" }, cell.tier === null ? "" : cell.isTied ? `${cell.tier} · could be best` : cell.tier)));
+    h("td", { class: "tier" }, cell.tier, cell.isTied && h("span", { class: "more" }, " · could be best"))));
   const names = [heading, "score", "95 % interval", "", "photos", "tier"];
   const heads = names.map(
     (each, at) => h(
