@@ -141,7 +141,8 @@ def measure(cell: Cell, seed: int) -> tuple[float, ...]:
         float(choice.low <= accuracy <= choice.high),
         float(is_covered_naively(own, unit_n, accuracy)),
         wrong if threshold.is_promise else math.nan,
-        debiased_ece(new_prob, is_right, world.random),
+        # One photo of each unit: what chance gives is worked out for independent photos.
+        debiased_ece(new_prob[:: cell.n_each], is_right[:: cell.n_each], world.random),
         float((p_n < NOVEL_P).mean()),
     )
 

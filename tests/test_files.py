@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.data.read.table import read_json
 from fieldmark.errors import DataError
-from fieldmark.files import whole_file, write_file
+from fieldmark.files import parse_json, whole_file, write_file
+from fieldmark.tryout.fitted import load_fitted
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
@@ -36,3 +38,15 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DataError, match="file/a.bin  cannot be written: File exists"):
         write_file(tmp_path / "file" / "a.bin", b"")
+
+
+def test_json_nested_too_deep_is_no_json(tmp_path: Path) -> None:
+    """Annotations and models of strangers ended in a traceback."""
+    deep = tmp_path / "model.json"
+    deep.write_text("[" * 20_000)
+    with pytest.raises(ValueError, match="nested too deep"):
+        parse_json(deep.read_bytes())
+    with pytest.raises(DataError, match=r"model.json  cannot be read as JSON: nested too deep\."):
+        read_json(deep)
+    with pytest.raises(DataError, match=r"model.json cannot be read: nested too deep\."):
+        load_fitted(tmp_path)

@@ -1,4 +1,5 @@
-"""Atomic writes, file locks, mount table: how does a file appear whole or not at all, and where?
+"""Atomic writes, JSON of strangers, file locks, mount table: how does a file appear whole or not
+at all, and where?
 
 The bytes go to a hidden file beside the place, which gets its name at the end. `is_durable` forces
 them, and the name, to the disk first: for what is expensive to make again, and for files that say
@@ -8,13 +9,14 @@ that others are complete.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from fieldmark.errors import DataError
 
@@ -105,6 +107,18 @@ def try_lock(file: IO[bytes]) -> bool | None:
     except (ImportError, OSError):
         return None
     return True
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON that others wrote. ValueError also where it is nested too deep for Python's parser.
+
+    >>> parse_json('{"a": [1]}')
+    {'a': [1]}
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 # --- file systems ---

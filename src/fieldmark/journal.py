@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fieldmark.errors import StoreError
-from fieldmark.files import try_lock
+from fieldmark.files import parse_json, try_lock
 
 SYNC_EVERY_S = 0.2
 _MARK = b',"crc":"'
@@ -50,8 +50,8 @@ def unseal(line: bytes) -> dict[str, Any] | None:
     ):
         return None
     try:
-        row = json.loads(body + b"}" if is_sealed else line)
-    except (ValueError, RecursionError):
+        row = parse_json(body + b"}" if is_sealed else line)
+    except ValueError:
         return None
     return row if isinstance(row, dict) else None
 

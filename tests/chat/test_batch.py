@@ -467,7 +467,11 @@ def test_results_at_another_address_are_not_fetched(tmp_path: Path) -> None:
 @pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("call", ["create", "look", "results", "content", "list"])
-@pytest.mark.parametrize("junk", ["[]", "<html>", "{}", '{"custom_id": 7}', '{"data": [7]}'])
+@pytest.mark.parametrize(
+    "junk",
+    ["[]", "<html>", "{}", '{"custom_id": 7}', '{"data": [7]}', "[" * 20_000],
+    ids=str.__len__,
+)
 def test_junk_loses_nothing(make: Make, call: str, junk: str, tmp_path: Path) -> None:
     """Whatever one call says, the next command at a sane server has all answers, paid once."""
     server = make()

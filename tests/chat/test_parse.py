@@ -196,3 +196,12 @@ def test_defect_answer_is_not_option_a() -> None:
 
 def test_defect_seedbench_first_character() -> None:
     assert parse_text("The answer is B", SEX).label == "f"
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "- " + "\ufffd" * 20_000, "\n" * 60_000])
+def test_no_answer_takes_long_to_read(text: str) -> None:
+    """Found by fuzzing: each of a thousand marks was tried in turn."""
+    began = time.process_time()
+    options = [Option("m", "male", "A"), Option("f", "female", "B")]
+    assert parse_text(f"Answer: {text}x wren", options).label is None
+    assert time.process_time() - began < 3

@@ -336,8 +336,9 @@ def test_how_long_gemini_asks_to_wait_is_read() -> None:
     detail = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "47.5s"}
     body = {"error": {"code": 429, "message": "quota", "details": [{}, detail]}}
     assert API.judge(429, {}, json.dumps(body).encode()).wait_s == 47.5
-    for odd in ({"error": {"details": [{"retryDelay": 7}]}}, {"error": []}, [], "x"):
-        assert API.judge(429, {}, json.dumps(odd).encode()).verdict == "again"
+    odd = ({"error": {"details": [{"retryDelay": 7}]}}, {"error": []}, [], "x")
+    for text in (*map(json.dumps, odd), "[" * 20_000):  # the last one was found by fuzzing
+        assert API.judge(429, {}, text.encode()).verdict == "again"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +62,17 @@ def test_messages_errors_and_json_are_spelled_out(capsys: pytest.CaptureFixture[
     told = capsys.readouterr()
     assert "fox\\x1b[2J\\x07\\x9b31m\\u202e" in told.out and "fox\\x1b" in told.err
     assert not STEERING.search(told.out + told.err)
+
+
+def test_the_log_and_tracebacks_are_spelled_out() -> None:
+    """They quote servers (`does not take temperature: …`) and names of files."""
+    script = (
+        "import logging, sys; from fieldmark.cli import main; sys.argv[1:] = ['version']; main();"
+        f"logging.getLogger('x').warning('%s', {ESCAPE!r}); raise RuntimeError({ESCAPE!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" in done.stderr
+    assert done.stderr.count("fox\\x1b[2J\\x07") == 2 and not STEERING.search(done.stderr)
 
 
 def test_one_file_of_the_command_line_prints() -> None:

@@ -46,6 +46,7 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
         "FIELDMARK_OFFLINE": "1",
         "FIELDMARK_CACHE": str(cache / "docs-cache"),
     }
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # readers are in their clone
     n_run = 0
     for lang, title, text in commands(page):
         if title:

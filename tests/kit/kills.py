@@ -166,7 +166,7 @@ def _said(folder: Path) -> Path:
 def _finish(activity: Activity, place: Path, folder: Path) -> str:
     code = _begin(activity, place, folder).wait(300)
     text = _said(folder).read_text()
-    assert code == 0, text
+    assert code == 0, f"exit {code}: {text}"
     return text
 
 

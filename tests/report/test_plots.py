@@ -17,7 +17,7 @@ from fieldmark.errors import DataError, UnknownName
 from fieldmark.report import compare_models, read_table
 from fieldmark.report.plots import PLOTS, SUFFIXES, chart, draw, read_results, render
 from fieldmark.report.plots._panel import short_names
-from fieldmark.report.plots._tradeoff import pareto, place_labels
+from fieldmark.report.plots.pareto import front_of, place_labels
 from fieldmark.report.table.ranking import rank_text
 from fieldmark.stats import wilson
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
@@ -115,11 +115,11 @@ def test_one_model_on_one_task_is_drawn_or_told(kind, tmp_path):
         try:
             validate(draw(kind, read_results(store)))
         except DataError as error:
-            assert kind in ("difference", "ranks", "curve", "sweep", "size", "speed")
+            assert kind in ("difference", "ranks", "curve", "sweep", "pareto")
             assert str(error).endswith(".") and "\n" not in str(error)
 
 
-@pytest.mark.parametrize("kind", ["forest", "ranks", "size"])
+@pytest.mark.parametrize("kind", ["forest", "ranks", "pareto"])
 def test_scores_without_intervals_and_long_names(kind, tmp_path):
     with Store.open(tmp_path / "bare.db") as store:
         for place in range(4):
@@ -213,10 +213,10 @@ def test_difference_is_paired_and_has_the_best_as_nought(tmp_path):
 
 
 def test_unknown_facts_are_said(store):
-    told = words(draw("size", read_results(store, RunFilter(tasks=("beluga",)))))
+    told = words(draw("pareto", read_results(store, RunFilter(tasks=("beluga",)))))
     assert "Number of parameters unknown: chat/some/one, classical/colour, mine.py:Net" in told
     assert "Speed not recorded: chat/some/one." in words(
-        draw("speed", read_results(store, RunFilter(tasks=("beluga",))))
+        draw("pareto", read_results(store, RunFilter(tasks=("beluga",)), by="speed"))
     )
 
 
@@ -278,7 +278,7 @@ def test_pareto_front_is_what_nobody_beats():
     draw_one = random.Random(3)
     for _ in range(200):
         points = [(draw_one.randint(0, 6), draw_one.randint(0, 6)) for _ in range(8)]
-        front = [points[index] for index in pareto(points)]
+        front = [points[index] for index in front_of(points)]
         for cost, loss in points:
             beaten = any(c <= cost and x <= loss and (c, x) != (cost, loss) for c, x in points)
             assert ((cost, loss) in front) != beaten
@@ -316,5 +316,5 @@ def test_plot_command(store, tmp_path, capsys):
     assert out.read_bytes().startswith(b"<svg")
     told = capsys.readouterr()
     assert told.out == "" and "Scores of 5 models in 13 setups on beluga" in told.err
-    assert main(["plot", "size", "--json", *place]) == 0
+    assert main(["plot", "pareto", "--by", "speed", "--json", *place]) == 0
     validate(json.loads(capsys.readouterr().out))

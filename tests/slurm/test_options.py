@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from fieldmark.slurm.options import SlurmOptions, bytes_of, minutes_of
+from fieldmark.slurm import SlurmOptions, bytes_of, minutes_of
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from fieldmark.errors import UsageError
-from fieldmark.source_lines import read_toml, read_yaml, validate
+from fieldmark.source_lines import read_toml, read_yaml, toml_value, validate
 
 TOML = '''
 name = "a"
@@ -77,6 +77,16 @@ def test_toml_fault_names_its_line(tmp_path: Path) -> None:
     path.write_text("a = 1\nb = = 2\n")
     with pytest.raises(UsageError, match=r"a\.toml:2  is not valid TOML"):
         read_toml(path)
+
+
+@pytest.mark.parametrize("opening", ["[", "{a = "])
+def test_toml_nested_too_deep_is_one_line(tmp_path: Path, opening: str) -> None:
+    """It ended in a traceback."""
+    path = tmp_path / "a.toml"
+    path.write_text("a = " + opening * 5000)
+    with pytest.raises(UsageError, match="a.toml  is nested too deep: write it flatter"):
+        read_toml(path)
+    assert toml_value(opening * 5000) == opening * 5000
 
 
 class _Inner(BaseModel):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.store import reproduction_record
-from fieldmark.store.reproduction import git_state
+from fieldmark.store.records import git_state
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.cli._show import show, talk
+from fieldmark.cli._show import show, spell_out, talk
 
 FOLDER = Path(__file__).parent
 PLUGINS = "fieldmark.commands"
@@ -40,6 +40,8 @@ MACHINE = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns what the shell sees. 130 = interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:  # a process of its own
+        spell_out()
     debug = "--debug" in words
     from fieldmark.errors import FieldmarkError
 

@@ -248,7 +248,7 @@ def _lines(problems: Iterable[Problem]) -> Iterator[str]:
     for file, n in counts.items():
         if file and n > _MOST_PER_FILE:
             more = counted(n - _MOST_PER_FILE, "more finding")
-            yield printable(f"note  {file}  {more}: `--json` shows all.")
+            yield printable(f"note  {file}: {more}: `--json` shows all.")
 
 
 def _line(problem: Problem) -> str:

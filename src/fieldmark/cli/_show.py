@@ -6,9 +6,11 @@ Data go to standard output, talk to standard error. Nothing else in `cli` prints
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sys
 import textwrap
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,17 @@ def folded(line: str) -> str:
     if len(line) <= width():
         return line
     return textwrap.fill(line, width(), break_long_words=False, break_on_hyphens=False)
+
+
+class _LogHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        talk(self.format(record))
+
+
+def spell_out() -> None:
+    """Makes the log and unexpected errors talk as well: they quote servers and files."""
+    logging.lastResort = _LogHandler(logging.WARNING)
+    sys.excepthook = lambda *error: talk("".join(traceback.format_exception(*error)).rstrip())
 
 
 def steer(codes: str) -> None:

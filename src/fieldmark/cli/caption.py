@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
-from fieldmark.cli._flags import Common, CommonFlags, Only, check_least
+from fieldmark.cli._flags import ChatFlags, ChatModelFlags, Common, CommonFlags, Only, check_least
 from fieldmark.cli._show import counted, print_json, rehearsal, talk
 from fieldmark.errors import UsageError
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
-from fieldmark.cli._flags import Common, CommonFlags, Only
+from fieldmark.cli._flags import ChatFlags, ChatModelFlags, Common, CommonFlags, Only
 from fieldmark.cli._show import counted, print_json, rehearsal, show, talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.registry import MOCK

@@ -18,19 +18,26 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli import _grid_flags
-from fieldmark.cli._grid_flags import PlaceFlags, read_jobs, settings_on, with_protocol_flags
-from fieldmark.cli._planned_steps import PlannedSteps, plan_steps
+from fieldmark.cli._grid_flags import (
+    PlaceFlags,
+    Where,
+    read_jobs,
+    settings_on,
+    step_options,
+    with_protocol_flags,
+)
 from fieldmark.cli._show import counted, print_json, show, show_rows, size, talk
 from fieldmark.errors import readable
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
     from fieldmark.chat import Estimate
-    from fieldmark.experiments import Plan
+    from fieldmark.experiments import Grid, Plan
+    from fieldmark.experiments.cluster import PlannedStep
     from fieldmark.protocols import Draw
     from fieldmark.settings import Settings
 
@@ -56,15 +63,8 @@ def run(args: PlanFlags) -> int:
         return _show(args)
 
 
-def _show(args: PlanFlags) -> int:
-    from fieldmark.experiments import disk_left, make_plan
-
-    grid, settings = read_jobs(args)
-    where = args.where(grid)
-    settings = settings_on(where, grid, settings)
-    plan = make_plan(grid.jobs, settings, args.force)
-    steps = None if where == "here" else plan_steps(plan, grid, where)
-    rows = [
+def _job_rows(plan: Plan) -> list[dict[str, Any]]:
+    return [
         {
             "model": planned.job.model,
             "task": planned.job.task_name,
@@ -81,6 +81,17 @@ def _show(args: PlanFlags) -> int:
         }
         for planned in plan.jobs
     ]
+
+
+def _show(args: PlanFlags) -> int:
+    from fieldmark.experiments import make_plan
+
+    grid, settings = read_jobs(args)
+    where = args.where(grid)
+    settings = settings_on(where, grid, settings)
+    plan = make_plan(grid.jobs, settings, args.force)
+    steps = None if where == "here" else plan_steps(plan, grid, where)
+    rows = _job_rows(plan)
     power = _power(plan, settings)
     if args.json:
         print_json(
@@ -96,14 +107,7 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
-    without = ("label", *(() if plan.cost else ("requests", "usd")))
-    shown = [
-        row | {"protocol": row["label"] or row["protocol"], "n_train": _n_train(planned.job.draw)}
-        for row, planned in zip(rows, plan.jobs, strict=True)
-    ]
-    shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
-    numbers = ("n_train", "seed", "images", "to embed", "requests", "usd")
-    show_rows(shown, False, numbers, ("seed", "images", "requests"))
+    _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
         talk(note)
@@ -113,20 +117,38 @@ def _show(args: PlanFlags) -> int:
         + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items())
     )
     if plan.to_run:
-        took = "unknown until a similar run has finished"
-        if plan.seconds is not None:
-            took = f"about {duration(plan.seconds)}, estimated from finished runs"
-        disk = (
-            "unknown until the models have been loaded once"
-            if plan.n_bytes is None
-            else size(plan.n_bytes)
-        )
-        if plan.cost is not None:
-            talk(_cost(plan.cost))
-        talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
+        _show_totals(plan, settings)
     if steps is not None:
         _show_steps(steps)
     return 0
+
+
+def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
+    without = ("label", *(() if plan.cost else ("requests", "usd")))
+    shown = [
+        {**row, "protocol": row["label"] or row["protocol"], "n_train": _n_train(planned.job.draw)}
+        for row, planned in zip(rows, plan.jobs, strict=True)
+    ]
+    shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
+    numbers = ("n_train", "seed", "images", "to embed", "requests", "usd")
+    show_rows(shown, False, numbers, ("seed", "images", "requests"))
+
+
+def _show_totals(plan: Plan, settings: Settings) -> None:
+    """Cost, time and disk of what would run."""
+    from fieldmark.experiments import disk_left
+
+    took = "unknown until a similar run has finished"
+    if plan.seconds is not None:
+        took = f"about {duration(plan.seconds)}, estimated from finished runs"
+    disk = (
+        "unknown until the models have been loaded once"
+        if plan.n_bytes is None
+        else size(plan.n_bytes)
+    )
+    if plan.cost is not None:
+        talk(_cost(plan.cost))
+    talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
 
 
 def _show_steps(steps: PlannedSteps) -> None:
@@ -228,3 +250,99 @@ def _power_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "detectable difference": "none" if visible is None else f"{scale * visible:.1f}",
         "basis": row["basis"],
     }
+
+
+# --- Steps of a plan (job arrays, resource requests): what would be submitted, and how is it
+# shown?
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSteps:
+    """What `run` would submit there."""
+
+    where: Where
+    steps: Sequence[PlannedStep]
+    n_arrays: int
+    """calls of sbatch; 0 where the place is no Slurm"""
+    n_taken: int
+    """runs that steps on the job folder do already"""
+
+    def plain(self) -> list[dict[str, Any]]:
+        """All steps, as JSON values; `after` counts from 0."""
+        return [
+            {
+                "kind": step.kind,
+                "title": step.title,
+                "runs": [] if step.kind == "embed" else [job.title for job in step.work.jobs],
+                "after": list(step.after),
+                "request": asdict(step.request),
+            }
+            for step in self.steps
+        ]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What fits on a screen: steps of a kind that ask for the same are one row."""
+        from fieldmark.experiments.cluster import describe_request
+
+        rows: dict[tuple[Any, ...], list[int]] = {}
+        for one, step in enumerate(self.steps):
+            what = _unsharded(step) if step.kind == "embed" else tuple(step.work.models)
+            key = (step.kind, what, step.after, step.request)
+            rows.setdefault(key, []).append(one)
+        number = {one: n for n, numbers in enumerate(rows.values(), 1) for one in numbers}
+        return [
+            {
+                "#": n,
+                "kind": kind,
+                "what": _title([self.steps[one] for one in numbers]),
+                "steps": len(numbers),
+                "after": ", ".join(dict.fromkeys(str(number[other]) for other in after)),
+                "each asks for": describe_request(request),
+            }
+            for n, ((kind, _, after, request), numbers) in enumerate(rows.items(), 1)
+        ]
+
+
+def plan_steps(plan: Plan, grid: Grid, where: Where) -> PlannedSteps:
+    """Cuts the plan as `run` does; asks Slurm for no more than how long an array may be."""
+    from fieldmark.experiments.cluster import make_steps
+    from fieldmark.experiments.cluster.executors import count_arrays, rounded
+
+    taken = _taken(plan.workspace.settings)
+    steps = make_steps(plan, replace(step_options(grid), leave_out=taken))
+    n_taken = len(plan.to_run) - sum(len(step.work.names) for step in steps)
+    if where != "slurm":
+        return PlannedSteps(where, steps, 0, n_taken)
+    from fieldmark.experiments.cluster.executors.slurm import SlurmExecutor, asked
+    from fieldmark.slurm import SlurmOptions
+
+    options = grid.slurm or SlurmOptions()
+    n_arrays = count_arrays(steps, SlurmExecutor(options).longest)
+    steps = [replace(step, request=asked(rounded(step.request), options)) for step in steps]
+    return PlannedSteps(where, steps, n_arrays, n_taken)
+
+
+def _taken(settings: Settings) -> frozenset[str]:
+    """Names of runs that living steps do, or whose results wait to be taken over."""
+    from fieldmark.experiments.cluster import Executors, JobFolder
+
+    steps = [step for step in JobFolder(settings.results).steps() if not step.is_merged]
+    statuses = Executors().statuses(steps)
+    kept = [s for s in steps if statuses[s.id].is_alive or statuses[s.id].state == "finished"]
+    return frozenset(name for step in kept for name in step.record.names)
+
+
+def _title(steps: Sequence[PlannedStep]) -> str:
+    """Of several steps: what all of them do together."""
+    first, n = steps[0], len(steps)
+    if n == 1:
+        return first.title
+    if first.kind == "embed":
+        return _unsharded(first)
+    n_runs = sum(len(step.work.names) for step in steps)
+    return f"{', '.join(first.work.models)}: {n_runs:,} runs"
+
+
+def _unsharded(step: PlannedStep) -> str:
+    index, n_shards = step.work.shard
+    return step.title.removesuffix(f", {index + 1} of {n_shards}")

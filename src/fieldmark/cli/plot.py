@@ -3,7 +3,7 @@
 examples:
   fieldmark plot
   fieldmark plot forest --task newt --out newt.pdf
-  fieldmark plot size --json
+  fieldmark plot pareto --by speed --json
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PlotArgs(RunChoice):
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """use this metric instead of each task's own"""
     by: Annotated[str, arg(metavar="SETTING", help_behavior_hint="")] = ""
-    """for a plot of a sweep: the setting on the x axis [the one with most values]"""
+    """the x axis: of `sweep` a setting [that with most values], of `pareto` size or speed [size]"""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a file that ends in .png, .svg or .pdf [KIND.png]"""
     json: bool = False

@@ -101,8 +101,8 @@ def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str
         if not is_valued(row.run):
             roots.setdefault(row.run.spec.task, set()).add(row.run.root)
     return {
-        task: _item_column(task, column, settings, mine.pop() if len(mine) == 1 else "")
-        for task, mine in sorted(roots.items())
+        task: _item_column(task, column, settings, task_roots.pop() if len(task_roots) == 1 else "")
+        for task, task_roots in sorted(roots.items())
     }
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import ChatFlags, ChatModelFlags, Common, CommonFlags
 from fieldmark.cli._show import print_json, printable, show, talk
 from fieldmark.errors import UsageError
 

@@ -99,8 +99,7 @@ def table(
     text_columns = [
         column for column in names if column in asked.values() or _fold(column) in guessable
     ]
-    frame = read_table(path, as_text=text_columns)
-    frame = frame.with_columns(_clean(pl.col(pl.String)))
+    frame = read_table(path, as_text=text_columns).with_columns(_clean(pl.col(pl.String)))
     label = label or _needed(path, "label", frame.columns)
     image = image or next(iter(stored), None) or _needed(path, "image", frame.columns)
     frame = _one_photo_a_row(frame, image)

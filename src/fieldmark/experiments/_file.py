@@ -24,7 +24,7 @@ from fieldmark.experiments._grid import (
 )
 from fieldmark.protocols import Setting, has_block, load_protocol, protocols, settings_of
 from fieldmark.registry import PROTOCOLS
-from fieldmark.slurm.options import SlurmOptions
+from fieldmark.slurm import SlurmOptions
 from fieldmark.source_lines import Located, read_toml, validate
 from fieldmark.tasks import Strict
 

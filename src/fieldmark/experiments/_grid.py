@@ -38,7 +38,7 @@ from fieldmark.protocols import (
 )
 from fieldmark.registry import ANSWERS
 from fieldmark.settings import dataset_key
-from fieldmark.slurm.options import SlurmOptions
+from fieldmark.slurm import SlurmOptions
 from fieldmark.source_lines import Located, validate
 from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 

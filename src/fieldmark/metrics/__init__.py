@@ -23,16 +23,11 @@ from typing import TYPE_CHECKING
 
 from fieldmark import exports
 from fieldmark.metrics._metric import Metric, metric
-from fieldmark.metrics._registry import (
-    known_metrics,
-    load_metric,
-    register_metric,
-)
+from fieldmark.metrics._registry import known_metrics, load_metric, register_metric
 
 if TYPE_CHECKING:
-    from fieldmark.metrics._blind import blind_answers
-    from fieldmark.metrics._calibration import calibration
-    from fieldmark.metrics._no_answer import fill_values, wrong_answers
+    from fieldmark.metrics._baselines import blind_answers, fill_values, wrong_answers
+    from fieldmark.metrics._classification import calibration
     from fieldmark.metrics._retrieval import (
         average_precision_at_k,
         average_precisions,

@@ -1,4 +1,4 @@
-"""Classification metrics: accuracy, macro accuracy, macro F1, exact match.
+"""Classification metrics: accuracy, macro F1, average precision, calibration, open-set loss.
 
 How often is the one label right: over all items, or evenly over the classes? Classes are those
 present in the (weighted) truth. A class that a resample lost is left out of it, never scored 0, and
@@ -127,3 +127,126 @@ def read_columns(
             f"{weight.shape}: expected one value per item in each."
         )
     return target, prediction, weight
+
+
+# --- Average precision: do the items that are so come before those that are not?
+#
+# Computed from signed certainties, so that two models that give the same yes and no can differ.
+# Weights may be a matrix, one row per resample: then there is one value per row.
+
+
+@metric("average precision", bounds=(0.0, 1.0), takes_many=True, uses="score")
+def average_precision(
+    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
+) -> Any:
+    """Area under precision and recall: `sum over k of (recall_k - recall_k-1) × precision_k`.
+
+    Items come by falling certainty, those of equal certainty together. As scikit-learn's: no
+    interpolation, and 0 where no item is a yes. NaN without any item.
+    """
+    target, score, weight = read_columns(target, prediction, weight)
+    if np.isnan(score).any():
+        raise ValueError(f"{int(np.isnan(score).sum())} of {len(score)} scores are NaN.")
+    order = np.argsort(-score, kind="stable")
+    weight, is_so = weight[..., order], target[order] > 0
+    any_n = np.asarray(weight.sum(axis=-1) > 0)
+    if not is_so.any():
+        value = np.zeros(any_n.shape)
+    else:
+        # Only steps where something that is so is found add to the area.
+        step_n = np.cumsum(np.diff(score[order], prepend=np.nan) != 0)
+        so = np.flatnonzero(is_so)
+        first = np.flatnonzero(np.diff(step_n[so], prepend=-1))
+        last = np.searchsorted(step_n, step_n[so[first]], side="right") - 1
+        gained = np.add.reduceat(weight[..., so], first, axis=-1)
+        value = _area(gained, np.cumsum(weight, axis=-1)[..., last])
+    value = np.where(any_n, value, np.nan)
+    return float(value) if value.ndim == 0 else value
+
+
+def _area(gained: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """The mean of precision over what was gained at each step; 0 where nothing was."""
+    precision = np.cumsum(gained, axis=-1)
+    total = precision[..., -1].copy()
+    precision /= np.where(taken > 0, taken, 1.0)
+    area = np.einsum("...k,...k->...", precision, gained)
+    return np.asarray(area / np.where(total > 0, total, 1.0))
+
+
+# --- Open-set user loss: what do wrong answers cost someone who eats the mushroom?
+#
+# The user-focused loss of FungiCLEF 2023 (https://www.imageclef.org/FungiCLEF2023): a species
+# that training does not know, taken for a known one, costs 10, a known one taken for unknown 0.1,
+# one known species for another 1; on top of it, a poisonous one not told to be poisonous costs
+# 100, and any other told to be poisonous 1. "unknown" counts as not poisonous on both sides. The
+# sum is divided by the most these items could have cost, so that it lies between 0 and 1.
+
+
+POISONOUS, UNKNOWN = "poisonous", "unknown"
+NEW_AS_KNOWN, KNOWN_AS_NEW, WRONG = 10.0, 0.1, 1.0
+POISON_MISSED, POISON_FEARED = 100.0, 1.0
+
+
+@metric("user loss", direction="down", bounds=(0.0, 1.0), takes_many=True, uses="kinds")
+def user_loss(
+    target: np.ndarray,
+    prediction: np.ndarray,
+    weight: np.ndarray | None = None,
+    *,
+    kind: np.ndarray,
+) -> Any:
+    """FungiCLEF 2023's cost of wrong answers: `cost / the most these items could have cost`.
+
+    An unknown species taken for a known one costs 10, a known one for unknown 0.1, one known for
+    another 1; besides, a poisonous one not told to be poisonous 100, any other told to be so 1.
+    """
+    target, prediction, weight = read_labels(target, prediction, weight)
+    total = np.asarray(weight @ _worst(kind[target]))
+    cost = weight @ _costs(target, prediction, kind)
+    value = np.divide(cost, total, out=np.full(total.shape, np.nan), where=total > 0)
+    return float(value) if value.ndim == 0 else value
+
+
+def _costs(target: np.ndarray, prediction: np.ndarray, kind_c: np.ndarray) -> np.ndarray:
+    said_n = np.where(prediction >= 0, kind_c[prediction], "")
+    is_new, is_poison = kind_c[target] == UNKNOWN, kind_c[target] == POISONOUS
+    said_new, said_poison = said_n == UNKNOWN, said_n == POISONOUS
+    wrong = np.where(is_new, NEW_AS_KNOWN, np.where(said_new, KNOWN_AS_NEW, WRONG))
+    cost = np.where((target == prediction) | (is_new & said_new), 0.0, wrong)
+    cost += np.where(is_poison & ~said_poison, POISON_MISSED, 0.0)
+    return np.asarray(cost + np.where(~is_poison & said_poison, POISON_FEARED, 0.0))
+
+
+def _worst(kind_n: np.ndarray) -> np.ndarray:
+    """The most that an item can cost."""
+    mistaken = np.where(kind_n == UNKNOWN, NEW_AS_KNOWN, WRONG)
+    return np.asarray(mistaken + np.where(kind_n == POISONOUS, POISON_MISSED, POISON_FEARED))
+
+
+# --- Calibration (expected calibration error, log loss): are answers right as often as they say?
+#
+# Expected calibration error (Guo et al. 2017): the answers in 15 bins of certainty, all as wide;
+# in each the gap between the mean certainty and the share that is right, weighted by its answers.
+# Log loss: the mean of `-log p` of the truth, in nats. No metrics by name: both need more than an
+# answer.
+
+
+N_BINS = 15
+_LEAST = float(np.finfo(np.float64).eps)
+"""as in scikit-learn's `log_loss`: a probability of 0 costs 36, not infinity"""
+
+
+def calibration(
+    sure_n: np.ndarray, is_right_n: np.ndarray, truth_n: np.ndarray
+) -> dict[str, float]:
+    """`ece` and `nll` of answers with these certainties and these probabilities of the truth.
+
+    >>> calibration(np.array([0.75, 0.75]), np.array([True, False]), np.array([0.75, 0.25]))["ece"]
+    0.25
+    """
+    bin_n = np.minimum((sure_n * N_BINS).astype(np.intp), N_BINS - 1)
+    gap_b = np.bincount(bin_n, is_right_n - sure_n, N_BINS)
+    return {
+        "ece": float(np.abs(gap_b).sum() / len(sure_n)),
+        "nll": float(-np.log(np.clip(truth_n, _LEAST, 1)).mean()),
+    }

@@ -56,11 +56,11 @@ def register_metric(
 
 def _built_in() -> dict[str, Metric]:
     # Imported here: numpy is not needed to list commands.
-    from fieldmark.metrics import _classification, _open_set, _ranking, _values
+    from fieldmark.metrics import _classification, _values
 
     return {
         name: cast(Metric, function)
-        for module in (_classification, _open_set, _ranking, _values)
+        for module in (_classification, _values)
         for name, function in vars(module).items()
         if hasattr(function, "direction") and not name.startswith("_")
     }

@@ -18,7 +18,6 @@ https://huggingface.co/docs/transformers
 from __future__ import annotations
 
 import inspect
-import json
 import pickle
 import string
 from functools import partial
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import ModelError, UsageError, first_line
+from fieldmark.files import parse_json
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest, need_package
 from fieldmark.models._user import library_version
@@ -149,7 +149,7 @@ def _config_here(checkpoint: str) -> dict[str, Any] | None:
     own = local_files(checkpoint)
     path = own[0] / "config.json" if own else _cached_config(checkpoint)
     try:
-        config = json.loads(path.read_text(encoding="utf-8")) if path else None
+        config = parse_json(path.read_text(encoding="utf-8")) if path else None
     except (OSError, ValueError):
         return None
     return config if isinstance(config, dict) else None
@@ -263,7 +263,7 @@ def _folder(request: ModelRequest, is_loaded: bool) -> Path:
     if _is_trusted(request):
         fetch_code(request, request.checkpoint)
     if is_loaded and not (folder / WEIGHTS[0]).is_file() and (folder / INDEX).is_file():
-        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        index = parse_json((folder / INDEX).read_text(encoding="utf-8"))
         shards = sorted(set(index["weight_map"].values()))
         hub_folder(request, request.checkpoint, [(shard,) for shard in shards])
     return folder
@@ -386,7 +386,7 @@ def _tokeniser(library: Any, request: ModelRequest, source: tuple[Path, Any]) ->
 
 def _is_siglip_1(folder: Path) -> bool:
     """SigLIP's own tokeniser wants a package of its own; the fast one reads the same vocabulary."""
-    about = json.loads((folder / TOKENISER_FILES[0]).read_text(encoding="utf-8"))
+    about = parse_json((folder / TOKENISER_FILES[0]).read_text(encoding="utf-8"))
     is_its_own = about.get("tokenizer_class") in ("SiglipTokenizer", "SiglipTokenizerFast")
     return is_its_own and (folder / TOKENISER_FILES[1]).is_file()
 

@@ -16,7 +16,6 @@ which open_clip itself only warns about. https://github.com/mlfoundations/open_c
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import pickle
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.files import parse_json
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelRequest, need_package
 from fieldmark.models._user import library_version
@@ -201,7 +201,7 @@ def _about(library: Any, model_name: str) -> dict[str, Any]:
     kind, _, place = model_name.partition(":")
     if kind != "local-dir":
         return dict(library.get_model_config(model_name))
-    return dict(json.loads((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
+    return dict(parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
 
 
 def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tuple[Any, Any]:
@@ -338,7 +338,7 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
 def _vision(request: ModelRequest, folder: Path) -> dict[str, Any]:
     """What a configuration that asks for two projectors must leave out for open_clip."""
     try:
-        about = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+        about = parse_json((folder / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
         vision = dict(about["vision_cfg"])
     except (ValueError, KeyError, TypeError):
         return {}  # open_clip says what is wrong with it
@@ -440,7 +440,7 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
 
     kind, _, place = model_name.partition(":")
     if kind == "local-dir":
-        about = json.loads((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+        about = parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
     else:
         about = library.get_model_config(model_name)
     text = about.get("text_cfg", {})

@@ -152,11 +152,11 @@ def _of_classes(store: Store, run: Run, parts: Sequence[PartRecord]) -> list[_Gu
     noted = {part.part: (part.info or {}).get("n_classes") for part in parts}
     guesses = []
     for number in np.unique(asked.part).tolist():
-        mine = asked.taken(asked.part == number)
+        part_items = asked.taken(asked.part == number)
         part = names.get(number, "")
-        seen = np.unique(np.concatenate([mine.target, mine.prediction_mn[0]]))
+        seen = np.unique(np.concatenate([part_items.target, part_items.prediction_mn[0]]))
         n = noted.get(part) or int((seen > 0).sum())
-        targets = np.unique(mine.target[mine.target > 0], return_counts=True)
+        targets = np.unique(part_items.target[part_items.target > 0], return_counts=True)
         guesses += [
             _Guess(part, names[target], n, noun="classes")
             for target, count in zip(*(column.tolist() for column in targets), strict=True)
@@ -325,10 +325,11 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     for row in rows:
         if row.is_stored and not row.score.part and not row.stand_in:
             columns.setdefault(row.column_key, []).append(row)
-    chosen = {place: _common_size(mine) for place, mine in columns.items()}
+    chosen = {place: _common_size(column_rows) for place, column_rows in columns.items()}
     left = {
-        place: {id(row) for row in mine} - {id(row) for row in _at(mine, chosen[place])}
-        for place, mine in columns.items()
+        place: {id(row) for row in column_rows}
+        - {id(row) for row in _at(column_rows, chosen[place])}
+        for place, column_rows in columns.items()
     }
     notes = [
         f"{columns[place][0].heading}: the verdict compares models {_trained(chosen[place])}. "

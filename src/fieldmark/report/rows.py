@@ -194,9 +194,9 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     for row in rows:
         named.setdefault(row.name, []).append(row)
     names = {}
-    for name, mine in named.items():
-        least = min(mine, key=lambda row: row.answered)
-        where = f" of {least.heading}" if len(mine) > 1 else ""
+    for name, named_rows in named.items():
+        least = min(named_rows, key=lambda row: row.answered)
+        where = f" of {least.heading}" if len(named_rows) > 1 else ""
         caveat = f"{least.caveat}{where}" if least.caveat else ""
         names[name] = with_remarks(least.model, least.stand_in, least.setup, caveat)
     return names
@@ -240,7 +240,7 @@ def read_table(
     rows = _in_one_unit(_rows(done, scores, columns, setups, metric, by_part))
     rows = by_options(store, rows)
     if metric and done and not rows:
-        known = {score.metric for mine in scores.values() for score in mine}
+        known = {score.metric for run_scores in scores.values() for score in run_scores}
         raise UnknownName("metric of these runs", metric, known)
     rows, sizes = at_one_size(rows)
     rows, apart = _drawn_apart(rows)
@@ -331,13 +331,15 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """
     columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
-        mine = columns.setdefault(row.run.spec.task, {})
+        column_models = columns.setdefault(row.run.spec.task, {})
         if row.is_counted and not row.score.part:
-            models = mine.setdefault(row.column_key, set())
+            models = column_models.setdefault(row.column_key, set())
             models |= set() if row.stand_in else {row.model}
     spare: set[tuple[str, str]] = set()
-    for mine in columns.values():
-        spare.update(sorted(mine, key=lambda place: (-len(mine[place]), place))[1:])
+    for column_models in columns.values():
+        spare.update(
+            sorted(column_models, key=lambda place: (-len(column_models[place]), place))[1:]
+        )
     notes = [
         f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
         "once."
@@ -381,9 +383,9 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
         if is_valued(row.run) and row.tier is None:
             columns.setdefault((row.column, row.score.metric), []).append(row)
     return [
-        f"no tiers for {mine[0].heading}: {why_not_paired(mine[0].run, metric)}"
-        for (_, metric), mine in columns.items()
-        if len(mine) > 1 and pairing_metric(store, mine[0].run, metric) is None
+        f"no tiers for {column_rows[0].heading}: {why_not_paired(column_rows[0].run, metric)}"
+        for (_, metric), column_rows in columns.items()
+        if len(column_rows) > 1 and pairing_metric(store, column_rows[0].run, metric) is None
     ]
 
 
@@ -413,12 +415,14 @@ def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
         cells.setdefault(key, []).append(row)
     fewer: set[int] = set()
     joined = []
-    for mine in cells.values():
+    for cell_rows in cells.values():
         by_seed: dict[int, Row] = {}
-        for row in sorted(mine, key=lambda row: (row.run.spec.repeats, row.run.finished or "")):
+        for row in sorted(
+            cell_rows, key=lambda row: (row.run.spec.repeats, row.run.finished or "")
+        ):
             by_seed[row.run.spec.seed] = row
         kept = [row for _, row in sorted(by_seed.items())]
-        fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
+        fewer |= {row.run.id for row in cell_rows} - {row.run.id for row in kept}
         joined.append(kept[0] if len(kept) == 1 else _cell(store, kept))
     return joined, len(fewer)
 

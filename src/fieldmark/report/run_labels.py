@@ -138,11 +138,13 @@ def version_notes(runs: Sequence[Run]) -> list[str]:
     versions: dict[str, list[str]] = {}
     for run in newest_first(runs):
         versions.setdefault(model_name(run.spec), []).append(labels[run.id])
-    several = {name: list(dict.fromkeys(mine)) for name, mine in versions.items()}
+    several = {
+        name: list(dict.fromkeys(model_versions)) for name, model_versions in versions.items()
+    }
     return [
-        f"{name} has {len(mine)} versions here; {mine[0]} was run last."
-        for name, mine in sorted(several.items())
-        if len(mine) > 1
+        f"{name} has {len(model_versions)} versions here; {model_versions[0]} was run last."
+        for name, model_versions in sorted(several.items())
+        if len(model_versions) > 1
     ]
 
 
@@ -167,8 +169,8 @@ def columns_of_runs(runs: Sequence[Run], folders: Collection[str] = ()) -> dict[
     for run in runs:
         by_task.setdefault((run.spec.task, run.marks.is_synthetic), []).append(run)
     columns: dict[int, Column] = {}
-    for (_, is_synthetic), mine in by_task.items():
-        for number, column in _columns_of_task(mine, folders).items():
+    for (_, is_synthetic), task_runs in by_task.items():
+        for number, column in _columns_of_task(task_runs, folders).items():
             name, *lines = column.label.split("\n")
             label = "\n".join([name, SYNTHETIC, *lines]) if is_synthetic else column.label
             columns[number] = replace(column, label=label)
@@ -196,7 +198,7 @@ def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
     for task, data, is_counted in columns:
         if data:
             versions.setdefault(task, {})[data] = is_counted
-    return [_data_note(task, mine) for task, mine in versions.items()]
+    return [_data_note(task, task_versions) for task, task_versions in versions.items()]
 
 
 def _data_note(task: str, versions: Mapping[str, bool]) -> str:
@@ -220,11 +222,11 @@ def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int,
         return {run.id: Column(first.task_name) for run in runs}
     facts = {run.id: spec_facts(run.spec) for run in runs}
     asked = {
-        run: {k: short_value(mine[k]) for k in _COLUMN_FACTS if k in mine}
-        for run, mine in facts.items()
+        run: {k: short_value(run_facts[k]) for k in _COLUMN_FACTS if k in run_facts}
+        for run, run_facts in facts.items()
     }
-    keys = dict.fromkeys(key for mine in asked.values() for key in mine)
-    distinguishing = _distinguishing(keys, [("", mine) for mine in asked.values()])
+    keys = dict.fromkeys(key for run_facts in asked.values() for key in run_facts)
+    distinguishing = _distinguishing(keys, [("", run_facts) for run_facts in asked.values()])
     versions = _DataVersions(runs, facts, folders)
     names = {run.spec.task_name for run in runs}
     name = names.pop() if len(names) == 1 else runs[0].spec.task
@@ -269,15 +271,15 @@ class _DataVersions:
             return
         self.older = {
             data
-            for mine in rivals
-            for data in mine
-            if any(self._is_before(data, other) for other in mine)
+            for rival_data in rivals
+            for data in rival_data
+            if any(self._is_before(data, other) for other in rival_data)
         }
         tails = _tails(known)
         self.words = {data: self._words(data, tails) for data in self.roots}
-        for mine in rivals:
-            taken = [self.words[data] for data in mine]
-            for data in mine:
+        for rival_data in rivals:
+            taken = [self.words[data] for data in rival_data]
+            for data in rival_data:
                 if taken.count(self.words[data]) > 1:
                     self.words[data] += f" {short_value(data)}"
 
@@ -303,7 +305,7 @@ def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) ->
     for run in runs:
         rest = canonical_json({k: v for k, v in facts[run.id].items() if k != "data"})
         asked.setdefault(rest, {})[run.spec.data] = None
-    return [list(mine) for mine in asked.values() if len(mine) > 1]
+    return [list(rival_data) for rival_data in asked.values() if len(rival_data) > 1]
 
 
 def _tails(roots: Iterable[str]) -> dict[str, str]:
@@ -314,12 +316,14 @@ def _tails(roots: Iterable[str]) -> dict[str, str]:
     """
     parts = {root: PurePath(root).parts for root in roots}
     tails: dict[str, str] = {}
-    for root, mine in parts.items():
+    for root, folder_names in parts.items():
         others = [folders for other, folders in parts.items() if other != root]
         n = 1
-        while n < len(mine) and any(folders[-n:] == mine[-n:] for folders in others):
+        while n < len(folder_names) and any(
+            folders[-n:] == folder_names[-n:] for folders in others
+        ):
             n += 1
-        tails[root] = "/".join(mine[-n:])
+        tails[root] = "/".join(folder_names[-n:])
     return tails
 
 
@@ -343,7 +347,9 @@ def setup_labels(runs: Sequence[Run], record_of: RecordOf = lambda _: {}) -> dic
         tasks = asked.setdefault(_model(run), {})
         tasks.setdefault(run.spec.task, set()).add(labels[run.id])
     plain = {
-        model for model, tasks in asked.items() if all(len(mine) == 1 for mine in tasks.values())
+        model
+        for model, tasks in asked.items()
+        if all(len(task_runs) == 1 for task_runs in tasks.values())
     }
     if len(plain) == len(asked) and not any(words.values()):
         return dict.fromkeys(labels, "")
@@ -363,9 +369,9 @@ def _labels(runs: Sequence[Run], words: Mapping[int, tuple[str, ...]]) -> dict[i
         heads.setdefault(run.spec.task_variant, set()).add(main_protocol(run.spec))
 
     def label(run: Run) -> str:
-        mine, variant = words[run.id], run.spec.task_variant
-        is_alone = bool(variant) and variant in mine and len(heads[variant]) == 1
-        return ", ".join(mine if is_alone else [main_protocol(run.spec), *mine])
+        run_words, variant = words[run.id], run.spec.task_variant
+        is_alone = bool(variant) and variant in run_words and len(heads[variant]) == 1
+        return ", ".join(run_words if is_alone else [main_protocol(run.spec), *run_words])
 
     return {run.id: label(run) for run in runs}
 
@@ -375,8 +381,8 @@ def _is_asked_twice(runs: Sequence[Run]) -> bool:
     first: dict[tuple[str, str], tuple[Any, ...]] = {}
     for run in runs:
         spec = run.spec
-        mine = (spec.task_variant, spec.protocol, spec.n_train, spec.n_test, spec.settings)
-        if first.setdefault((spec.task, main_protocol(spec)), mine) != mine:
+        run_question = (spec.task_variant, spec.protocol, spec.n_train, spec.n_test, spec.settings)
+        if first.setdefault((spec.task, main_protocol(spec)), run_question) != run_question:
             return True
     return False
 
@@ -394,14 +400,14 @@ def _words(
     asked = [((run.spec.task, main_protocol(run.spec)), differs[run.id]) for run in runs]
     keys = _distinguishing(_in_order(differs), asked)
     words = {
-        run: tuple(_word(key, mine[key]) for key in keys if key in mine)
-        for run, mine in differs.items()
+        run: tuple(_word(key, run_differs[key]) for key in keys if key in run_differs)
+        for run, run_differs in differs.items()
     }
     by_task: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for run in runs:
         by_task.setdefault((run.spec.task, main_protocol(run.spec)), set()).add(words[run.id])
-    shown = set().union(*(mine for mine in by_task.values() if len(mine) > 1))
-    return {run: mine if mine in shown else () for run, mine in words.items()}
+    shown = set().union(*(run_differs for run_differs in by_task.values() if len(run_differs) > 1))
+    return {run: run_differs if run_differs in shown else () for run, run_differs in words.items()}
 
 
 def _word(key: str, value: str) -> str:
@@ -420,13 +426,15 @@ def _question(spec: RunSpec) -> tuple[str, str, str]:
     return spec.task, spec.task_variant, main_protocol(spec)
 
 
-def _difference(mine: _Facts, own: _Facts) -> dict[str, str]:
+def _difference(run_facts: _Facts, own: _Facts) -> dict[str, str]:
     """The facts that are not as in the task's own setup; a variant always is one."""
-    keys = dict.fromkeys((*mine, *own))
-    differs = {k: mine.get(k, ABSENT) for k in keys if mine.get(k, ABSENT) != own.get(k, ABSENT)}
+    keys = dict.fromkeys((*run_facts, *own))
+    differs = {
+        k: run_facts.get(k, ABSENT) for k in keys if run_facts.get(k, ABSENT) != own.get(k, ABSENT)
+    }
     if "n_train" in differs:
         differs.pop("shots", None)  # who asks for a number of images has no number per class
-    variant = mine.get("task_variant", "")
+    variant = run_facts.get("task_variant", "")
     return ({"task_variant": variant} if variant else {}) | differs
 
 
@@ -434,8 +442,10 @@ def _in_order(differs: Mapping[int, Mapping[str, str]]) -> list[str]:
     """Settings of a probe differ with the probe: those that all setups have come first, the rest
     by name.
     """
-    known = {key for mine in differs.values() for key in mine}
-    missed = {key for mine in differs.values() for key in mine if mine[key] == ABSENT}
+    known = {key for run_differs in differs.values() for key in run_differs}
+    missed = {
+        key for run_differs in differs.values() for key in run_differs if run_differs[key] == ABSENT
+    }
     order = [key for key in _FIRST if key in known]
     return order + sorted(known.difference(_FIRST), key=lambda key: (key in missed, key))
 
@@ -465,9 +475,9 @@ def _own_setups(
     for run in newest_first(runs):
         asked.setdefault(_question(run.spec), []).append(run)
     own = {}
-    for question, mine in asked.items():
-        recorded = (_recorded(run, record_of) for run in mine)
-        own[question] = next(filter(None, recorded), {}) or _usual(mine, facts)
+    for question, question_runs in asked.items():
+        recorded = (_recorded(run, record_of) for run in question_runs)
+        own[question] = next(filter(None, recorded), {}) or _usual(question_runs, facts)
     return own
 
 

@@ -113,8 +113,8 @@ def study_rows(store: Store, rows: Sequence[Row]) -> Study:
     for row in rows:
         if row.competes and row.is_stored and not row.score.part and row.has_value:
             columns.setdefault(row.column_key, []).append(row)
-    errors = {place: read_errors(store, mine) for place, mine in columns.items()}
-    studied = {place: _column(errors[place], mine) for place, mine in columns.items()}
+    errors = {place: read_errors(store, column_rows) for place, column_rows in columns.items()}
+    studied = {place: _column(errors[place], column_rows) for place, column_rows in columns.items()}
     counted = {place: columns[place] for place in averaged(rows)}
     overall = _overall(counted, studied, errors)
     return Study(studied, overall, tuple(_notes(columns, studied)))

@@ -53,6 +53,8 @@ def read_toml(path: Path) -> Located:
     text = read_text(path)
     try:
         data = tomllib.loads(text)
+    except RecursionError:
+        raise UsageError(f"{path}  is nested too deep: write it flatter.") from None
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"line (\d+)", str(error))
         line = int(match[1]) if match else max(1, len(text.splitlines()))
@@ -197,7 +199,7 @@ def toml_value(text: str) -> Any:
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -28,8 +28,8 @@ from fieldmark.store.records import (
     RunSpec,
     Score,
     canonical_json,
+    reproduction_record,
 )
-from fieldmark.store.reproduction import reproduction_record
 from fieldmark.store.store import Store
 
 if TYPE_CHECKING:

@@ -67,11 +67,13 @@ class Answers:
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
     """The items that all runs (one at least) were asked, in the order of part and repeat."""
     pieces = _pieces(database, runs, with_scores)
-    asked = _asked(database, {piece.items for mine in pieces.values() for piece in mine.values()})
+    asked = _asked(
+        database, {piece.items for draw_pieces in pieces.values() for piece in draw_pieces.values()}
+    )
     joined = [
-        _joined(where, [mine[run] for run in runs], asked, with_scores)
-        for where, mine in sorted(pieces.items())
-        if len(mine) == len(set(runs))
+        _joined(where, [draw_pieces[run] for run in runs], asked, with_scores)
+        for where, draw_pieces in sorted(pieces.items())
+        if len(draw_pieces) == len(set(runs))
     ]
     if not joined:
         nothing = ItemColumns(*[np.empty(0, NUMBER)] * 3)
@@ -89,14 +91,16 @@ def select_drawn(
     """
     runs = list(dict.fromkeys(run for draw in draws for run, _ in draw))
     pieces = _pieces(database, runs, with_scores)
-    asked = _asked(database, {piece.items for mine in pieces.values() for piece in mine.values()})
+    asked = _asked(
+        database, {piece.items for draw_pieces in pieces.values() for piece in draw_pieces.values()}
+    )
     parts = sorted({part for part, _ in pieces})
     joined = []
     for number, draw in enumerate(draws):
         for part in parts:
-            mine = [pieces.get((part, repeat), {}).get(run) for run, repeat in draw]
-            if any(mine):
-                joined.append(_filled((part, number), mine, asked, with_scores))
+            run_pieces = [pieces.get((part, repeat), {}).get(run) for run, repeat in draw]
+            if any(run_pieces):
+                joined.append(_filled((part, number), run_pieces, asked, with_scores))
     if not joined:
         return select_answers(database, [run for run, _ in draws[0]], with_scores)
     return joined[0] if len(joined) == 1 else _chained(joined)
@@ -229,9 +233,9 @@ def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
     row = order[np.minimum(at, len(order) - 1)]
     is_same = (other.item[row] == first.item) & (other.target[row] == first.target)
     if first.content is not None and other.content is not None:
-        mine, its = first.content, other.content[row]
-        is_known = mine.any(axis=1) & its.any(axis=1)
-        is_same &= (mine == its).all(axis=1) | ~is_known
+        row_content, its = first.content, other.content[row]
+        is_known = row_content.any(axis=1) & its.any(axis=1)
+        is_same &= (row_content == its).all(axis=1) | ~is_known
     return np.where(is_same, row, -1)
 
 

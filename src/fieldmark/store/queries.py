@@ -80,7 +80,7 @@ def condition(where: RunFilter) -> tuple[str, list[Any]]:
     if where.models:
         known = [_model_condition(model) for model in where.models]
         clauses.append("(" + " OR ".join(clause for clause, _ in known) + ")")
-        values += [value for _, mine in known for value in mine]
+        values += [value for _, known_values in known for value in known_values]
     asked: list[tuple[str, tuple[Any, ...]]] = [
         (_NAMED.format("task"), where.tasks),
         ("task_variant GLOB ?", where.variants),

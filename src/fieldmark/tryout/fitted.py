@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fieldmark import draws
 from fieldmark.errors import DataError, ModelError
-from fieldmark.files import write_file
+from fieldmark.files import parse_json, write_file
 from fieldmark.registry import app_version, is_file_reference
 from fieldmark.tryout.judge.confidence import nearest_distance, p_value, softmax
 from fieldmark.tryout.judge.heads import Head, few_threads, fit_head
@@ -166,7 +166,7 @@ def load_fitted(folder: Path) -> FittedModel:
     """Reads a saved model. It is somebody else's file: everything in it is checked."""
     path = folder / ABOUT
     try:
-        data = json.loads(path.read_bytes())
+        data = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.world.files import write_photo
     from fieldmark.world.scene import CONDITIONS, EXTRAS, MORPHS, STAGES, Scene
     from fieldmark.world.species import Species
     from fieldmark.world.taxonomy import BEHAVIOURS, HABITATS
-    from fieldmark.world.world import Photo, World
+    from fieldmark.world.world import Photo, World, write_photo
 
 __all__ = [
     "BEHAVIOURS",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from PIL import Image
 
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.files import write_file
 from fieldmark.world import camera, text
 from fieldmark.world.compose import SIZE_PX, Box, Burst, Cast, compose, make_burst
 from fieldmark.world.draw.appearance import PAIRED, Appearance, make_appearance
@@ -163,3 +166,19 @@ def _of_scene(scene: Scene, species: Species) -> Truth:
         "shot": scene.shot,
         "unit": f"{species.index:03d}-b{scene.burst:05d}",
     }
+
+
+# --- photo files
+
+
+_FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
+
+
+def write_photo(photo: Photo, path: Path) -> None:
+    """Writes JPEG or PNG, as the suffix says; the file appears whole or not at all."""
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise UsageError(f"{path}  has no known suffix: expected one of {', '.join(_FORMATS)}.")
+    buffer = io.BytesIO()
+    photo.image.save(buffer, kind, quality=90)
+    write_file(path, buffer.getvalue())

@@ -11,7 +11,7 @@ from fieldmark.build.describe.rules import BIAS, MAX_COUNT, WEIGHTS, score, sign
 from fieldmark.build.describe.sections import appearance_text
 from fieldmark.build.describe.sentences import split_sentences
 from fieldmark.world import World
-from fieldmark.world.wiki.pages import article, visual_sentences
+from fieldmark.world.wiki import article, visual_sentences
 
 KEPT = [
     "The upperparts are olive brown, and the breast is streaked with black.",

@@ -26,11 +26,10 @@ NAMES_ONLY = ["texts.types.caption=0", 'model.projectors=["taxonomic"]']
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Photos of 120 species and their shards."""
     folder = tmp_path_factory.mktemp("tiny")
-    assert (
-        main(["data", "make", "world_train", "--size", "1440", "--seed", SEED, *flags(folder)]) == 0
-    )
+    made = ["--data-root", str(folder / "data")]
+    assert main(["data", "make", "world_train", "--size", "1440", "--seed", SEED, *made]) == 0
     options = ["--split", "train", "--caption", "named_looks", "--max-px", "80"]
-    out = ["--per-shard", "200", "--out", str(folder / "shards"), *flags(folder)]
+    out = ["--per-shard", "200", "--out", str(folder / "shards"), *made]
     assert main(["shards", "make", "world_train", *options, *out]) == 0
     return folder
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import mwparserfromhell
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from fieldmark.build.wiki.taxobox import (
     read_taxoboxes,
     read_taxonomy,
     says_disambiguation,
+    template_names,
     template_parts,
 )
 
@@ -172,3 +175,23 @@ def test_disambiguation_by_template() -> None:
     assert says_disambiguation("* [[A]]\n{{ Species_Latin name disambiguation }}")
     assert says_disambiguation("* [[A]]\n{{disambig|geo}}") and says_disambiguation("__DISAMBIG__")
     assert not says_disambiguation("{{about|the bird|others|A (disambiguation)}} A [[bird]].")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{" + " " * 8_000 + "x", "<ref" * 100_000, "<ref>" * 100_000, "<!--" * 100_000,
+     "<nowiki>" * 50_000, "{{Speciesbox|genus=" * 20_000, "<ref name=a/" * 50_000 + ">"],
+    ids=lambda text: text[:12].strip(),
+)  # fmt: skip
+def test_time_grows_with_the_length_of_a_page_whatever_it_holds(text: str) -> None:
+    """Found by fuzzing: 8 kB of blanks took minutes, a page of 2 MB took an hour."""
+    began = time.process_time()
+    assert read_taxoboxes(text, "Larus") == [] and read_taxonomy(text, "Larus") is None
+    template_names(text)
+    assert time.process_time() - began < 5
+
+
+def test_only_whole_comments_and_references_are_left_out() -> None:
+    text = "<ref name=a/>{{Speciesbox|genus=Larus<ref>x|</ref>|species=<!--y-->fuscus}}<!--"
+    (box,) = read_taxoboxes(text, "Gull")
+    assert box.name == "Larus fuscus"

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from fieldmark import http_reader
-from fieldmark.data.get.download import ByteCounter
+from fieldmark.data.get.download import ByteCounter, fetch_all
 from fieldmark.data.get.http import ask_size, clean_url
-from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.verify import Download, DownloadResult, Pace
 from fieldmark.errors import DataError
 from fieldmark.progress import Silent

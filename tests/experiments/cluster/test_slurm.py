@@ -15,7 +15,7 @@ from fieldmark.experiments.cluster.executors import StepGroup, group_steps
 from fieldmark.experiments.cluster.executors.slurm import SlurmExecutor
 from fieldmark.experiments.cluster.job_folder import StepFolder
 from fieldmark.experiments.cluster.steps import StepRequest
-from fieldmark.slurm.options import SlurmOptions
+from fieldmark.slurm import SlurmOptions
 from kit.slurm import SMALL, Slurm, make_step, trace, wait_until, when, words
 from kit.step_task import ScriptTask
 

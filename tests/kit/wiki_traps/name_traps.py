@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fieldmark.taxa import RANKS
-from fieldmark.world.wiki.pages import (
+from fieldmark.world.wiki import (
     WorldPage,
     genus_text,
     redirect,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fieldmark.world.wiki.pages import (
+from fieldmark.world.wiki import (
     WorldPage,
     genus_text,
     redirect,

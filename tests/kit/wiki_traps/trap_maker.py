@@ -9,7 +9,7 @@ from fieldmark.taxa import RANKS
 from fieldmark.world import text
 from fieldmark.world.rng import Rng
 from fieldmark.world.taxonomy import PLANS
-from fieldmark.world.wiki.pages import LATIN_RANKS, WorldPage, taxonomy_pages, template
+from fieldmark.world.wiki import LATIN_RANKS, WorldPage, taxonomy_pages, template
 
 Ranks = dict[str, str]
 BEASTS = ("bird", "mammal", "fish", "beetle", "lizard", "butterfly")

@@ -33,7 +33,7 @@ from fieldmark.build.shards.captions import captions_file
 from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
 from fieldmark.data import stamp
 from fieldmark.errors import DataError, StoreError
-from fieldmark.files import remove_parts, write_file
+from fieldmark.files import parse_json, remove_parts, write_file
 from fieldmark.leases import Lease
 from fieldmark.taxa import Taxon
 
@@ -217,7 +217,7 @@ def _manifest(captions: Path) -> Path:
 def finished(captions: Path, made_from: dict[str, Any]) -> dict[str, Any] | None:
     """The manifest of captions that were made from just this and are complete."""
     try:
-        manifest = json.loads(_manifest(captions).read_bytes())
+        manifest = parse_json(_manifest(captions).read_bytes())
         digest = hashlib.sha256(captions.read_bytes()).hexdigest()
         is_same = (manifest["made_from"], manifest["captions_sha256"]) == (made_from, digest)
     except (OSError, ValueError, KeyError, TypeError):
@@ -234,7 +234,7 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
     """What a shard holds; read anew unless its file is untouched since it was read last."""
     mark, is_settled = stamp(path)
     with contextlib.suppress(OSError, ValueError, KeyError):
-        known = json.loads(memory.read_bytes())
+        known = parse_json(memory.read_bytes())
         if known["stamp"] == mark.hex():
             return dict(known["facts"])
     index = shard_index(path)

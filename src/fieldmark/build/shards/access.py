@@ -27,7 +27,7 @@ from fieldmark.build.shards.index import survey
 from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember
 from fieldmark.build.shards.tar import Defect
 from fieldmark.errors import DataError
-from fieldmark.files import whole_file
+from fieldmark.files import parse_json, whole_file
 
 CAPTION = "caption"
 """the text type of captions, from a file beside the shard or from members `caption.txt`"""
@@ -113,7 +113,7 @@ def kept_index(job: IndexJob) -> IndexedShard | None:
     try:
         with job.index.open("rb") as file:
             shape, _ = _array_header(file)
-            facts = IndexedShard(**json.loads(file.read(shape[0])))
+            facts = IndexedShard(**parse_json(file.read(shape[0])))
             file.seek(-len(_END), os.SEEK_END)
             if file.read() != _END:
                 return None
@@ -251,7 +251,7 @@ class OpenShard:
         self._reader = MemberReader(shard)
         facts, self._spans, self._members, *rest = _mapped(index)
         self._key_ends, self._keys, self._caption_ends, self._captions = rest
-        made_from = json.loads(facts.tobytes())["made_from"]
+        made_from = parse_json(facts.tobytes())["made_from"]
         self._types = [kind for kind, _ in made_from[1]]
         if made_from[2][0] != _stamp(shard):
             raise DataError(f"{shard}  was changed after it was indexed: start the command again.")

@@ -8,7 +8,6 @@ Captions from elsewhere need only the first two columns, and no such file.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from fieldmark.build.shards.index import shard_index
 from fieldmark.build.shards.samples import sound_samples
 from fieldmark.build.shards.tar import CHUNK, END_MARK, TarBytes, tar_member
 from fieldmark.errors import DataError, UsageError
-from fieldmark.files import whole_file
+from fieldmark.files import parse_json, whole_file
 
 EXTENSION = "caption.txt"
 """of captions that lie in the shard itself"""
@@ -95,7 +94,7 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
     if not note.is_file():
         return ""
     try:
-        source = json.loads(note.read_bytes())["made_from"]["input"]
+        source = parse_json(note.read_bytes())["made_from"]["input"]
         n_bytes, sha256 = int(source["n_bytes"]), str(source["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{note}  is not a manifest of captions: caption again.") from error

@@ -23,7 +23,7 @@ from fieldmark.build.shards.samples import Sample, scan
 from fieldmark.build.shards.tar import CHUNK, SHARD_SUFFIXES, Defect, TarBytes
 from fieldmark.data import expand_ranges, is_packed
 from fieldmark.errors import DataError, UsageError, meant
-from fieldmark.files import write_file
+from fieldmark.files import parse_json, write_file
 
 KIND = "wids-shard-index-v1"
 
@@ -158,7 +158,7 @@ def write_index(path: Path, rows: Iterable[dict[str, Any]], name: str = "") -> N
 def read_index(path: Path) -> dict[Path, dict[str, Any]]:
     """Shard → its line of an index file, ours or wids' own."""
     try:
-        index = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        index = parse_json(path.read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError as error:
         raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from error
     except ValueError as error:

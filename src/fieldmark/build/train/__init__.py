@@ -6,12 +6,12 @@ order.py       which samples make up the batch of a step
 texts.py       which text of a sample is taken
 loader.py      samples → batches, beside the training (feed/: crops, reader processes)
 network.py     an open_clip model with one projector per kind of text
-loss.py        softmax or sigmoid loss over all processes
+losses/        softmax and sigmoid loss over all processes: one class, one file
 parallel.py    several processes: DDP and FSDP under torchrun
 optimiser.py   one step of the optimiser
 run.py         the loop
 record/        what a run writes down: checkpoints, log, page, scores
-job/           a training as a job of a Slurm cluster
+launch.py      a training as a job of a Slurm cluster
 suite.py       evaluation on tasks, in a process of its own
 export.py      a folder that open_clip loads
 """

@@ -32,15 +32,15 @@ from fieldmark.build.train.record.log import FINISHED, STATE, read_rows
 from fieldmark.errors import ClaimLost, UsageError
 from fieldmark.files import write_file
 from fieldmark.leases import LeaseFolder
-from fieldmark.slurm.commands import (
+from fieldmark.slurm import (
     QueueRow,
+    bytes_of,
     call,
     outside_of_jobs,
     queue,
     read_config,
     require_commands,
 )
-from fieldmark.slurm.options import bytes_of
 from fieldmark.tasks import load_task
 
 PATIENCE_S = 90.0

@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from fieldmark.build.train.losses import LOSSES
 from fieldmark.draws import digest
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.slurm.options import JobOptions, SignalDelay
+from fieldmark.slurm import JobOptions, SignalDelay
 from fieldmark.source_lines import Located, read_toml, set_dotted, validate
 from fieldmark.tasks import Strict
 

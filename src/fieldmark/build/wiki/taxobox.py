@@ -48,7 +48,7 @@ SET_INDEX_TEMPLATES = frozenset(
 )  # fmt: skip
 """of pages that list the taxa of one common name: no disambiguation by page property, yet of use"""
 
-_TEMPLATE_NAME = re.compile(r"\{\{\s*([^{}|<\n]+?)\s*(?=[|}<\n])")
+_TEMPLATE_NAME = re.compile(r"\{\{\s*+([^{}|<\n]++)(?=[|}<\n])")  # nothing is tried twice
 
 
 def template_names(wikitext: str) -> set[str]:
@@ -70,10 +70,39 @@ def says_disambiguation(wikitext: str) -> bool:
     return has_mark or not DISAMBIGUATION_TEMPLATES.isdisjoint(template_names(wikitext))
 
 
+def _bare(wikitext: str) -> str:
+    """Without comments and references, in a time that grows with the length, whatever it holds."""
+    return _without(_REF, _without(_COMMENT, wikitext))
+
+
+def _without(opening: re.Pattern[str], text: str) -> str:
+    pieces, here, unclosed = list[str](), 0, set[str]()
+    for start in opening.finditer(text):
+        kind = start[0][:3].lower()
+        if start.start() < here:
+            continue
+        end: re.Match[str] | None = start
+        if not start[0].endswith("/>"):
+            end = None if kind in unclosed else _ENDS[kind].search(text, start.end())
+        if end is None:
+            unclosed.add(kind)
+            continue
+        pieces.append(text[here : start.start()])
+        here = end.end()
+    return "".join((*pieces, text[here:]))
+
+
 # --- a template's parts ---
 
-_COMMENT = re.compile(r"<!--.*?-->|<nowiki>.*?</nowiki>", re.DOTALL | re.IGNORECASE)
-_REF = re.compile(r"<ref\b[^>]*/>|<ref\b.*?</ref\s*>", re.DOTALL | re.IGNORECASE)
+_COMMENT = re.compile(r"<!--|<nowiki>", re.IGNORECASE)
+_REF = re.compile(r"<ref\b[^<>]*+(?:(?<=/)>)?", re.IGNORECASE)
+_ENDS = {
+    "<!-": re.compile("-->"),
+    "<no": re.compile("</nowiki>", re.IGNORECASE),
+    "<re": re.compile(r"</ref\s*+>", re.IGNORECASE),
+}
+_MOST_OPEN = 20
+"""boxes without an end: more have no page that people read"""
 _HEADING = re.compile(r"^==[^=\n].*==\s*$", re.MULTILINE)
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\|")
 
@@ -176,20 +205,22 @@ def read_taxoboxes(wikitext: str, title: str) -> list[Taxobox]:
 
     Boxes without a name take the page's title, as wikis do.
     """
-    text = _REF.sub("", _COMMENT.sub("", wikitext))
+    text = _bare(wikitext)
     heading = _HEADING.search(text)
     lead = list(_boxes(text[: heading.start()], title)) if heading else []
     return lead or list(_boxes(text, title))
 
 
 def _boxes(text: str, title: str) -> Iterator[Taxobox]:
-    end = 0
+    end = n_open = 0
     for match in _TEMPLATE_NAME.finditer(text):
         kind = plain_template(match[1])
-        if match.start() < end or kind not in TAXOBOX_TEMPLATES:
+        if match.start() < end or kind not in TAXOBOX_TEMPLATES or n_open == _MOST_OPEN:
             continue
         split = template_parts(text, match.start())
-        if split is not None:
+        if split is None:
+            n_open += 1
+        else:
             parts, end = split
             yield _read_box(kind, _fields(parts), _QUALIFIER.sub("", title))
 
@@ -372,7 +403,7 @@ def read_taxonomy(wikitext: str, name: str) -> TaxonomyEntry | None:
 
     The text is one call of `{{Don't edit this line …}}`.
     """
-    text = _REF.sub("", _COMMENT.sub("", wikitext))
+    text = _bare(wikitext)
     start = text.find("{{Don't edit this line")
     split = template_parts(text, start) if start >= 0 else None
     if split is None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import abc
 import datetime
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -22,6 +21,7 @@ from urllib.parse import quote
 from fieldmark.chat.batch.records import BatchRecord
 from fieldmark.chat.prices import WireForm
 from fieldmark.chat.send.api import as_json
+from fieldmark.files import parse_json
 
 BatchRow = tuple[str, Mapping[str, Any]]
 """key and body"""
@@ -114,7 +114,7 @@ class OpenAIBatch(BatchForm):
         return []
 
     async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
-        facts = json.loads(await calls.get(f"/batches/{quote(batch_id)}"))
+        facts = parse_json(await calls.get(f"/batches/{quote(batch_id)}"))
         status, counts = str(facts["status"]), facts.get("request_counts") or {}
         problems = (facts.get("errors") or {}).get("data") or [{}]
         why = problems[0].get("message") or f"the batch is {status}"
@@ -163,7 +163,7 @@ class AnthropicBatch(BatchForm):
         return ids[::-1]
 
     async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
-        facts = json.loads(await calls.get(f"/messages/batches/{quote(batch_id)}"))
+        facts = parse_json(await calls.get(f"/messages/batches/{quote(batch_id)}"))
         counts = {name: int(n) for name, n in facts["request_counts"].items()}
         n_done = sum(counts.values()) - counts["processing"]
         return BatchState(facts["processing_status"] == "ended", n_done, "no result", facts)
@@ -196,7 +196,7 @@ class GeminiBatch(BatchForm):
         token = ""
         for _ in range(_MOST_PAGES):
             more = f"&pageToken={quote(token)}" if token else ""
-            page = json.loads(await calls.get(f"/batches?pageSize={_PAGE}{more}"))
+            page = parse_json(await calls.get(f"/batches?pageSize={_PAGE}{more}"))
             for operation in page.get("operations") or ():
                 if (operation.get("metadata") or {}).get("displayName") == record.name:
                     return [str(operation["name"])]
@@ -206,7 +206,7 @@ class GeminiBatch(BatchForm):
         return []
 
     async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
-        facts = json.loads(await calls.get(f"/{quote(batch_id)}"))
+        facts = parse_json(await calls.get(f"/{quote(batch_id)}"))
         metadata = facts.get("metadata") or {}
         state = str(metadata.get("state") or "").rpartition("STATE_")[2].lower()
         stats = metadata.get("batchStats") or {}
@@ -246,7 +246,7 @@ async def _listed(
     after = ""
     for _ in range(_MOST_PAGES):
         more = f"&{cursor}={quote(after)}" if after else ""
-        page = json.loads(await calls.get(f"{path}?limit={_PAGE}{more}"))
+        page = parse_json(await calls.get(f"{path}?limit={_PAGE}{more}"))
         for batch in page["data"]:
             yield batch
         after = page.get("last_id") or ""
@@ -257,4 +257,4 @@ async def _listed(
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.splitlines():
         if line.strip():
-            yield json.loads(line)
+            yield parse_json(line)

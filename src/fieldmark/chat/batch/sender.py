@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import logging
 import os
 import time
@@ -34,6 +33,7 @@ from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import backoff_s, judge_error, without_key
 from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
 from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
+from fieldmark.files import parse_json
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class EndpointCalls:
     ) -> dict[str, Any]:
         data = await self._call("POST", path, body, kind or "application/json", is_safe=is_safe)
         try:
-            reply: dict[str, Any] = json.loads(data)
+            reply: dict[str, Any] = parse_json(data)
         except ValueError:
             raise Uncertain(f"a reply that is not JSON ({data[:40]!r})") from None
         return reply

@@ -19,7 +19,6 @@ import hashlib
 import inspect
 import io
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +40,7 @@ from fieldmark.chat.messages import Message, Picture, user
 from fieldmark.chat.tokens import squares
 from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
+from fieldmark.files import parse_json
 
 PATIENCE_S = 10.0
 SETTINGS = (
@@ -108,7 +108,7 @@ def _is_whole(folder: Path) -> bool:
     names = {path.name for path in folder.iterdir()}
     indices = [name for name in names if name.endswith(".index.json")]
     for name in indices:
-        shards = json.loads((folder / name).read_text(encoding="utf-8"))["weight_map"].values()
+        shards = parse_json((folder / name).read_text(encoding="utf-8"))["weight_map"].values()
         if names.issuperset(shards):
             return True
     single = {"model.safetensors", "pytorch_model.bin"} & names

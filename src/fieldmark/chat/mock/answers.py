@@ -28,6 +28,7 @@ from typing import Any, Literal, get_args
 from fieldmark import draws
 from fieldmark.chat.messages import cut
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.files import parse_json
 
 Style = Literal["asked", "name", "sentence", "letter"]
 
@@ -458,7 +459,7 @@ def read_answers(place: str) -> dict[str, str | list[str]]:
     if not place:
         return {}
     try:
-        answers = json.loads(Path(place).read_text(encoding="utf-8"))
+        answers = parse_json(Path(place).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{place}  the mock's answers cannot be read: {error}.") from None
     if not isinstance(answers, dict) or not all(map(_is_text, answers.values())):

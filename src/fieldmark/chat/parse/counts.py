@@ -40,7 +40,7 @@ _BOUND = re.compile(
 )
 _NO_COUNT = re.compile(
     r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}:\d\d\b|\b(?:in|from|since|of|dated) (?:19|20)\d\d\b|"
-    r"(?m:^\s*\d+[.)]\s)|\b(?:step|picture|image|photo|frame|figure|panel|row|part) #?\d+\b|"
+    r"(?m:^[^\S\n]*\d+[.)]\s)|\b(?:step|picture|image|photo|frame|figure|panel|row|part) #?\d+\b|"
     r"\b\d+(?:\.\d+)? ?(?:° ?[CF]?|[ckm]?m|k?g|px|ft|feet|met(?:er|re)s?|(?:year|month|week|day|"
     r"hour|minute)s?)(?!\w)",
     re.IGNORECASE,

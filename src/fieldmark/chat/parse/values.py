@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fieldmark.chat.parse.text import level
+from fieldmark.files import parse_json
 
 AMBIGUOUS = object()
 """more than one answer fits"""
@@ -119,15 +120,19 @@ _UNDECIDED = re.compile(
     r"unless|seem(?:s|ed) (?:as|like)|tempt\w+|doubt|least|worst|second)\b[^.!?\n]*$",
     re.IGNORECASE,
 )
-_SEQUEL = re.compile(
-    r"\n\W*(?:Example:|Now the one to answer:|(?:User|Human|Question|Assistant)\W*:)"
+_BEFORE_SEQUEL = re.compile(
+    r"(?<!\W)\W++(?=Example:|Now the one to answer:|(?:User|Human|Question|Assistant)\W*:)"
 )
-_EDGES = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
+"""begins where a word ends, so that of a thousand empty lines not each is tried"""
+_MARKS_BEFORE = re.compile(r"(?:(?!-\d)[\W_])*")
 
 
 def bare(text: str) -> str:
     """Without marks around it; the minus sign of a number is none."""
-    return _EDGES.sub("", text)
+    # `[\W_]+$` would try every one of a thousand dashes in turn.
+    end = next((n for n in range(len(text), 0, -1) if text[n - 1].isalnum()), 0)
+    start = _MARKS_BEFORE.match(text, 0, end)
+    return text[start.end() : end] if start else text
 
 
 def find_place(text: str, *, is_list: bool = False) -> AnswerPlace | None:
@@ -175,8 +180,10 @@ def spoken_values(plain: str) -> list[str]:
 def without_sequel(text: str) -> str:
     """The text up to where a model, having answered, goes on to ask and answer itself."""
     answered = _COLON.search(text)
-    sequel = _SEQUEL.search(text, answered.end()) if answered else None
-    return text[: sequel.start()] if sequel else text
+    rest = text[answered.end() :] if answered else ""
+    gaps = _BEFORE_SEQUEL.finditer(rest)
+    starts = (gap.start() + gap[0].index("\n") for gap in gaps if "\n" in gap[0])
+    return text[: len(text) - len(rest) + next(starts, len(rest))]
 
 
 def read_json(text: str) -> Any:
@@ -194,7 +201,9 @@ def _objects(text: str) -> Iterator[Any]:
     while place >= 0:
         try:
             value, end = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
+        except RecursionError:  # so would each of the brackets inside be
+            return
+        except ValueError:
             value, end = _forgiven(text, place)
         if isinstance(value, dict) or (
             isinstance(value, list) and not text[:place].strip("` \njs")
@@ -218,8 +227,8 @@ def _forgiven(text: str, place: int) -> tuple[Any, int]:
     for python, proper in (("True", "true"), ("False", "false"), ("None", "null")):
         mended = re.sub(rf"\b{python}\b(?=\s*[,}}\]])", proper, mended)
     try:
-        return json.loads(mended), end + 1
-    except (ValueError, RecursionError):
+        return parse_json(mended), end + 1
+    except ValueError:
         return None, place + 1
 
 

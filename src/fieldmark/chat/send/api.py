@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request
 from fieldmark.chat.prices import WireForm
 from fieldmark.chat.send.retry import Fault, judge_reply
+from fieldmark.files import parse_json
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
@@ -105,8 +106,8 @@ def load_api(name: WireForm) -> Api:
 def read_json(data: bytes) -> dict[str, Any]:
     """The JSON object of a reply."""
     try:
-        reply = json.loads(data)
-    except (ValueError, RecursionError):
+        reply = parse_json(data)
+    except ValueError:
         raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
     if not isinstance(reply, dict):
         raise BadReply("a reply that is not a JSON object")

@@ -8,7 +8,6 @@ by Google without being told.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from fieldmark.chat.send.api import (
     thinking_tokens,
 )
 from fieldmark.chat.send.retry import Fault, error_code, error_text
+from fieldmark.files import parse_json
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
@@ -217,7 +217,7 @@ def _logprobs(result: Any) -> tuple[TokenChance, ...]:
 def _retry_delay_s(data: bytes) -> float | None:
     """`retryDelay` of a RetryInfo: "47s"."""
     try:
-        details = json.loads(data)["error"]["details"]
+        details = parse_json(data)["error"]["details"]
         delays = [detail["retryDelay"] for detail in details if "retryDelay" in detail]
         return float(delays[0].removesuffix("s"))
     except (ValueError, LookupError, TypeError, AttributeError):

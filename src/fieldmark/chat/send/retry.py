@@ -18,6 +18,7 @@ import aiohttp
 
 from fieldmark import draws
 from fieldmark.chat.messages import WORDS, Answer
+from fieldmark.files import parse_json
 from fieldmark.http_reader import ReplyTooLarge, retry_after_s
 
 Verdict = Literal["again", "refused", "mark", "stop"]
@@ -74,8 +75,8 @@ def judge_reply(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
     """What a reply with an error status means."""
     wait_s = retry_after_s(headers)
     try:
-        return judge_error(status, json.loads(data), wait_s)
-    except (ValueError, RecursionError):
+        return judge_error(status, parse_json(data), wait_s)
+    except ValueError:
         return judge_error(status, data[:200].decode("utf-8", "replace"), wait_s)
 
 

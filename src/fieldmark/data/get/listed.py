@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fieldmark.data._check import counted
 from fieldmark.data._dataset import Dataset, Source
-from fieldmark.data.get.download import ByteCounter
+from fieldmark.data.get.download import ByteCounter, fetch_all
 from fieldmark.data.get.http import url_fault
 from fieldmark.data.get.plan import (
     Choice,
@@ -23,7 +23,6 @@ from fieldmark.data.get.plan import (
     make_plan,
     refuse_outside,
 )
-from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.state import locked_folder
 from fieldmark.data.get.urls import REPORT, is_here, write_report
 from fieldmark.data.get.verify import Download, DownloadResult

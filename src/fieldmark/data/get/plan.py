@@ -11,9 +11,8 @@ from urllib.parse import unquote, urlsplit
 from fieldmark.data._check import counted
 from fieldmark.data._dataset import Source
 from fieldmark.data.get.archive import is_archive
-from fieldmark.data.get.download import ByteCounter, size
+from fieldmark.data.get.download import ByteCounter, fetch_all, size
 from fieldmark.data.get.http import ask_sizes, url_fault
-from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.state import FolderState, locked_folder
 from fieldmark.data.get.unpack import Archive, is_unpacked, unpack, unpacked_faults
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from fieldmark.data.get.download import ByteCounter
+from fieldmark.data.get.download import ByteCounter, fetch_all
 from fieldmark.data.get.http import url_fault
-from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.state import FOLDER, locked_folder
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
 from fieldmark.data.read.table import find_table, read_columns, read_table

@@ -23,6 +23,7 @@ from fieldmark.data._check import counted, name_some
 from fieldmark.data._dataset import Finding
 from fieldmark.data.read.table import image_columns, read_columns, read_table
 from fieldmark.errors import DataError
+from fieldmark.files import parse_json
 
 PLACES = ("data", "default", ".")
 HUB_KEY = "huggingface"
@@ -85,7 +86,7 @@ def label_names(path: Path) -> list[str]:
     """What the numbers in the column `label` stand for, by the file's own metadata; [] without."""
     try:
         metadata = pl.read_parquet_metadata(path).get(HUB_KEY, "")
-        names = json.loads(metadata)["info"]["features"]["label"]["names"]
+        names = parse_json(metadata)["info"]["features"]["label"]["names"]
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError):
         return []
     return [str(name) for name in names]

@@ -18,6 +18,7 @@ import polars as pl
 
 from fieldmark.data._check import name_some
 from fieldmark.errors import DataError, at
+from fieldmark.files import parse_json
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 SEPARATORS = ",;\t|"
@@ -265,7 +266,7 @@ def numbered(column: str) -> pl.Expr:
 def read_json(path: Path) -> Any:
     """The content, whatever it is."""
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except json.JSONDecodeError as error:
         raise DataError(at(path, error.lineno, f"is not valid JSON: {error.msg}.")) from error
     except (OSError, ValueError) as error:

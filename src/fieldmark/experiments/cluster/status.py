@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fieldmark.experiments.cluster.job_folder import StepFolder
-from fieldmark.slurm.options import SlurmOptions
+from fieldmark.slurm import SlurmOptions
 
 if TYPE_CHECKING:
     from fieldmark.experiments.cluster.executors import Executor, JobState

@@ -18,6 +18,7 @@ from typing import Any
 
 from fieldmark import errors
 from fieldmark.errors import FieldmarkError
+from fieldmark.words import printable
 
 
 class NoJudgement(BaseException):
@@ -132,7 +133,7 @@ class Dialogue:
                 continue
             if "say" not in message:
                 return message
-            sys.stderr.write(message["say"])
+            sys.stderr.write(printable(str(message["say"]), "\n\t"))
 
     def _unpacked(self, data: str) -> Any:
         stream = io.BytesIO(base64.b64decode(data))

@@ -198,7 +198,7 @@ class _Talk(io.TextIOBase):
         if self._left > 0 and text:
             self._left -= len(text)
             cut = text if self._left > 0 else f"{text[: self._left]}…\n"
-            self._dialogue.say("".join(c if c.isprintable() or c in "\n\t" else "?" for c in cut))
+            self._dialogue.say(cut)
         return len(text)
 
 

@@ -11,7 +11,6 @@ an empty one; an index that a match does not have counts as no match. What a mod
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import sys
 import unicodedata
@@ -21,6 +20,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from fieldmark.errors import UnknownName, UsageError, closest, meant
+from fieldmark.files import parse_json
 from fieldmark.lmms.code.call import call, takes
 
 THINK = ("<think>", "</think>")
@@ -50,7 +50,7 @@ def reasoning_tags(value: Any, default: Tags = DEFAULT) -> Tags:
 
 def _from_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 

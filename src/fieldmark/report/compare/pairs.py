@@ -71,9 +71,9 @@ class AllPairs:
                 is_whole = all(run.n_ok == run.n_items for run in row.runs)
                 own = draws if is_whole or not is_valued(row.run) else row.name
                 groups.setdefault((row.column_key, row.run.spec.n_test, own), []).append(row)
-        for mine in groups.values():
-            if len(mine) > 1:
-                self._read(mine)
+        for group in groups.values():
+            if len(group) > 1:
+                self._read(group)
 
     def of_row(self, name: str) -> Iterator[RowComparison]:
         """With all rows that come after it and share a task."""

@@ -79,8 +79,8 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
             setup = replace(run.spec, model="", model_version="").name
             setups[setup].pop(model_name(run.spec), None)
             setups[setup][model_name(run.spec)] = run
-    several = [list(mine.values()) for mine in setups.values() if len(mine) > 1]
-    return max(several, key=lambda mine: mine[-1].id)[-MOST_MODELS:] if several else []
+    several = [list(members.values()) for members in setups.values() if len(members) > 1]
+    return max(several, key=lambda members: members[-1].id)[-MOST_MODELS:] if several else []
 
 
 def _subject(spec: RunSpec) -> tuple[str, str, str]:

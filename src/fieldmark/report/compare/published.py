@@ -206,9 +206,9 @@ def published_text(matches: Sequence[Match], width: int = 80) -> str:
         )
     sections = []
     for source in dict.fromkeys(match.published.source for match in matches):
-        mine = [match for match in matches if match.published.source == source]
-        first = mine[0].published
-        sections += [f"{source}, {first.date}, {first.address}", *_lines(mine), ""]
+        of_source = [match for match in matches if match.published.source == source]
+        first = of_source[0].published
+        sections += [f"{source}, {first.date}, {first.address}", *_lines(of_source), ""]
     return "\n".join([*sections, *textwrap.wrap(_sum(matches), width)])
 
 

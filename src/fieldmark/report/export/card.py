@@ -45,18 +45,18 @@ def _pieces(
     can_read: bool,
 ) -> Iterator[bytes]:
     main = [row for row in rows if row.score.is_primary and not row.score.part]
-    mine = {row.column: facts[row.column] for row in main}
+    cited = {row.column: facts[row.column] for row in main}
     known = checkpoint(model)
     sections = [
-        f"# {known.title or model}: results on {len(mine)} task{'s' * (len(mine) != 1)}",
+        f"# {known.title or model}: results on {len(cited)} task{'s' * (len(cited) != 1)}",
         f"`{model}`" + (f", {known.params:,} parameters" if known.params else ""),
         "\n".join(f"**{note}**" for note in mark_notes(main)),
         f"## Intended use\n\n{_USE}",
         f"## Results\n\n{_table(rows, main)}",
         _worst(chosen, main) if can_read else "",
-        f"## Licences\n\n{_licences(model, mine)}",
+        f"## Licences\n\n{_licences(model, cited)}",
         "## Reproducibility\n\n```text\n" + "\n".join(signatures(main)) + "\n```",
-        f"## Citation\n\n```bibtex\n{bibtex(model, list(mine.values()), main)}\n```",
+        f"## Citation\n\n```bibtex\n{bibtex(model, list(cited.values()), main)}\n```",
     ]
     yield ("\n\n".join(filter(None, sections)) + "\n").encode()
 

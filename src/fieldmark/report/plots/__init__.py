@@ -23,7 +23,7 @@ from fieldmark.words import printable
 if TYPE_CHECKING:
     import altair
 
-    from fieldmark.report.plots._results import Results, read_results
+    from fieldmark.report.plots._panel import Results, read_results
 
 __all__ = [
     "PLOTS",

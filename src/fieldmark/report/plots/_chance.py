@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from fieldmark.charts import QUIET
 from fieldmark.report.chance import LIKE
-from fieldmark.report.plots._panel import Spec, rounded
-from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._panel import Results, Spec, rounded
 from fieldmark.report.rows import Row
 
 EASIER = (

@@ -7,21 +7,24 @@ down until none lies on another.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fieldmark.charts import FAINT, QUIET, SERIES
 from fieldmark.report.plots._chance import DASHED, ChanceLines
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
+    defined_columns,
+    figure,
     level_of,
+    panels,
     rounded,
     score_title,
     short_names,
     without_family,
 )
-from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import Row
 from fieldmark.report.run_labels import marked_task
 from fieldmark.store import Score
@@ -88,6 +91,25 @@ def series_panel(
     if title:
         panel["title"] = {"text": title, "fontSize": 10.5}
     return panel
+
+
+def series_figure(
+    title: str,
+    lines: Mapping[str, Sequence[Series]],
+    axis: Axis,
+    notes: Sequence[str],
+    chance: Mapping[str, ChanceLines] | None = None,
+) -> Spec:
+    """A panel per task; `lines` are by task and metric, `by_task`'s names."""
+    tasks = [name.partition("\n")[0] for name in lines]
+    parts = [
+        series_panel(
+            drawn, axis, task if len(lines) > 1 else "", (chance or {}).get(name, NO_LINES)
+        )
+        for (name, drawn), task in zip(lines.items(), tasks, strict=True)
+    ]
+    where = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
+    return figure(f"{title} on {where}", notes, panels(parts), len(parts))
 
 
 def _kinds(series: Sequence[Series]) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from fieldmark.charts import INK, ORANGE, WIDTH
 from fieldmark.errors import DataError
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
     figure,
@@ -22,7 +23,6 @@ from fieldmark.report.plots._panel import (
     rounded,
     short_names,
 )
-from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row, mark_notes, without_stand_ins
 from fieldmark.words import first_few

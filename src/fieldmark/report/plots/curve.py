@@ -12,21 +12,19 @@ from statistics import median
 from fieldmark.errors import DataError
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     few_answers,
-    figure,
     first_panels,
-    panels,
     undefined,
 )
-from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,
     by_task,
     level_note,
     quiet_note,
-    series_panel,
+    series_figure,
 )
 from fieldmark.report.rows import Row, mark_notes
 from fieldmark.report.run_labels import spec_facts
@@ -50,12 +48,6 @@ def plot(results: Results) -> Spec:
         )
     shown, more = first_panels(sorted(grown, key=lambda name: -_n_places(lines[name])))
     chance = {name: chance_lines(results, groups[name]) for name in shown}
-    parts = [
-        series_panel(
-            lines[name], _AXIS, name.partition("\n")[0] if len(shown) > 1 else "", chance[name]
-        )
-        for name in shown
-    ]
     rows = [row for name in shown for row in groups[name]]
     unplaced = sorted({row.model for row in rows if places[row.run.id] is None})
     flat = sorted({name.partition("\n")[0] for name in lines if name not in grown})
@@ -75,8 +67,8 @@ def plot(results: Results) -> Spec:
         undefined(results.rows),
         *mark_notes(rows),
     ]
-    where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
-    return figure(f"Score over training images on {where}", notes, panels(parts), len(parts))
+    drawn = {name: lines[name] for name in shown}
+    return series_figure("Score over training images", drawn, _AXIS, notes, chance)
 
 
 def _luck(rows: Sequence[Row]) -> str:

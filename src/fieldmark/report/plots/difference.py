@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fieldmark.errors import DataError
 from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
     few_answers,
@@ -19,11 +20,11 @@ from fieldmark.report.plots._panel import (
     heading,
     line_panel,
     panels,
+    rival_columns,
     rounded,
     short_names,
     undefined,
 )
-from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import BEST, Row, mark_notes
 from fieldmark.words import first_few

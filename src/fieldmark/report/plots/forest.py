@@ -9,9 +9,11 @@ from collections.abc import Sequence
 
 from fieldmark.report.plots._chance import ChanceLines, chance_lines, chance_words, upright
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
     datum,
+    defined_columns,
     few_answers,
     figure,
     first_panels,
@@ -25,7 +27,6 @@ from fieldmark.report.plots._panel import (
     undefined,
     without_interval,
 )
-from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import BEST, Row, mark_notes
 from fieldmark.report.table.layout import number
 

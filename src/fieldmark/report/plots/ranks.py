@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from fieldmark.charts import FAINT
 from fieldmark.errors import DataError
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
+    defined_columns,
     few_answers,
     figure,
     models_in_words,
     short_names,
     undefined,
 )
-from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import Row, mark_notes
 from fieldmark.report.table.ranking import agreement, grid_of, rank_rows, rank_text
 from fieldmark.report.tiers import RowStanding
@@ -42,28 +43,37 @@ def plot(results: Results) -> Spec:
             "--model."
         )
     rows = [name for name in rank_rows(results.table).names if any(_of(name, columns))]
-    names, heads = short_names(rows), _headings({name: mine[0] for name, mine in columns.items()})
+    names, heads = (
+        short_names(rows),
+        _headings({name: column_rows[0] for name, column_rows in columns.items()}),
+    )
     standings = study.overall.standings if study.overall else ()
     cells = [*_rank_cells(standings), *_tier_cells(columns, heads)]
     values = [cell | {"label": names[cell["model"]]} for cell in cells]
     tasks = [*dict.fromkeys(cell["task"] for cell in values)]
     alone = sorted(
-        {mine[0].heading for name, mine in defined_columns(results).items() if name not in columns}
+        {
+            column_rows[0].heading
+            for name, column_rows in defined_columns(results).items()
+            if name not in columns
+        }
     )
     letters = "Letter" if len(tasks) <= _ROOMY else "Colour"
     notes = [
         f"{letters}: tier on the task. A could be the best model; B is clearly behind A and could "
         "be the best of the others. Two models of one letter may still differ."
         f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
-        few_answers([row for mine in columns.values() for row in mine]),
+        few_answers([row for column_rows in columns.values() for row in column_rows]),
         _rank_note(standings),
         agreement(grid_of(results.table)),
         f"Not compared, so without a tier: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
-        *mark_notes([row for mine in columns.values() for row in mine if row.tier]),
+        *mark_notes([row for column_rows in columns.values() for row in column_rows if row.tier]),
     ]
-    where = columns_in_words([mine[0] for mine in columns.values()])
-    who = models_in_words([row for mine in columns.values() for row in mine if row.tier])
+    where = columns_in_words([column_rows[0] for column_rows in columns.values()])
+    who = models_in_words(
+        [row for column_rows in columns.values() for row in column_rows if row.tier]
+    )
     title = f"Ranks and tiers of {who} on {where}"
     body = _drawn(values, [names[name] for name in rows], tasks)
     return figure(title, notes, body, 1 if len(tasks) <= _ROOMY else 2)
@@ -71,7 +81,12 @@ def plot(results: Results) -> Spec:
 
 def _of(name: str, columns: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
     """The cells of a row that were compared."""
-    return (row for mine in columns.values() for row in mine if row.name == name and row.tier)
+    return (
+        row
+        for column_rows in columns.values()
+        for row in column_rows
+        if row.name == name and row.tier
+    )
 
 
 def _rank_note(standings: Sequence[RowStanding]) -> str:
@@ -97,15 +112,17 @@ def _rank_cells(standings: Sequence[RowStanding]) -> Iterator[Spec]:
 
 
 def _tier_cells(columns: Mapping[str, Sequence[Row]], heads: Mapping[str, str]) -> Iterator[Spec]:
-    for name, mine in columns.items():
-        letters = sorted({row.tier for row in mine if row.tier}, key=lambda own: (len(own), own))
-        for row in mine:
+    for name, column_rows in columns.items():
+        letters = sorted(
+            {row.tier for row in column_rows if row.tier}, key=lambda own: (len(own), own)
+        )
+        for row in column_rows:
             if row.tier:
                 yield {
                     "model": row.name,
                     "task": heads[name],
                     "text": row.tier,
-                    "of": len(mine),
+                    "of": len(column_rows),
                     "share": round(letters.index(row.tier) / max(len(letters) - 1, 1), 4),
                 }
 

@@ -15,21 +15,19 @@ from typing import Any
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.report.plots._chance import chance_lines, chance_words
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     few_answers,
-    figure,
     first_panels,
-    panels,
     undefined,
 )
-from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,
     by_task,
     level_note,
     quiet_note,
-    series_panel,
+    series_figure,
 )
 from fieldmark.report.rows import Row, mark_notes
 from fieldmark.report.run_labels import spec_facts
@@ -56,15 +54,6 @@ def plot(results: Results) -> Spec:
         raise DataError(f"no model was run with several values of {setting!r} and all else equal.")
     axis = _axis(setting, [x for name in shown for line in lines[name] for x, _ in line.points])
     chance = {name: chance_lines(results, groups[name]) for name in shown}
-    parts = [
-        series_panel(
-            _as_words(lines[name], axis),
-            axis,
-            name.partition("\n")[0] if len(shown) > 1 else "",
-            chance[name],
-        )
-        for name in shown
-    ]
     rows = [row for name in shown for row in groups[name]]
     others = sorted(between_runs - {setting})
     notes = [
@@ -77,8 +66,8 @@ def plot(results: Results) -> Spec:
         undefined(results.rows),
         *mark_notes(rows),
     ]
-    where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
-    return figure(f"Score over {setting} on {where}", notes, panels(parts), len(parts))
+    drawn = {name: _as_words(lines[name], axis) for name in shown}
+    return series_figure(f"Score over {setting}", drawn, axis, notes, chance)
 
 
 def _facts(row: Row) -> dict[str, Any]:
@@ -98,8 +87,8 @@ def _differing(rows: Sequence[Row]) -> dict[str, int]:
         for key, value in _facts(row).items():
             by_model.setdefault(row.model, {}).setdefault(key, set()).add(repr(value))
     counts: dict[str, int] = {}
-    for mine in by_model.values():
-        for key, values in mine.items():
+    for settings in by_model.values():
+        for key, values in settings.items():
             counts[key] = max(counts.get(key, 0), len(values))
     return {key: n for key, n in counts.items() if n > 1}
 
@@ -191,10 +180,6 @@ def _search_figure(searches: Mapping[str, Mapping[str, list[Series]]], by: str) 
     shown, more = first_panels(list(searches[setting]))
     lines = {name: _numbered(searches[setting][name]) for name in shown}
     axis = _axis(setting, [x for drawn in lines.values() for line in drawn for x, _ in line.points])
-    parts = [
-        series_panel(lines[name], axis, name.partition("\n")[0] if len(shown) > 1 else "")
-        for name in shown
-    ]
     others = sorted(searches.keys() - {setting})
     notes = [
         "Held-out training images, no test image; the mean over fits.",
@@ -202,8 +187,7 @@ def _search_figure(searches: Mapping[str, Mapping[str, list[Series]]], by: str) 
         quiet_note(max(map(len, lines.values()))),
         more,
     ]
-    where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
-    return figure(f"Search over {setting} on {where}", notes, panels(parts), len(parts))
+    return series_figure(f"Search over {setting}", lines, axis, notes)
 
 
 def _plain(value: Any) -> Any:

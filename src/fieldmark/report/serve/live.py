@@ -13,8 +13,7 @@ from typing import Any
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.facts import task_facts
 from fieldmark.report.rows import Table, read_table
-from fieldmark.report.site.build import samples_of
-from fieldmark.report.site.comparisons import RowComparisons
+from fieldmark.report.site.build import RowComparisons, samples_of
 from fieldmark.report.site.images import CHANGED, ItemPhoto, Photos, photos_note, thumbnail
 from fieldmark.report.site.pages import data_script, receive_script
 from fieldmark.report.site.predictions import ColumnData, pack, pack_replies, read_column

@@ -123,7 +123,7 @@ class Photos:
         for photo in photos.values():
             images.setdefault(photo.root, set()).update(frame.image for frame in photo.frames)
         contents = Contents(self.settings.cache / MEMORY)
-        seen = {root: contents.known(root, mine) for root, mine in images.items()}
+        seen = {root: contents.known(root, folder_images) for root, folder_images in images.items()}
 
         def may_be_same(photo: ItemPhoto) -> bool:
             known = [seen[photo.root].get(frame.image) for frame in photo.frames]

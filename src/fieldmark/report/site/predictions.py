@@ -160,15 +160,18 @@ def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
         if not may_fail(protocol_of(row.run.spec.protocol)):
             continue
         frame = store.predictions(row.run.id).filter(pl.col("info").is_not_null())
-        mine: list[list[str] | None] = [None] * len(order)
+        dialogues: list[list[str] | None] = [None] * len(order)
         for part, repeat, item, info in frame.select("part", "repeat", "id", "info").iter_rows():
             answer = json.loads(info)
             if (at := order.get((part, repeat, item))) is not None and (
                 "text" in answer or "prompt" in answer
             ):
-                mine[at] = [answer.get("prompt", ""), answer.get("text") or answer.get("error", "")]
-        if any(mine):
-            texts[number] = mine
+                dialogues[at] = [
+                    answer.get("prompt", ""),
+                    answer.get("text") or answer.get("error", ""),
+                ]
+        if any(dialogues):
+            texts[number] = dialogues
     text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(), compresslevel=6, mtime=0) if texts else b""
 

@@ -29,7 +29,7 @@ from fieldmark.report.facts import (
     task_facts,
 )
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
-from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._panel import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.run_labels import model_name
@@ -237,10 +237,12 @@ def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict
         {
             "column": column,
             "name": f"{model} ({setup})" if setup else model,
-            "points": [[size[1], names.index(mine[size].name)] for size in sorted(mine)],
+            "points": [
+                [size[1], names.index(rows_by_size[size].name)] for size in sorted(rows_by_size)
+            ],
         }
-        for (model, setup), mine in lines.items()
-        if len(mine) > 1
+        for (model, setup), rows_by_size in lines.items()
+        if len(rows_by_size) > 1
     ]
 
 
@@ -312,14 +314,15 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 def chart_specs(store: Store, table: Table) -> dict[str, dict[str, Any]]:
     """Name → what it shows and its specification, for every plot that a public table can fill."""
-    results = Results(store, table)
     charts = {}
-    for name in sorted(PLOTS.names()):
+    speed = ("pareto", "speed")
+    for name, by in sorted([*((name, "") for name in PLOTS), speed]):
         try:
-            spec = draw(name, results)
+            spec = draw(name, Results(store, table, by))
         except DataError:  # nothing of what this plot shows
             continue
-        charts[name] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
+        title = f"{name}-by-{by}" if by else name
+        charts[title] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
     return charts
 
 

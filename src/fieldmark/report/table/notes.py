@@ -63,9 +63,9 @@ def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:
-    mine = [record for record in parts if part in ("", record.part)]
-    facts = {"fit": fit_summary(mine).plain(), "bad_images": bad_images(mine)}
-    return facts | {"calibration": mean_calibration(mine) or None}
+    part_records = [record for record in parts if part in ("", record.part)]
+    facts = {"fit": fit_summary(part_records).plain(), "bad_images": bad_images(part_records)}
+    return facts | {"calibration": mean_calibration(part_records) or None}
 
 
 def _block(heading: str, lines: Iterable[str], width: int) -> list[str]:

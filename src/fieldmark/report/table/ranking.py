@@ -47,8 +47,12 @@ def rank_rows(table: Table) -> Ranking:
             return 3, 0.0, name
         n_missing = len(places) - len(values[name])
         gap = 0 if not n_missing else 2 if not values[name] else 1
-        mine = list(values[name].values())
-        mean = sum(mine) / max(len(mine), 1) if math.isnan(means[name]) else means[name]
+        model_scores = list(values[name].values())
+        mean = (
+            sum(model_scores) / max(len(model_scores), 1)
+            if math.isnan(means[name])
+            else means[name]
+        )
         return gap, sign * mean, name
 
     names = sorted(values, key=standing)
@@ -114,10 +118,10 @@ def above_chance(table: Table) -> tuple[dict[str, float], list[ColumnKey]]:
     known = [p for p in averaged(rows) if p in columns and columns[p].blind is not None]
     values = _values(rows, known)
     above = {
-        name: {place: columns[place].above_chance(value) for place, value in mine.items()}
-        for name, mine in values.items()
+        name: {place: columns[place].above_chance(value) for place, value in column_scores.items()}
+        for name, column_scores in values.items()
     }
-    return {name: _mean(mine, known) for name, mine in above.items()}, known
+    return {name: _mean(column_scores, known) for name, column_scores in above.items()}, known
 
 
 def _above(table: Table, names: Sequence[str]) -> dict[str, list[str]]:

@@ -179,8 +179,8 @@ def _model(run: Run) -> tuple[str, str]:
 
 def _common_setup(setups: Mapping[int, str], group: GroupScores) -> str:
     """The setup of all members."""
-    mine = {setups[run.id] for run in group.members}
-    return mine.pop() if len(mine) == 1 else ""
+    group_setups = {setups[run.id] for run in group.members}
+    return group_setups.pop() if len(group_setups) == 1 else ""
 
 
 def _group_run(group: GroupScores) -> Run:

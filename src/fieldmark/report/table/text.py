@@ -78,10 +78,10 @@ def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
     """For each task: its parts and groups of parts × models. Wants `read_table(by_part=True)`."""
     sections = []
     for column in dict.fromkeys(_heading(row) for row in table.rows):
-        mine = [row for row in table.rows if _heading(row) == column]
-        names = rank_rows(Table(tuple(mine))).names
-        parts = list(dict.fromkeys(row.score.part for row in mine))
-        grid = {(row.score.part, row.name): row for row in mine}
+        column_rows = [row for row in table.rows if _heading(row) == column]
+        names = rank_rows(Table(tuple(column_rows))).names
+        parts = list(dict.fromkeys(row.score.part for row in column_rows))
+        grid = {(row.score.part, row.name): row for row in column_rows}
         cells = {
             name: column_of_cells([grid.get((part, name)) for part in parts]) for name in names
         }

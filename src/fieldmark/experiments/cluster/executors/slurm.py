@@ -30,7 +30,8 @@ from fieldmark.experiments.cluster.executors import JobState, StepGroup, StepTas
 from fieldmark.experiments.cluster.job_folder import JobRecord, StepFolder, short_id
 from fieldmark.experiments.cluster.steps import StepRequest
 from fieldmark.experiments.cluster.worker import StepTask
-from fieldmark.slurm.commands import (
+from fieldmark.slurm import (
+    SlurmOptions,
     call,
     outside_of_jobs,
     queue,
@@ -38,7 +39,6 @@ from fieldmark.slurm.commands import (
     refused,
     require_commands,
 )
-from fieldmark.slurm.options import SlurmOptions
 
 MOST_TIMEOUTS = 10_000
 """how often a job is put back at the end of its time: a step ends when its work is done, and one

@@ -1,9 +1,10 @@
-"""Pareto front: how is a score drawn against what it costs, with the models nobody beats in both?
+"""Pareto front: score against number of parameters, or images per second, and who leads in both.
 
 A model is on the Pareto front when no other is at least as good and at most as dear, and better in
-one of the two. Vega-Lite moves no labels, so their places are chosen here: the sides of a point are
-tried in turn against all points and the labels that stand already. A name that fits nowhere is left
-out, and said so.
+one of the two. `--by speed` draws images per second, on the machine that computed the features,
+reading and decoding of images included. Vega-Lite moves no labels, so their places are chosen here:
+the sides of a point are tried in turn against all points and the labels that stand already. A name
+that fits nowhere is left out, and said so.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmark.charts import BLUE, INK, QUIET
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UnknownName
+from fieldmark.report.facts import images_per_s, parameters
 from fieldmark.report.plots._panel import (
+    Results,
     Spec,
     columns_in_words,
     datum,
@@ -24,13 +27,13 @@ from fieldmark.report.plots._panel import (
     heading,
     panels,
     points_note,
+    rival_columns,
     score_title,
     short_names,
     undefined,
     without_family,
     without_interval,
 )
-from fieldmark.report.plots._results import Results, rival_columns
 from fieldmark.report.rows import Row, mark_notes
 from fieldmark.words import first_few
 
@@ -40,7 +43,7 @@ Domains = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class TradeoffAxis:
+class CostAxis:
     """What is on the horizontal axis."""
 
     title: str
@@ -54,8 +57,9 @@ class TradeoffAxis:
     """by model, as the rows name it"""
 
 
-def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
+def plot(results: Results) -> Spec:
     """Score against cost, a panel per task."""
+    cost = _cost(results)
     columns = rival_columns(results)
     known = {
         name: [row for row in rows if cost.values.get(row.model)] for name, rows in columns.items()
@@ -86,10 +90,23 @@ def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
     return figure(f"Score against {cost.words} on {where}", notes, panels(parts), len(parts))
 
 
-def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
+def _cost(results: Results) -> CostAxis:
+    by = results.by or "size"
+    if by == "size":
+        values = parameters(results.store, results.rows)
+        title = "parameters of the image tower"
+        return CostAxis(title, by, "Number of parameters unknown", True, values)
+    if by == "speed":
+        values = images_per_s(results.store, results.rows)
+        title = "images per second, on the machine of the run"
+        return CostAxis(title, by, "Speed not recorded", False, values)
+    raise UnknownName("cost of a model", by, ["size", "speed"])
+
+
+def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
     """Indices of the points that no other beats; (cost, loss), both better when smaller.
 
-    >>> pareto([(1, 5), (2, 3), (3, 4), (4, 1)])
+    >>> front_of([(1, 5), (2, 3), (3, 4), (4, 1)])
     [0, 1, 3]
     """
     front: list[int] = []
@@ -101,14 +118,14 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return front
 
 
-def _panel(rows: Sequence[Row], cost: TradeoffAxis, title: str) -> tuple[Spec, list[str]]:
+def _panel(rows: Sequence[Row], cost: CostAxis, title: str) -> tuple[Spec, list[str]]:
     """The panel, and the front's models that got no name."""
     sign_cost = 1 if cost.is_better_small else -1
     sign_score = -1 if rows[0].score.higher_is_better else 1
     costs = [cost.values[row.model] for row in rows]
     real = [index for index, row in enumerate(rows) if not row.stand_in]
     points = [(sign_cost * costs[index], sign_score * rows[index].score.value) for index in real]
-    front = [real[at] for at in pareto(points)]
+    front = [real[at] for at in front_of(points)]
     order = [*front, *(index for index in range(len(rows)) if index not in front)]
     names = short_names(row.name for row in rows)
     values = [
@@ -155,7 +172,7 @@ def _name(values: Sequence[Spec], n_named: int, domains: Domains, first: int) ->
 
 
 def _drawn(
-    values: Sequence[Spec], domains: Domains, cost: TradeoffAxis, y_title: str, title: str
+    values: Sequence[Spec], domains: Domains, cost: CostAxis, y_title: str, title: str
 ) -> Spec:
     x = {"field": "cost", "type": "quantitative", "title": cost.title,
          "scale": {"type": "log", "domain": list(domains[0]), "nice": False},
