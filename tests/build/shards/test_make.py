@@ -447,7 +447,7 @@ def test_a_disk_that_changes_bits_is_noticed(
         return shard_index(path)
 
     monkeypatch.setattr(making, "shard_index", read_from_bad_disk)
-    with pytest.raises(DataError, match="reads back other than it was written"):
+    with pytest.raises(DataError, match="does not read back as it was written"):
         make(write_photos(tmp_path), tmp_path / "out")
     assert not list((tmp_path / "out").glob("*.tar"))
 
