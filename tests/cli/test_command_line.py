@@ -272,7 +272,7 @@ def test_table_of_nothing_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["table", "--results", str(tmp_path / "none")]) == 3
-    assert "does not exist: `fieldmark run` makes some" in capsys.readouterr().err
+    assert "does not exist. Start with `fieldmark run`" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 

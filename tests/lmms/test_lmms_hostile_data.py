@@ -193,7 +193,7 @@ def test_data_lie_with_the_task_or_where_the_user_said(tmp_path: Path, data: str
         link.symlink_to(secret)
     more = data.replace("%s", str(secret))
     with pytest.raises(
-        FieldmarkError, match=r"birds\.yaml:\d  .*(lie outside|no address)"
+        FieldmarkError, match=r"birds\.yaml:\d  .*(lie outside|is not the address)"
     ) as error:
         opened(folder, more)
     assert "\n" not in str(error.value)

@@ -358,5 +358,5 @@ def test_options_are_checked() -> None:
         with pytest.raises(UsageError):
             Etiquette(**changes)
     for endpoint in ("en.wikipedia.org", "ftp://a/api.php", ""):
-        with pytest.raises(UsageError, match="no address"):
+        with pytest.raises(UsageError, match="is not the address"):
             WikiApi(endpoint, CONTACT)

@@ -378,7 +378,7 @@ def test_damaged_behind_sound_streams(tmp_path: Path) -> None:
         (b"  <page>", b"  <pag3>", r"something between two pages, at byte \d+"),
         (b"<ns>0</ns>", b"<n>0</n>", "schema older than 0.6"),
         (b"{{Speciesbox", b"&box;{{Speciesbox", r"undefined entity.*, at byte \d+\."),
-        (b"<mediawiki", b"<html", "no XML export of a MediaWiki"),
+        (b"<mediawiki", b"<html", "not an XML export of a MediaWiki"),
         (b"<text bytes", b'<text id="7" bytes', "stub dump"),
     ],
 )
