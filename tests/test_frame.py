@@ -162,7 +162,7 @@ def test_a_folder_holds_no_more_than_a_person_takes_in() -> None:
 
 TEN_SECONDS = {
     "what makes a run stale": ("identity", "experiments/identity.py", "stale"),
-    "how a Slurm job resumes": ("slurm", "experiments/cluster/executors/slurm.py", "queue"),
+    "how a Slurm job resumes": ("slurm", "slurm/__init__.py", "how it resumes"),
     "how train and test images are drawn": ("split", "tasks/split.py", "train and test sets"),
     "tiers": ("tiers", "stats/tiers.py", "tiers: a holds"),
     "tokens of an image": ("tokens", "chat/tokens.py", "image tokens"),
@@ -172,7 +172,7 @@ TEN_SECONDS = {
     "macro-F1": ("classification", "metrics/_classification.py", "macro_f1"),
     "section titles of Wikipedia": ("sections", "build/describe/sections.py", "heading"),
     "--max-usd": ("budget", "chat/budget.py", "how much may this cost"),
-    "fingerprint of a user's model": ("identity", "models/_identity.py", "model of the user's"),
+    "fingerprint of a user's model": ("fingerprint", "models/_user/fingerprint.py", "closure"),
     "exit codes": ("errors", "errors.py", "exit codes"),
     "what is in the database": ("sql", "store/sql/schema.sql", "create table"),
     "what draws the page": ("site/page", "report/site/page/leaderboard.js", "which model is best"),

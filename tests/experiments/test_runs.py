@@ -175,7 +175,7 @@ def test_defect_biobench_dry_run_has_side_effects(
         == 0
     )
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "no data" and "gone  does not exist" in job["why"]
+    assert job["status"] == "no data" and "gone does not exist" in job["why"]
 
 
 @pytest.mark.slow

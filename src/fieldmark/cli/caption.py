@@ -114,10 +114,10 @@ def _show(totals: CaptionTotals, args: CaptionArgs, is_rehearsal: bool) -> None:
 def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
     counts = totals.counts
     n, n_of = totals.n_done, totals.n_shards
-    shards = counted(n, "shard") if n == n_of else f"{n:,} of {counted(n_of, 'shard')}"
+    done = counted(n, "shard") if n == n_of else f"{n:,} of {counted(n_of, 'shard')}"
     before = f"; {counted(totals.n_skipped, 'shard')} done before" if totals.n_skipped else ""
     talk(
-        f"{counted(counts.total(), 'image')} in {shards}: {counts['ok']:,} captions, "
+        f"{counted(counts.total(), 'image')} in {done}: {counts['ok']:,} captions, "
         f"{counts['rejected']:,} rejected, {counts['error']:,} errors{before}"
     )
     if args.descriptions is not None:
@@ -130,7 +130,8 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
         if example := _example(path):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
-    given = ["--shards", *args.shards, "--captions", str(args.out), "--out", "runs/tiny"]
+    shards = [shard for shard in args.shards if Path(shard).stem not in totals.refused]
+    given = ["--shards", *shards, "--captions", str(args.out), "--out", "runs/tiny"]
     if counts["ok"] < _TINY_BATCH:
         given += ["--set", "train.batch=32"]
     talk(f"next: fieldmark train tiny {shlex.join(given)}")

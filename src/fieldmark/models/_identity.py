@@ -3,7 +3,8 @@
 A model is what it does: code, weights by content, options, arithmetic, the library that defines
 it. Families say all of that in their names and files. What a model of the user's turned out to be
 when it was loaded is remembered with its code, its options and the files that its code names, and
-holds as long as none of them has changed. Where that is not enough, only loading tells.
+holds as long as none of them has changed. Where that is not enough, only loading tells. What that
+fingerprint is made of: `_user/fingerprint.py`.
 """
 
 from __future__ import annotations

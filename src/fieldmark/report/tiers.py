@@ -1,10 +1,10 @@
 """Study: which models may be the best, on each task and over all tasks, and how sure is that?
 
 All verdicts of table, comparison, plots and page come from here. For each column the answers of all
-its rows are read once; their joint errors give the tiers. Over the tasks that count, these errors
-are joined: tasks weigh alike, and a unit that several tasks ask about is one unit. One who answers
-without looking is compared with the others: where he may be the best, the task cannot tell guessing
-from the best.
+its rows are read once; their joint errors give the tiers (`stats/tiers.py` has the method). Over
+the tasks that count, these errors are joined: tasks weigh alike, and a unit that several tasks ask
+about is one unit. A model that answers without looking is compared with the others: where it may be
+the best, the task cannot tell guessing from the best.
 """
 
 from __future__ import annotations

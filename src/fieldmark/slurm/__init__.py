@@ -1,9 +1,10 @@
 """Slurm (sbatch, squeue, scontrol): how does fieldmark talk to a cluster, whatever its jobs do?
 
 First the table `[slurm]` of the files people write, then the commands, whose answers become rows or
-errors. What a job does is not known here: `experiments/cluster` submits steps of an experiment,
-`build/train` a training. Only sbatch, squeue, scancel and scontrol are called: sacct needs a
-database that many clusters do not have.
+errors. What a job does, and how it resumes after a requeue, is not known here: see
+`experiments/cluster/worker.py` for steps of an experiment, `build/train/run.py` for a
+training. Only sbatch, squeue, scancel and scontrol are called: sacct needs a database that many
+clusters do not have.
 """
 
 from __future__ import annotations

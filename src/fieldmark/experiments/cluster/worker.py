@@ -3,7 +3,8 @@ nothing?
 
 Its results are its own: a folder `attempt-N` with a store that nobody else opens. When all is done
 that folder becomes `shard`, in one rename: whoever sees it sees it whole. A worker that was killed
-leaves its attempt to the next one, which takes over what is in it.
+leaves its attempt to the next one, which takes over what is in it. So does a Slurm job that reached
+its time limit: it is put back into the queue (requeue) and resumes there (`StepTask.checkpoint`).
 """
 
 from __future__ import annotations

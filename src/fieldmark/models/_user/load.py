@@ -1,81 +1,60 @@
-"""User models: how does a class that somebody else wrote become a backbone, and when is it another?
+"""User models: how does a class that somebody else wrote become a backbone?
 
-Built from a file or a factory. Its fingerprint is made of its code (the import closure), the files
-that the code names, its options (a file or folder named there counts by content), the versions of
-libraries, and the weights of a `TorchBackbone`. A model may read more than that shows: what it does
-with the test pictures is compared when `run` loads it (`trusted_fingerprint` of `embed`). `wrap`
-keeps the contract for it.
+Built from a file or a factory; `fingerprint` says when it is another, `wrap` keeps the contract.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from fieldmark import draws
-from fieldmark.code import DATA, SETTINGS, Closure, Digest, closure_of, file_digest, is_users
-from fieldmark.errors import FieldmarkError, ModelError, UsageError, first_line
+from fieldmark.errors import FieldmarkError, ModelError, first_line
 from fieldmark.models._backbone import Backbone
 from fieldmark.models._name import (
     NO,
     YES,
-    ModelName,
     ModelRequest,
     Wish,
     check_options,
-    decode_mark,
     note_asked,
-    resolve_decode,
-    resolve_precision,
     wishing,
 )
-from fieldmark.models._user.wrap import Basis, UserBackbone, wrap
+from fieldmark.models._user.fingerprint import code_of, named_files, read_closure, settle
+from fieldmark.models._user.wrap import UserBackbone, wrap
 from fieldmark.registry import resolve_reference, run_file
 
 LOG = logging.getLogger(__name__)
-
-DISTRIBUTIONS = {
-    "open_clip": "open_clip_torch",
-    "timm": "timm",
-    "torch": "torch",
-    "torchvision": "torchvision",
-    "transformers": "transformers",
-}
-"""packages whose code decides what a network computes, and the names they are installed under"""
 
 
 def load_file(request: ModelRequest) -> Backbone:
     """`path/to/file.py:Class?option=value`."""
     path, attribute = resolve_reference(request.name.base)
     closure = read_closure(path)
-    before = _contents(closure, request.digest)
+    before = named_files(closure, request.digest)
     with wishing(request) as wish:
         # Fresh: what a file reads at its top level may have changed since it ran before.
         entry, bundle = run_file(path, attribute, is_fresh=True)
         model = _build(entry, request)
         model.look()
     _tell_unheeded(request, wish)
-    _settle(model, request, replace(closure, sources=bundle.closure.sources), before, wish)
+    settle(model, request, replace(closure, sources=bundle.closure.sources), before, wish)
     return model
 
 
 def adopt(entry: Any, request: ModelRequest) -> Backbone:
     """A backbone from a class, a factory or a ready object that was registered, checked."""
     closure = code_of(entry)
-    before = _contents(closure, request.digest) if closure else {}
+    before = named_files(closure, request.digest) if closure else {}
     with wishing(request) as wish:
         model = _build(entry, request)
         if closure is None and type(model.inner).__module__.startswith("fieldmark."):
             return model  # one of ours, which knows itself
         model.look()
     _tell_unheeded(request, wish)
-    _settle(model, request, closure, before, wish)
+    settle(model, request, closure, before, wish)
     return model
 
 
@@ -92,78 +71,6 @@ def _tell_unheeded(request: ModelRequest, wish: Wish) -> None:
                 "model %r takes no `%s`, so --%s %s has no effect on it: see docs/add-a-model.md.",
                 request.name.text, flag, flag, value,
             )  # fmt: skip
-
-
-def code_of(entry: Any) -> Closure | None:
-    """The code of a class, a function or an object, where it is the user's and can be read."""
-    thing = getattr(entry, "func", getattr(entry, "__func__", entry))  # of a partial, of a method
-    thing = thing if inspect.isclass(thing) or inspect.isfunction(thing) else type(thing)
-    try:
-        text = inspect.getsourcefile(inspect.unwrap(thing))
-    except TypeError:
-        return None
-    path = Path(text).resolve() if text else None
-    return read_closure(path) if path and path.is_file() and is_users(path) else None
-
-
-def read_closure(path: Path) -> Closure:
-    """The code of a model's file, and every file of data or settings that the code names."""
-    return closure_of(path, (*DATA, *SETTINGS))
-
-
-def source_hash(entry: Any) -> str:
-    """Stands for that code; empty where there is none to read."""
-    closure = code_of(entry)
-    return closure.digest() if closure else ""
-
-
-def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
-    """Stands for code, options and libraries of a model of the user's, told without loading it;
-    places do not count. The files that its code names are looked at one by one.
-    """
-    base = name.base.rpartition(":")[2] if name.is_file else name.base
-    versions = [(package, library_version(package)) for package in sorted(DISTRIBUTIONS)]
-    used = [version for version in versions if closure and version[0] in closure.libraries]
-    code = replace(closure, data={}).digest(digest) if closure else ""
-    return draws.digest("user 3", base, _options_content(name, digest), used, code).hex()
-
-
-def path_digest(path: Path, digest: Digest = file_digest) -> str:
-    """A hash of a file's bytes, or of all files below a folder with their names in it; hidden ones
-    do not count.
-    """
-    if not path.is_dir():
-        return digest(path).hex()
-    names: dict[str, bytes] = {}
-    met: set[str] = set()
-    for place, folders, files in os.walk(path, followlinks=True):
-        real = os.path.realpath(place)
-        kept = [name for name in folders if name[0] != "." and name != "__pycache__"]
-        folders[:] = kept if real not in met else []
-        met.add(real)
-        paths = [Path(place, name) for name in files if name[0] != "."]
-        names |= {file.relative_to(path).as_posix(): digest(file) for file in paths}
-    return draws.digest(*(part for name in sorted(names) for part in (name, names[name]))).hex()
-
-
-def _options_content(name: ModelName, digest: Digest) -> list[tuple[str, str]]:
-    """The options in order; a file or folder counts by its content, not by its place."""
-    contents = []
-    for key, text in sorted(name.options.items()):
-        path = Path(text).expanduser()
-        contents.append((key, f"content {path_digest(path, digest)}" if path.exists() else text))
-    return contents
-
-
-@lru_cache(maxsize=64)
-def library_version(package: str) -> str:
-    """The installed version, without an import; "" where it is not installed."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(DISTRIBUTIONS.get(package, package))
-    except PackageNotFoundError:
-        return ""
 
 
 def _build(entry: Any, request: ModelRequest) -> UserBackbone:
@@ -222,55 +129,3 @@ def option_value(text: str) -> bool | int | float | str:
         except ValueError:
             continue
     return text
-
-
-def _settle(
-    model: UserBackbone,
-    request: ModelRequest,
-    closure: Closure | None,
-    before: dict[Path, str],
-    wish: Wish,
-) -> None:
-    """Says what the model rests on, now that it has been built and has looked; `before` are the
-    files that its code names, as they were until then.
-    """
-    own = _own_fingerprint(model.inner)
-    if closure is None and not own:
-        raise UsageError(
-            f"model {request.name.text!r}: the source of {type(model.inner).__name__} cannot "
-            "be read, so it must bring its own `fingerprint`."
-        )
-    # What the model wrote meanwhile (a log) is not what it is made of.
-    after = _contents(closure, request.digest) if closure else {}
-    held = tuple(sorted(pair for pair in before.items() if pair in after.items()))
-    key = known_key(request.name, closure, request.digest)
-    asked = wish.asked
-    precision = resolve_precision(request.device, request.precision) if "precision" in asked else ""
-    decode = resolve_decode(request.device, request.decode) if "decode" in asked else ""
-    contents = sorted((path.name, content) for path, content in held)
-    weights = str(getattr(model.inner, "fingerprint", ""))
-    parts = ["own", own] if own else ["files", contents, weights]
-    fingerprint = draws.digest(key, precision, *parts, *decode_mark(model.decode)).hex()
-    folder = closure.root.parent if closure else Path.cwd()
-    is_known = closure is not None and _names_what_it_reads(request.name, closure)
-    model.settle(fingerprint, Basis(key, folder, held, is_known, precision, decode))
-
-
-def _contents(closure: Closure, digest: Digest) -> dict[Path, str]:
-    """Of the files that the code names."""
-    return {path: digest(path).hex() for path in closure.data.values() if path.is_file()}
-
-
-def _names_what_it_reads(name: ModelName, closure: Closure) -> bool:
-    """Can it be told without loading it? Code that reads files, and of which neither the source
-    nor an option names one, may read anything.
-    """
-    given = any(Path(text).expanduser().exists() for text in name.options.values())
-    return bool(closure.data) or given or not closure.reads_files
-
-
-def _own_fingerprint(inner: Any) -> str:
-    """What its author wrote as a fingerprint; one inherited from us does not know the code."""
-    kinds = [kind for kind in type(inner).__mro__ if "fingerprint" in vars(kind)]
-    is_ours = bool(kinds) and kinds[0].__module__.startswith("fieldmark.")
-    return "" if is_ours else str(getattr(inner, "fingerprint", ""))

@@ -1,4 +1,4 @@
-/* Which model is best at the tasks I care for? */
+/* Leaderboard: which model is best at the tasks I care for? `table_view.js` draws its table. */
 
 /** @type {[string, string, number, number][]} value, text, from, below (parameters) */
 const SIZES = [
