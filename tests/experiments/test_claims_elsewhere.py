@@ -18,6 +18,7 @@ from kit.slurm import wait_until
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"]).returncode != 0,
     reason="needs a process namespace of its own",

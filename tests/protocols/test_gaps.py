@@ -104,6 +104,7 @@ def test_every_command_asks_what_an_endpoint_could_not_do(
     assert outcomes(settings) == {"ok": 9}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_given_up_asks_again_what_failed(settings: Settings, tmp_path: Path) -> None:
     """Parts that were complete by then are kept, failures and all."""
     server, n_kept = Broken(n_good=5), 5

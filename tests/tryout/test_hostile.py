@@ -99,6 +99,7 @@ def test_without_permission(
         assert code == 0 and "1 file cannot be read and was left out: fox/0.png" in told
 
 
+@pytest.mark.slow
 def test_a_hundred_megapixels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for label in ("fox", "owl"):
         for number in range(5):

@@ -85,6 +85,7 @@ def deaf() -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_one_that_does_not_listen_is_stopped_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -257,6 +257,7 @@ def test_defect_third_look_n4_a_reply_has_limits(
         fetched(url, store.path, etiquette)
 
 
+@pytest.mark.slow
 def test_a_pause_is_for_all(wiki: MockWiki, store: PageStore) -> None:
     """Also for requests that waited for their turn when it came. By the real clock."""
     with running(wiki) as url:
