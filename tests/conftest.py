@@ -46,8 +46,17 @@ EXTERNAL = {"slurm", "slurm_of_worker", "mediawiki"}
 """fixtures that start what this package does not bring"""
 
 
+LONGEST = {
+    "test_clean_sets_give_few_false_alarms",
+    "test_put_back_cancelled_and_submitted_again_the_curve_is_the_same",
+    "test_unseen_species_are_above_chance_and_captions_teach_looks",
+}
+"""more than a minute each: they start first, so that no worker ends alone with one of them"""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs the files of lmms-eval skips by their variable."""
+    items.sort(key=lambda item: item.name not in LONGEST)
     for item in items:
         reasons = [str(mark.kwargs.get("reason")) for mark in item.iter_markers("skipif")]
         needs_files = any(reason.startswith("FIELDMARK_LMMS_EVAL") for reason in reasons)

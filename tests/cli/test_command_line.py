@@ -29,7 +29,13 @@ HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yam
         ["tasks"],
         ["models"],
         ["tasks", "--json"],
-        *([*name.split(), "--help"] for name in commands()),
+        *(
+            pytest.param(
+                [*name.split(), "--help"],
+                marks=() if name in ("run", "try", "table", "train") else pytest.mark.slow,
+            )
+            for name in commands()
+        ),
     ],
     ids=" ".join,
 )

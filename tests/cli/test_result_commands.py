@@ -161,8 +161,15 @@ def uninstalled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{packages}"}
 
 
+ELSEWHERE = ("--version", "doctor", "compare a b", "site out")
+
+
 @pytest.mark.parametrize(
-    "words", [["--version"], ["doctor"], ["table"], ["compare", "a", "b"], ["site", "out"]]
+    "words",
+    [
+        ["table"],
+        *(pytest.param(words.split(), marks=pytest.mark.slow) for words in ELSEWHERE),
+    ],
 )
 def test_commands_work_from_a_source_tree(store, uninstalled, words: list[str]) -> None:
     for model in ("a", "b"):

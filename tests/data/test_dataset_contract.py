@@ -71,6 +71,7 @@ def test_an_empty_folder_is_told_in_one_line(made: Made, tmp_path: Path):
     assert "\n" not in findings[0].text and str(tmp_path) in findings[0].text
 
 
+@pytest.mark.slow
 def test_making_is_deterministic(made: Made, tmp_path: Path):
     name, dataset, root = made
     if name == "newt":

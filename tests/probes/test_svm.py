@@ -10,7 +10,6 @@ from sklearn.svm import SVC, LinearSVC
 
 from fieldmark.probes import load_probe
 from fieldmark.probes.svm import SupportVectors
-from kit.rings import mostly_slow
 
 
 def question(n_each: int, dim: int = 10, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +144,8 @@ def plain_or_search(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.nda
     return (search if is_better else plain.fit(x, y)).predict(queries)
 
 
-@pytest.mark.parametrize("is_compiled", mostly_slow([True, False], True))
+@pytest.mark.slow
+@pytest.mark.parametrize("is_compiled", [True, False])
 def test_the_default_is_plain_unless_the_search_wins(
     is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def test_models_really_differ_on_the_world(settings: Settings, root) -> None:  #
     assert colour.low > chance.high
 
 
+@pytest.mark.slow
 def test_chance_is_at_chance(settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
     root("newt")
     score = evaluate("classical/chance", "newt@simpleshot", settings=settings).score

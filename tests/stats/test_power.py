@@ -11,6 +11,7 @@ import scipy.stats
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, UnitSpread, compare
 from fieldmark.stats.power import detectable, fewest_units
+from kit.rings import mostly_slow
 
 ACCURACY = load_metric("accuracy")
 SIZE = 8
@@ -46,7 +47,7 @@ def middle(n_units: int, size: int, rate: float, icc: float) -> UnitSpread:
     return sorted(pilots, key=lambda spread: spread.detectable(n_units))[100]
 
 
-@pytest.mark.parametrize("n_units", [12, 16, 40, 100])
+@pytest.mark.parametrize("n_units", mostly_slow([12, 16, 40, 100], 16))
 @pytest.mark.parametrize(("size", "icc"), [(1, 0.0), (SIZE, 0.1), (SIZE, 0.5)])
 def test_a_visible_difference_is_seen_four_times_in_five(
     n_units: int, size: int, icc: float

@@ -189,6 +189,7 @@ def test_a_freed_claim_stops_the_process_that_had_it(path, children):
         store.finish_run(run.id, [])
 
 
+@pytest.mark.slow
 def test_one_who_waits_for_a_process_elsewhere_goes_by_its_heart(store, monkeypatch):
     """Until it beats, or until its claim runs out: then the run is free."""
     monkeypatch.setattr(claims, "SILENCE", timedelta(seconds=3))

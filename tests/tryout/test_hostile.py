@@ -189,6 +189,7 @@ def test_what_was_written_among_the_photos_is_no_photo(
         shutil.rmtree("sorted")
 
 
+@pytest.mark.slow
 def test_thousands_of_labels_are_judged_in_seconds() -> None:
     n_labels, random = 2000, np.random.default_rng(0)
     code_n = np.repeat(np.arange(n_labels), 4)

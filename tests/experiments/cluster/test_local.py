@@ -31,6 +31,7 @@ def finished(steps: list[StepFolder]) -> bool:
     return all(step.is_finished for step in steps)
 
 
+@pytest.mark.slow
 def test_so_many_at_once_and_those_that_wait_afterwards(tmp_path: Path) -> None:
     first = [make_step(tmp_path, n, unit_s=0.3) for n in range(4)]
     pair = make_step(tmp_path, 10, [first[3]])
