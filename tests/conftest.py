@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-# Before anything imports numpy or torch, and before the workers start. There is one worker to a
-# core: with more threads than cores they wait for each other. On two busy cores (2026-11-16) the
-# contract of models and four files of probes took 179 s of CPU time, with one thread each 44 s.
+# Before anything imports numpy or torch, and before the workers start. Each worker has one thread:
+# with more threads than cores they wait for each other. On two busy cores (2026-11-16) the contract
+# of models and four files of probes took 179 s of CPU time, with one thread each 44 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if sys.dont_write_bytecode:
@@ -44,6 +44,15 @@ hypothesis_settings.load_profile("quick")
 
 EXTERNAL = {"slurm", "slurm_of_worker", "mediawiki"}
 """fixtures that start what this package does not bring"""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: a test that waits for a process or a server leaves its core idle.
+
+    On two cores (2026-11-19) the README's command took 298 s with two workers, 233 s with three.
+    """
+    return (os.cpu_count() or 1) + 1
 
 
 LONGEST = {

@@ -85,7 +85,7 @@ CREATE TABLE answer (  -- what came back; the columns read most stand first
     outcome BLOB,                          -- 'ok', 'failed', 'unparsed', ...; null: all 'ok'
     score BLOB,                            -- null: none is known
     info BLOB,                             -- a deflated JSON list of the words of an answer, ...
-    sum INTEGER NOT NULL,                  -- CRC-32 of the four columns before (checksums.py)
+    sum INTEGER NOT NULL,                  -- CRC-32 of the four columns before (records.py)
     UNIQUE (run, part, repeat),
     FOREIGN KEY (run, part, repeat) REFERENCES part (run, part, repeat) ON DELETE CASCADE
 ) STRICT;
@@ -112,7 +112,7 @@ CREATE TABLE score (
     higher_is_better INTEGER NOT NULL CHECK (higher_is_better IN (0, 1)),
     is_fraction INTEGER NOT NULL CHECK (is_fraction IN (0, 1)),  -- shown as percent
     warning TEXT NOT NULL DEFAULT '',      -- why the interval may be too narrow
-    sum INTEGER NOT NULL,                  -- CRC-32 of the columns before but `run` (checksums.py)
+    sum INTEGER NOT NULL,                  -- CRC-32 of the columns before but `run` (records.py)
     PRIMARY KEY (run, part, metric)
 ) STRICT, WITHOUT ROWID;
 

@@ -1,11 +1,12 @@
 """Slurm (sbatch job arrays through submitit): how do steps become jobs, and how do these stand?
 
 submitit writes the script, starts the worker on the node, and at the end of a job's time puts it
-back into the queue. Three things are done otherwise than by `executor.batch()`. What the worker
-unpickles is there before sbatch is called, so that a launcher that dies right after it leaves jobs
-that work. A task of an array that waits for one other has the number of that one, which is what
-`--dependency=aftercorr` asks for. And `exec` makes the worker the batch script's process, to which
-`--signal=B:` goes: without srun no other gets it, and none of the worker's own helpers should.
+back into the queue, where `cluster/worker.py` resumes it. Three things are done otherwise than by
+`executor.batch()`. What the worker unpickles is there before sbatch is called, so that a launcher
+that dies right after it leaves jobs that work. A task of an array that waits for one other has the
+number of that one, which is what `--dependency=aftercorr` asks for. And `exec` makes the worker the
+batch script's process, to which `--signal=B:` goes: without srun no other gets it, and none of the
+worker's own helpers should.
 https://slurm.schedmd.com/job_array.html
 """
 
