@@ -8,7 +8,6 @@ bytes of a shard; about 100 bytes a key are kept, to notice one that comes again
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tarfile
@@ -27,6 +26,7 @@ from fieldmark.build.shards.tar import (
 )
 from fieldmark.data import PackedFile, is_image, is_packed
 from fieldmark.errors import DataError
+from fieldmark.files import parse_json
 from fieldmark.taxa import RANKS, Taxon, taxon_of_fields
 from fieldmark.taxa.text import COMMON, PHOTO
 
@@ -270,8 +270,8 @@ def _bare(text: str) -> str:
 
 def _json_fields(text: str) -> dict[str, str]:
     try:
-        value = json.loads(text) if text else None
-    except (ValueError, RecursionError):
+        value = parse_json(text) if text else None
+    except ValueError:
         value = None
     fields = value if isinstance(value, dict) else {}
     return {key: text for key, text in fields.items() if isinstance(text, str)}
