@@ -5,7 +5,7 @@ examples:
   fieldmark embed classical/colour newt --data newt=/data/newt --out newt.npy
   fieldmark embed my_model.py:Mine 'shards/a-{000..099}.tar' --out a.safetensors --dtype float16
 
-The same command again goes on where it was stopped, and computes only what is new.
+Run the same command again to continue after a stop: only what is new is computed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class EmbedArgs:
     """datasets, folders of images, image files, .tar, .tar.gz, .tgz or .parquet files;
     `a-{000..099}.tar` stands for a hundred files"""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """file to write: .parquet, .npy or .safetensors [none: the cache is filled]"""
+    """file to write: .parquet, .npy or .safetensors [none: only the cache is filled]"""
     dtype: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
-    """float32 or float16: precision of what is written [float32]"""
+    """precision of the file: float32 or float16 [float32]"""
     json: bool = False
     """print the summary as JSON"""
     common: Annotated[CommonFlags, Only(FLAGS)] = Common()

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class ExportArgs(RunChoice):
     form: Annotated[Positional[str], arg(name="format", metavar="FORMAT")] = ""
-    """which format; without it, the ending of --out decides, or all formats are listed"""
+    """which format [by the ending of --out; without --out, lists all]"""
     out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")] = None
-    """file to write, or folder for formats with one file per model [standard output]"""
+    """file to write, or a folder for formats with one file per model [standard output]"""
     predictions: bool = False
-    """export the prediction for each item instead of the scores"""
+    """export the prediction for each photo instead of the scores"""
     source: Annotated[str, arg(metavar="ADDRESS", help_behavior_hint="")] = ""
     """web address of the full results, for formats that link to it"""
     lmms_eval: bool = False
-    """short for the format `lmms-eval`"""
+    """the same as the format `lmms-eval`"""
     json: bool = False
     """list the formats as JSON"""
 

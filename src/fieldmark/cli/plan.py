@@ -1,10 +1,9 @@
 """Show what `run` would do: jobs, time, disk, cost, power. It changes nothing.
-Code that tasks name is not run; what only it tells is unknown.
 
-With --on slurm, or a table [slurm] in the file: the steps that would be submitted, and the time,
-memory, CPUs and GPUs each of them asks for, from what runs like these took before.
+With --on slurm, or a table [slurm] in the file, it shows the steps that would be submitted, and
+the time, memory, CPUs and GPUs of each, estimated from earlier runs.
 
-Power: the smallest difference between two models that the planned test items would show.
+Power is the smallest difference between two models that the planned test photos would show.
 
 examples:
   fieldmark plan grid.toml
@@ -47,7 +46,7 @@ FIRST_FLAGS = (*_grid_flags.FIRST_FLAGS, "json")
 @dataclass(frozen=True, slots=True)
 class PlanFlags(PlaceFlags):
     run_code: bool = False
-    """run the code of tasks (!function, file.py:NAME) to learn what only it tells"""
+    """run the code of tasks (!function, file.py:NAME) too, to plan what depends on it"""
     json: bool = False
     """print JSON"""
 

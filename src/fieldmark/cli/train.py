@@ -10,10 +10,10 @@ examples:
       --out runs/biocap --on slurm --set slurm.nodes=4 slurm.gpus=8 slurm.time=24:00:00
   fieldmark train runs/biocap --export biocap-captions --projector caption
 
-Killed at any moment, the same command goes on from the last checkpoint. SIGUSR1 writes one;
-SIGTERM writes one and ends with 143, Ctrl-C with 130. runs/tiny/page.html shows how it goes.
-With --on slurm the command submits a job and ends; given again, it says how the job stands, and
-submits the rest of an unfinished training whose job is gone.
+Run the same command again to continue from the last checkpoint, whatever stopped it. Open
+page.html in the run's folder to watch the training. SIGUSR1 writes a checkpoint; SIGTERM writes
+one and ends with 143, Ctrl-C with 130. With --on slurm the command submits a job and ends. Run it
+again to see how far the job is; it submits the rest if the job has ended early.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class TrainArgs:
     evaluate: Annotated[tuple[str, ...], arg(metavar="TASK…", help_behavior_hint="")] = ()
     """tasks that the model is evaluated on [the recipe's evaluate.tasks]"""
     on: Literal["here", "slurm"] = "here"
-    """where to train: in this process, or in a job of the cluster, as the recipe's [slurm] says"""
+    """where to train: in this process, or in a Slurm job as the recipe's [slurm] describes it"""
     check: bool = False
-    """only check recipe and shards, and say how much there is to do"""
+    """only check the recipe and the shards, and say how much there is to do"""
     export: _Folder = None
-    """write the model of a run here, and do nothing else: that of the best checkpoint where the
-    recipe chooses one (evaluate.best), else of the newest"""
+    """only write the model of a finished or running training into this folder: the best checkpoint
+    where the recipe chooses one (evaluate.best), else the newest"""
     projector: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """image projector of the exported model [the recipe's first]"""
     json: bool = False

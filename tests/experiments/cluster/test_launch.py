@@ -359,7 +359,7 @@ def test_only_slurm_goes_on_without_the_command(
 ) -> None:
     assert main([*SHORT, "--on", where, "--detach"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "fieldmark: --detach: only Slurm starts steps by itself: add --on slurm."
+    assert line == "fieldmark: --detach works only with --on slurm."
     assert not (place / "results").exists()
 
 
