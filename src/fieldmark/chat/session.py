@@ -112,9 +112,7 @@ class AskSession:
 def _cap_words(title: str, reason: str, n: int) -> str:
     kept = "1 answer is" if n == 1 else f"{n:,} answers are"
     start = f"{title}: " if title else ""
-    return (
-        f"{start}{reason}: {kept} kept; the same command with a higher limit continues from there."
-    )
+    return f"{start}{reason}. {kept} kept: run the same command with a higher limit to continue."
 
 
 def ask_now(

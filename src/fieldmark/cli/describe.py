@@ -123,7 +123,7 @@ def _wiki(
             yield store, open_dump(args.dump, store, len(taxa.taxa), settings.n_threads, progress)
         return
     if settings.offline:
-        raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")
+        raise UsageError("--offline asks no wiki: read a dump with --dump FILE.")
     etiquette = Etiquette(per_minute=args.wiki_rpm)
     api = WikiApi(args.wiki, args.contact or settings.contact, etiquette, progress)
     with PageStore.open(pages) as store, api:

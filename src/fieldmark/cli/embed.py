@@ -192,12 +192,10 @@ def _tell(summary: dict[str, Any]) -> None:
     n_known = summary["n_images"] - summary["n_bad"] - summary["n_computed"]
     parts = [f"{counted(summary['n_images'], 'image')}: {summary['n_computed']:,} embedded"]
     parts += [f"{n_known:,} known already"] if n_known else []
-    parts += [f"{summary['n_bad']:,} left out, because unreadable"] if summary["n_bad"] else []
+    parts += [f"{summary['n_bad']:,} left out (cannot be read)"] if summary["n_bad"] else []
     talk(f"{', '.join(parts)}.")
     if summary["n_computed"]:
-        fallback = (
-            f", {summary['n_fallback']:,} on that of reference" if summary["n_fallback"] else ""
-        )
+        fallback = f" ({summary['n_fallback']:,} on reference)" if summary["n_fallback"] else ""
         busy = (f"{name} {seconds:.1f} s" for name, seconds in summary["busy_s"].items())
         device = summary["device_busy"]
         share = "" if device is None else f"; device busy {device:.0%}"

@@ -68,8 +68,8 @@ def _form_of(out: Path | None) -> str:
     endings = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json"}
     if out.suffix.lower() not in endings:
         raise UsageError(
-            f"--out {out}: this ending stands for no format; expected one of "
-            f"{', '.join(endings)}, or give the format (`fieldmark export` lists them)."
+            f"--out {out}: no format has this ending. Expected one of {', '.join(endings)}; or "
+            "give the format (`fieldmark export` lists them)."
         )
     return endings[out.suffix.lower()]
 
@@ -80,9 +80,10 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
     is_single = len(files) == 1 and "/" not in files[0].name
     if out is None:
         if not is_single:
-            raise UsageError(f"{form} makes {counted(len(files), 'file')}: --out FOLDER is needed.")
+            n = counted(len(files), "file")
+            raise UsageError(f"{form} makes {n}: say with --out FOLDER where to put them.")
         if is_binary(form):
-            raise UsageError(f"{form} is a binary format: --out FILE is needed.")
+            raise UsageError(f"{form} is a binary format: give a file with --out FILE.")
         for chunk in files[0].chunks:
             text = chunk.decode()
             sys.stdout.write(printable(text, "\n\t") if sys.stdout.isatty() else text)

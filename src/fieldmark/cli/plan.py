@@ -157,7 +157,7 @@ def _show_steps(steps: PlannedSteps) -> None:
     arrays = f" in {counted(steps.n_arrays, 'job array')}" if steps.n_arrays else ""
     talk(f"{counted(len(steps.steps), 'step')} on {steps.where}{arrays}.")
     if steps.n_taken:
-        talk(f"{counted(steps.n_taken, 'run')} left out: steps of an earlier command are on them.")
+        talk(f"{counted(steps.n_taken, 'run')} left out: an earlier command is running them.")
 
 
 def _n_train(draw: Draw) -> str:
@@ -232,9 +232,10 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     )
     if any(row["basis"] == "assumed" for row in power):
         talk(
-            "assumed: one of the two is right and the other wrong on "
-            f"{100 * DISAGREEMENT:g} % of items, with a correlation of {CORRELATION} within a "
-            "unit. Once two models have run, their answers are used instead."
+            "assumed: only one of the two models is right on "
+            f"{100 * DISAGREEMENT:g} % of photos, with a correlation of {CORRELATION} among "
+            "photos of one burst, camera or animal (a unit). Once two models have run, their "
+            "answers are used instead."
         )
 
 
@@ -296,7 +297,7 @@ class PlannedSteps:
                 "what": _title([self.steps[one] for one in numbers]),
                 "steps": len(numbers),
                 "after": ", ".join(dict.fromkeys(str(number[other]) for other in after)),
-                "each asks for": describe_request(request),
+                "each requests": describe_request(request),
             }
             for n, ((kind, _, after, request), numbers) in enumerate(rows.items(), 1)
         ]

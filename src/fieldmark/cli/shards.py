@@ -100,24 +100,22 @@ def _summary(made: MadeShards) -> dict[str, Any]:
 def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
     chosen = made.chosen
     if chosen.split:
-        others = f"{counted(chosen.n_other_splits, 'photo')} of other splits left out"
-        talk(f"split {chosen.split}: {others} (--split all takes every photo).")
+        others = counted(chosen.n_other_splits, "photo")
+        talk(f"Only split {chosen.split} is packed, not {others} of others (--split all for all).")
     for image, reason in made.bad[:20]:
-        talk(f"left out: {image}  {reason}.")
+        talk(f"left out: {image} ({reason}).")
     if made.bad:
-        talk(f"{counted(len(made.bad), 'image')} left out, because unreadable.")
+        talk(f"{counted(len(made.bad), 'image')} left out (cannot be read).")
     if chosen.n_nameless:
-        talk(f"{counted(chosen.n_nameless, 'row')} without a name of any kind left out.")
+        talk(f"{counted(chosen.n_nameless, 'row')} left out: no species or other name.")
     if chosen.n_repeated:
         talk(f"{counted(chosen.n_repeated, 'row')} left out: the same photo and names again.")
     if chosen.n_contradicting:
-        talk(
-            f"{counted(chosen.n_contradicting, 'row')} name a photo that another row names "
-            "otherwise: kept."
-        )
+        n = counted(chosen.n_contradicting, "row")
+        talk(f"{n} kept, although an earlier row gives the same photo another name.")
     if caption and chosen.n_captions < chosen.table.height:
         n_without = chosen.table.height - chosen.n_captions
-        talk(f"{counted(n_without, 'photo')} without a caption in {caption!r}: kept, without one.")
+        talk(f"{counted(n_without, 'photo')} kept without a caption: {caption!r} is empty there.")
     n = f"{counted(len(made.files), 'shard')}, {counted(made.n_samples, 'sample')}"
     kept = f"; {made.n_kept:,} there already" if made.n_kept else ""
     talk(f"{out}  {n}, {size(made.n_bytes)}{kept}.")
@@ -171,7 +169,7 @@ def check(args: ShardsCheckArgs) -> int:
         for kind, text in report.lines:
             show(f"{kind}  {readable(text)}")
         _tell_counts(report.counts, "defects")
-        _tell_counts(report.notes, "passed over, as readers do")
+        _tell_counts(report.notes, "ignored, as readers do")
         n = f"{counted(len(paths), 'shard')}, {counted(report.n_samples, 'sample')}"
         state = "sound" if report.is_sound else counted(report.counts.total(), "defect")
         talk(f"{n}, {size(report.n_bytes)}: {state}.")

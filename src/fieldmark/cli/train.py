@@ -152,7 +152,7 @@ def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> l
     total = f" of {standing.n_steps:,}" if standing.n_steps else ""
     loss = "" if standing.loss is None else f", loss {standing.loss:.3f}"
     step = f"step {standing.step:,}{total}{loss}" if standing.step else "no step yet"
-    goes_on = f"goes on after {step}" if standing.step else "begins anew"
+    goes_on = f"continues after {step}" if standing.step else "starts from the beginning"
     page = f"page: {out / 'page.html'}"
     if standing.state == "finished":
         return [f"finished: {step}", f"model: {out / 'model'}", page]
@@ -163,7 +163,7 @@ def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> l
             *([f"{standing.reason}; the next one {goes_on}"] if why else []),
             f"submitted as job {job}: {size}",
             f"log: {standing.log}",
-            f"the same command says how it stands; scancel {job} ends it",
+            f"Run the same command to see how far it is, or scancel {job} to stop it.",
         ]
     return [f"job {job} is {standing.state}{why}: {step}", f"log: {standing.log}", page]
 

@@ -79,10 +79,10 @@ class Gaps:
     def remedy(self) -> str:
         """What to type."""
         others = [name for name in WORDS if name != FAILED and self.outcomes[name]]
-        steps = ["The same command asks what failed again"] if self.outcomes[FAILED] else []
+        steps = ["Run the same command to retry what failed"] if self.outcomes[FAILED] else []
         which = "the others" if steps else "them"
         steps += [f"`--again {','.join(others)}` asks {which} again"] if others else []
-        steps += ["`--max-output N` gives answers more room"] if self.outcomes["length"] else []
+        steps += ["`--max-output N` allows longer answers"] if self.outcomes["length"] else []
         return "; ".join(steps) + "."
 
 
