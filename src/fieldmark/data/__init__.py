@@ -1,8 +1,8 @@
 """Files on disk → a table: one module per layout, each with where to get it and how to cite it.
 
-A file of this folder without a leading underscore is a dataset (`newt.py` is `newt`); `get/`
-fetches the published files, `read/` holds the readers that several layouts share. Importing the
-package is cheap: polars, numpy and Pillow are loaded when a dataset or an image is.
+A file of `sets/` is a dataset (`kabr.py` is `kabr`); `get/` fetches the published files, `read/`
+holds the readers that several layouts share. Importing the package is cheap: polars, numpy and
+Pillow are loaded when a dataset or an image is.
 """
 
 from __future__ import annotations
@@ -132,15 +132,7 @@ __all__ = [
 ]
 
 
-class _Datasets(Registry):
-    """Only files are datasets: the folders hold what they share."""
-
-    def _files(self) -> dict[str, str]:
-        return {name: file for name, file in super()._files().items() if file not in _FOLDERS}
-
-
-_FOLDERS = ("get", "read")
-DATASETS = _Datasets("dataset", "fieldmark.data", "fieldmark datasets", joint="_")
+DATASETS = Registry("dataset", "fieldmark.data.sets", "fieldmark datasets", joint="_")
 """names have underscores, as task files and FIELDMARK_DATA_CORNELL_BIRD write them"""
 
 _PARTS = ("INFO", "table", "check", "make")
