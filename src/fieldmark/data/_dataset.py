@@ -1,6 +1,6 @@
 """Dataset contract: what a dataset module must offer.
 
-A module `data/NAME.py` is the dataset NAME. It holds `INFO` and these functions:
+A module `data/sets/NAME.py` is the dataset NAME. It holds `INFO` and these functions:
 
     table(root)              files on disk → one row per item (columns below)
     check(root)              what is missing or odd in a user's folder
