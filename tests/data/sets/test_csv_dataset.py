@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from fieldmark.data import read_bytes
+from fieldmark.data import load_dataset, read_bytes
 from fieldmark.data.sets import csv
 from kit.dataset import table_error
 
@@ -128,7 +128,7 @@ def test_parquet_with_images_inside(tmp_path: Path, is_pair: bool, column: str):
         rows = csv.table(root)
         assert rows["label"].to_list() == ["3", "4", "3", "4"]
         assert [read_bytes(root, image) for image in rows["image"]] == data
-        assert csv.check(root) == []
+        assert load_dataset("csv").check(root) == []
 
 
 def test_parquet_of_paths(tmp_path: Path):
@@ -197,7 +197,9 @@ def test_check(tmp_path: Path):
     (tmp_path / "a.png").write_bytes(png())
     (tmp_path / "b.png").write_bytes(png()[:40])
     write(tmp_path, "image,label\na.png,oak\nb.png,oak\nc.png,\nd.png,elm\n../e.png,oak\n")
-    assert [f"{finding.level}: {finding.text}" for finding in csv.check(tmp_path)] == [
+    assert [
+        f"{finding.level}: {finding.text}" for finding in load_dataset("csv").check(tmp_path)
+    ] == [
         "warning: 1 row has no label.",
         "warning: 1 class of 2 with one image only: 'elm'.",
         "error: 2 of 5 images are missing: 'c.png', 'd.png'.",

@@ -11,7 +11,7 @@ names; one that has a name of the contract but another meaning becomes `file_NAM
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, class_findings, image_findings, name_some
-from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table, split_name
+from fieldmark.data._check import name_some
+from fieldmark.data._dataset import COLUMNS, Info, Source, finish_table, split_name
 from fieldmark.data._make import pick, plan_photos, take_photo, write_rows
 from fieldmark.data.read.folders import is_image
 from fieldmark.data.read.table import (
@@ -113,16 +113,6 @@ def table(
     if id is not None:
         refuse_twins(path, frame.get_column(id))
     return finish_table(_arranged(frame, path, chosen, is_stored=image in stored), path)
-
-
-@as_findings
-def check(
-    root: Path, image: str | None = None, label: str | None = None, split: str | None = None
-) -> Iterator[Finding]:
-    """Rows without labels, classes too small to use, images that are missing or cannot be read."""
-    rows = table(root, image=image, label=label, split=split)
-    yield from class_findings(rows)
-    yield from image_findings(root, rows.get_column("image"))
 
 
 def make(root: Path, world: World, size: int) -> None:
