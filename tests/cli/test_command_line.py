@@ -228,6 +228,35 @@ def test_a_plan_says_training_sizes_as_a_table_does(
     assert [row[3] for row in rows] == ["n_train", "8 per class", "all", "n_train", "30"]
 
 
+def test_a_path_with_spaces_needs_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "My leaf photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(["predict", "try/model", "My", "leaf", "photos"]) == 2
+    assert capsys.readouterr().err == (
+        "fieldmark: unexpected: leaf, photos. Put quotes around a name with spaces: "
+        'fieldmark predict try/model "My leaf photos"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["try"], ["try", "a", "b"], ["data", "make", "world", "--size=x"]]
+)
+def test_slips_have_no_colour_codes_on_a_terminal(words: list[str]) -> None:
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldmark", *words],
+        env=os.environ | {"TERM": "xterm-256color"},
+        stdout=slave, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(slave)
+    os.close(master)
+    assert done.returncode == 2 and done.stderr.isascii() and "x1b" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_wrong_values_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "make", "world", "--size", "ten"]) == 2
     told = capsys.readouterr().err
