@@ -208,12 +208,16 @@ def test_flags_that_collect_and_switches_may_be_given_twice(
 ) -> None:
     both = ["--task", "newt", "--task", "beluga", "--quiet", "--quiet"]
     assert main(["plan", "--model", "classical/colour", "--model", "classical/chance", *both]) == 0
-    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
-    assert rows == [
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:5]] == [
         [f"classical/{model}", task]
         for model in ("colour", "chance")
         for task in ("newt", "beluga")
     ]
+    assert [line.partition(":")[0] for line in lines[5:]] == [
+        "no data (classical/colour · newt; classical/chance · newt)",
+        "no data (classical/colour · beluga; classical/chance · beluga)",
+    ], "a reason is a line of its own, said once"
 
 
 def test_a_plan_says_training_sizes_as_a_table_does(
@@ -224,8 +228,9 @@ def test_a_plan_says_training_sizes_as_a_table_does(
     (tmp_path / "few.yaml").write_text(f"{task}shots: 8\ntest: rest\n")
     words = ["plan", "--model", "classical/colour", "--task", "few.yaml", "--quiet"]
     assert main([*words, "--task", "newt"]) == main([*words, "--n-train", "30"]) == 0
-    rows = [re.split("  +", line)[:4] for line in capsys.readouterr().out.splitlines()]
-    assert [row[3] for row in rows] == ["n_train", "8 per class", "all", "n_train", "30"]
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    sizes = [row[3] for row in rows if len(row) > 3]
+    assert sizes == ["n_train", "8 per class", "all", "n_train", "30"]
 
 
 def test_a_path_with_spaces_needs_quotes(
