@@ -40,7 +40,7 @@ from fieldmark.report.table.ranking import (
 )
 from fieldmark.report.table.verdict import verdict
 from fieldmark.store import OK, UNANSWERED, RunSpec, Score
-from fieldmark.words import counted
+from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -347,11 +347,11 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
 
 def _left_out(table: Table) -> Iterator[str]:
     words = {"failed": "failed", "running": "did not finish"}
-    for state, n in table.left_out.items():
-        is_one = n == 1
+    for state, titles in table.left_out.items():
+        are, them = ("is", "it") if len(titles) == 1 else ("are", "them")
         yield (
-            f"{counted(n, 'run')} {words.get(state, state)} and {'is' if is_one else 'are'} not "
-            f"shown. Run the same command to {'retry it' if is_one else 'retry them'}."
+            f"{counted(len(titles), 'run')} {words.get(state, state)} and {are} not shown: "
+            f"{first_few(titles)}. Run the same command to retry {them}."
         )
 
 
