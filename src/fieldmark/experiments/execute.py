@@ -20,7 +20,14 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
-from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
+from fieldmark.errors import (
+    BatchPending,
+    ClaimLost,
+    FieldmarkError,
+    RunsFailed,
+    StoreError,
+    UsageError,
+)
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps, failed_parts
 from fieldmark.experiments.identity import (
@@ -294,11 +301,14 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too."""
-        record = _record(job, self.plan, self.options)
-        number = self.store.begin_run(spec, record, again=self.options.force)
+        """Keeps the traceback with the run; one that could not start gets a record too, unless it
+        was asked for wrongly: a slip of the user's is nothing to remember.
+        """
         failure = failure_of(job, error)
-        self.store.fail_run(number, failure.trace)
+        if not isinstance(error, UsageError) or self.store.run(spec.name) is not None:
+            record = _record(job, self.plan, self.options)
+            number = self.store.begin_run(spec, record, again=self.options.force)
+            self.store.fail_run(number, failure.trace)
         if len(self.plan.jobs) > 1:
             word = "" if failure.is_waiting else "failed: "
             self.progress.say(f"    {word}{failure.error}")
