@@ -84,7 +84,10 @@ PARTS = {
     "the text tower": {"hf_model_name": "{evil}", "hf_proj_type": "linear"},
     "the tokeniser": {"hf_tokenizer_name": "x", "width": 32, "heads": 2, "layers": 1},
     "its own permission": {
-        **{"hf_tokenizer_name": "x", "width": 32, "heads": 2, "layers": 1},
+        "hf_tokenizer_name": "x",
+        "width": 32,
+        "heads": 2,
+        "layers": 1,
         "tokenizer_kwargs": {"trust_remote_code": True},
     },
 }
