@@ -123,7 +123,7 @@ class Outcome:
         words = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
             words.append(
-                f"{n_waiting} of {n} runs wait for answers: the same command fetches them."
+                f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
         error = RunsFailed(self.failures[0].error if n == 1 else " ".join(words))
         codes = {failure.exit_code for failure in self.failures}

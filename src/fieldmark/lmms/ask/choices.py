@@ -144,8 +144,8 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
 def _without_many_inputs(setup: Setup, row: int) -> Prompt:
     if has_many_inputs(setup, row):
         raise UsageError(
-            f"{setup.task.place_of('doc_to_text')}  the choices of this task are questions: that "
-            "needs a model that tells likelihoods (hf-chat/…)."
+            f"{setup.task.place_of('doc_to_text')}  the choices of this task are questions, which "
+            "needs a model that gives likelihoods (hf-chat/…)."
         )
     return build_prompt(setup, row)
 

@@ -156,7 +156,7 @@ def _round_requests(
             continue
         if number == MOST_ROUNDS:
             where = setup.part.task.place_of("doc_to_text")
-            raise UsageError(f"{where}  document {talk.row} is not over after {number} rounds.")
+            raise UsageError(f"{where}  document {talk.row} did not end after {number} rounds.")
         yield Request(f"{talk.row}#{number}", turn, settings_of(setup, sending), info=talk.row)
 
 
