@@ -21,8 +21,7 @@ from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.code.inside import TEMPLATE_OUTPUT, TemplateLimit, template_limits
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.data.pictures import find_picture, holds_picture, without_pictures
-from fieldmark.lmms.data.sources import folders_of
+from fieldmark.lmms.data.pictures import folders_for, holds_picture, without_pictures
 from fieldmark.lmms.read.schema import DocumentTask
 
 if TYPE_CHECKING:
@@ -244,7 +243,7 @@ class Fields:
     def _placed(self, visual: Any) -> Any:
         if not isinstance(visual, str):
             return visual
-        path = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
+        path = folders_for(self.task).find(visual)
         return visual if path is None else str(path)
 
     def _wrong(self, key: str, index: int | None, text: str) -> UsageError:

@@ -187,6 +187,6 @@ def _go_on(setup: Setup, talk: _Conversation, number: int) -> tuple[Message, ...
 
 def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:
     if len(shown) == 1:
-        return read_messages(shown[0], setup.part.task.place_of("doc_to_messages"))
+        return read_messages(shown[0], setup.part.task)
     visuals, text = shown
     return (user_message(setup, visuals, text),)
