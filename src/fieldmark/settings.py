@@ -88,6 +88,11 @@ class Settings:
         return self.results / "fieldmark.db"
 
     @property
+    def journal(self) -> Path:
+        """Folder of the answers of chat models."""
+        return self.results / "journal"
+
+    @property
     def n_threads(self) -> int:
         return self.threads or min(os.cpu_count() or 1, 16)
 

@@ -60,7 +60,7 @@ def test_what_failed_is_told_and_asked_again(
         assert run(world, url) == 5
         last = capsys.readouterr().err.splitlines()[-1]
         assert "3 of 9 questions have no answer: 3 failed (400 not in the mood)." in last
-        assert "The same command asks what failed again." in last
+        assert "Run the same command to ask what failed again." in last
         assert outcomes(settings) == {"failed": 3, "ok": 6}
         server.is_moody, before = False, server.n_asked
         assert main(["plan", *_flags(world, url), "--json"]) == 0

@@ -48,8 +48,8 @@ def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
         "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
-        "worse. 1 other is left out: it\n"
-        "lacks some of these tasks.\n"
+        "worse. classical/colour is left\n"
+        "out: it lacks some of these tasks.\n"
         "\n"
         "                                                     rank\n"
         "                                                   (these                beluga         "

@@ -164,9 +164,7 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     table = read_table(empty)
     assert len(table.study.overall.columns) == 2
     assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
-    assert verdict(table).endswith(
-        "clearly worse. 1 other is left out: it lacks some of these tasks."
-    )
+    assert verdict(table).endswith("clearly worse. m/c is left out: it lacks some of these tasks.")
 
 
 def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
@@ -233,6 +231,21 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
     assert sorted(best) == ["t", "t, options=3"]
+
+
+def test_a_model_that_chose_among_other_options_lacks_no_task(empty) -> None:
+    """The verdict over several tasks names it, and says what makes it comparable."""
+    for model, n, share in (("c/a", 3, 0.95), ("c/c", 6, 0.8), ("c/d", 6, 0.3), ("c/e", 6, 0.2)):
+        choose(empty, model, n, share)
+        spec = replace(asked(model, "u"), protocol="ask", n_train=0)
+        write(empty, spec, right(200, share, ord(model[-1])))
+    said = verdict(read_table(empty))
+    assert said == (
+        "Best overall (2 tasks): c/c. All others are clearly worse. c/a is not compared with "
+        "these: it chose among 3 options on t, the others among 6 options. `--ask choices=0` "
+        "offers all classes."
+    )
+    assert build_summary(empty)["verdict"] == said
 
 
 def panels_of(spec: dict) -> list[dict]:

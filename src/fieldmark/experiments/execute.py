@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.chat import dollars, spent_usd
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
@@ -156,10 +157,19 @@ def execute(
             elif done is not None:
                 names.append(done)
         gaps = gaps_of(plan, names, store)
-    budget = plan.workspace.shared.get("budget")
-    closing = (f"spent: {budget.words}",) if budget and budget.spent_tokens else ()
     n_claimed = len(plan.to_run) - len(names) - len(failures)
-    return Outcome(tuple(names), tuple(failures), n_claimed, closing, gaps)
+    return Outcome(tuple(names), tuple(failures), n_claimed, _spending(plan, settings), gaps)
+
+
+def _spending(plan: Plan, settings: Settings) -> tuple[str, ...]:
+    """What this command has spent, and the results folder in all."""
+    budget = plan.workspace.shared.get("budget")
+    if not budget or not budget.spent_tokens:
+        return ()
+    folder = plan.workspace.shared.get("journal", settings.journal)
+    whole = spent_usd(folder) if budget.spent_usd else 0.0
+    in_all = f" The answers in {folder} have cost {dollars(whole)} in all." if whole else ""
+    return (f"spent: {budget.words}.{in_all}",)
 
 
 def _confirm(plan: Plan, store: Store) -> None:

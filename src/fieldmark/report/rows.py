@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError, UnknownName
-from fieldmark.report.chance import ChanceLevel, at_one_size, by_options, with_chance
+from fieldmark.report.chance import OPTIONS, ChanceLevel, at_one_size, by_options, with_chance
 from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
 from fieldmark.report.run_labels import (
     Column,
@@ -341,8 +341,8 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
             sorted(column_models, key=lambda place: (-len(column_models[place]), place))[1:]
         )
     notes = [
-        f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
-        "once."
+        f"{heading.replace(chr(10), ' ')} ({metric}) is left out of means and ranks: each task "
+        "counts once" + (", and other options are another question." if OPTIONS in heading else ".")
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]

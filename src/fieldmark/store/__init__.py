@@ -15,6 +15,7 @@ from fieldmark.store.part_notes import (
 from fieldmark.store.records import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
+    NOT_SENT,
     OK,
     UNANSWERED,
     Claim,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AMONG_ANSWERED",
     "ANSWERED_RATE",
+    "NOT_SENT",
     "OK",
     "UNANSWERED",
     "Answers",

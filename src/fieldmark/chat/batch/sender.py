@@ -307,7 +307,7 @@ class BatchDispatch(Dispatch):
         if cost.usd is not None:
             cost = dataclasses.replace(cost, usd=cost.usd * sender.price)
         if not sender.budget.fits(cost):
-            self.stop(None, f"the budget is used up ({sender.budget.words})")
+            self.stop(None, sender.budget.refusal(cost))
             return
         body = sender.client.body(request, pictures)
         n_bytes = len(as_json(body)) + 200

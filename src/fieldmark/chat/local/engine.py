@@ -41,6 +41,7 @@ from fieldmark.chat.tokens import squares
 from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.files import parse_json
+from fieldmark.registry import ask_nobody
 
 PATIENCE_S = 10.0
 SETTINGS = (
@@ -206,6 +207,7 @@ class Engine:
     ) -> None:
         self.name, self.folder, self.album = name, folder, album
         self.device, self.precision = device, precision
+        ask_nobody()  # a processor loads its parts without being told who is trusted
         self.config = self._load(transformers.AutoConfig)
         self._refuse_other_kinds()
         self.processor = self._load(transformers.AutoProcessor)

@@ -193,7 +193,7 @@ class Dispatch:
 
         while must_wait():
             if not budget.n_reserved:
-                self.stop(None, f"the budget is used up ({budget.words})")
+                self.stop(None, budget.refusal(cost_now()))
                 raise asyncio.CancelledError
             self._settled.clear()
             with self._interruptible():

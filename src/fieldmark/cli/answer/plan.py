@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli import grid_flags
+from fieldmark.cli.answer.run import refuse_if_none_can_run
 from fieldmark.cli.grid_flags import (
     PlaceFlags,
     Where,
@@ -35,7 +36,9 @@ from fieldmark.errors import readable
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
-    from fieldmark.chat import Estimate
+    from pathlib import Path
+
+    from fieldmark.chat import Budget, Estimate
     from fieldmark.experiments import Grid, Plan
     from fieldmark.experiments.cluster import PlannedStep
     from fieldmark.protocols import Draw
@@ -107,6 +110,8 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
+    if all(planned.status == "refused" for planned in plan.jobs):
+        refuse_if_none_can_run(plan)
     _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
@@ -147,7 +152,7 @@ def _show_totals(plan: Plan, settings: Settings) -> None:
         else size(plan.n_bytes)
     )
     if plan.cost is not None:
-        talk(_cost(plan.cost))
+        talk(_cost(plan.cost, _budget(plan), settings.journal))
     talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
 
 
@@ -178,12 +183,38 @@ def _priced_as(cost: Estimate | None) -> str:
     return f"priced as {cost.priced_as}" if cost is not None and cost.priced_as else ""
 
 
-def _cost(cost: Estimate) -> str:
-    money = "price unknown" if cost.usd is None else f"at most about ${cost.usd:.2f}"
-    return (
+def _budget(plan: Plan) -> Budget:
+    """The limits of the command."""
+    from fieldmark.chat import Budget
+
+    asked = [job.question for job in plan.to_run if job.cost is not None]
+    own = asked[0].settings if asked and asked[0] is not None else Budget()
+    return Budget(own.max_usd, own.max_tokens)
+
+
+def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
+    from fieldmark.chat import dollars, spent_usd
+    from fieldmark.chat.budget import Cost
+
+    money = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
+    lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money} (stored answers cost nothing; --max-usd sets a limit)."
-    )
+        f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
+    ]
+    if before := spent_usd(journal):
+        lines.append(f"spent so far: the answers in {journal} have cost {dollars(before)}.")
+    limits = [dollars(budget.max_usd)] if budget.max_usd is not None else []
+    limits += [f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []
+    if not limits:
+        lines.append("limit: none. `--max-usd X` sets one.")
+    elif budget.fits(Cost(cost.tokens_in, cost.tokens_out, cost.usd)):
+        lines.append(f"limit: {' and '.join(limits)}, which is enough.")
+    else:
+        lines.append(
+            f"limit: {' and '.join(limits)} for each command. `run` stops there; the same command "
+            "continues."
+        )
+    return "\n".join(lines)
 
 
 def _power(plan: Plan, settings: Settings) -> list[dict[str, Any]]:

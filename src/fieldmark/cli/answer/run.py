@@ -131,9 +131,12 @@ def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) 
         n_gappy = outcome.gaps.n_runs
         gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
         talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
-        for line in (*outcome.closing_lines, *data_warnings(plan)):
+        for line in data_warnings(plan):
             talk(line)
         show_scores(plan, outcome, settings)
+    if not args.common.quiet:
+        for line in outcome.closing_lines:
+            talk(line)
     end(plan, outcome, args.common.debug)
 
 

@@ -90,7 +90,7 @@ def _brought_about(folder: Path) -> list[int]:
     Others add to these too; then the step is given up later.
     """
     settings = read_work(folder).settings
-    kept = (settings.cache / "features", settings.results / "journal")
+    kept = (settings.cache / "features", settings.journal)
     return [max(map(_n_parts, folder.glob("attempt-*")), default=0), *map(_n_bytes, kept)]
 
 
@@ -196,7 +196,7 @@ class _Step:
         plan = make_plan(self.work.jobs, settings, may_load=True, models=models, is_private=True)
         plan.workspace.shared |= {
             "leases": True,
-            "journal": self.work.settings.results / "journal",
+            "journal": self.work.settings.journal,
         }
         outcome = self._embed(plan) if self.work.kind == "embed" else self._run(plan, settings)
         models.contents.flush()

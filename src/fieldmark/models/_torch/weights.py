@@ -139,7 +139,11 @@ def hub_folder(request: ModelRequest, repo: str, need: Sequence[Sequence[str]]) 
     from huggingface_hub import constants
 
     repo_id, _, revision = repo.partition("@")
-    folders = {_cached_in(repo_id, group, revision) for group in need}
+    try:
+        folders = {_cached_in(repo_id, group, revision) for group in need}
+    except ValueError as error:  # a model's configuration may name anything
+        text = f"model {request.name.text!r}: {repo!r} is no name of a repository on the hub."
+        raise ModelError(text) from error
     if len(folders) == 1 and (folder := folders.pop()):
         return folder
     host = constants.ENDPOINT.partition("://")[2]

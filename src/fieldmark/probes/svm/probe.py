@@ -225,7 +225,8 @@ class SupportVectors(ProbeEstimator):
                 self.chosen_ = {"machine": "plain", **plain}
                 self.fit_notes_.append(
                     f"plain SVM: the best of {self.search} settings is right on "
-                    f"{int(rival_n.sum())} of {len(rival_n)} held-out images, the plain one on {int(plain_n.sum())}"
+                    f"{int(rival_n.sum())} of {len(rival_n)} held-out images, "
+                    f"the plain one on {int(plain_n.sum())}"
                 )
                 self._fit_plain(x_nd, code_n)
                 return

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from http.cookies import SimpleCookie
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -70,7 +70,7 @@ def serve(results: LiveResults, place: ServeAddress, on_ready: Callable[[str], N
     name = f"[{place.host}]" if ":" in place.host else place.host
     if name in ("0.0.0.0", "[::]"):
         name = socket.gethostname()
-    ending = f"?token={place.token}" if place.token else ""
+    ending = f"?token={quote(place.token, safe='')}" if place.token else ""
     on_ready(f"http://{name}:{port}/{ending}")
     server.run(sockets=[listening])
 
