@@ -137,7 +137,14 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
         fetch=settings.fetch or args.fetch,
     )
     if args.experiment is not None and args.experiment.is_dir():
-        args = _photos_as_task(args, args.experiment)
+        # `run photos/ --model MODEL` is `run --task photos/ --model MODEL`.
+        path = args.experiment
+        if not args.model:
+            raise UsageError(
+                f"{path} is a folder: `fieldmark try {path}` finds a model for photos, and "
+                f"`fieldmark run {path} --model MODEL` runs the one you name."
+            )
+        args = replace(args, experiment=None, task=(*args.task, str(path)))
     if args.experiment is None:
         grid = _flags_grid(args, settings)
     else:
@@ -145,16 +152,6 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
-
-
-def _photos_as_task(args: GridFlags, path: Path) -> GridFlags:
-    """`run photos/ --model MODEL` is `run --task photos/ --model MODEL`."""
-    if not args.model:
-        raise UsageError(
-            f"{path} is a folder: `fieldmark try {path}` finds a model for photos, and "
-            f"`fieldmark run {path} --model MODEL` runs the one you name."
-        )
-    return replace(args, experiment=None, task=(*args.task, str(path)))
 
 
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:

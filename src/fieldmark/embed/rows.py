@@ -113,7 +113,11 @@ class FeatureRows:
     def refresh(self) -> None:
         """Sees the rows that other processes have added."""
         if self._is_shared:
-            _renew_listing(self.folder)
+            # On NFS a list of files may be a minute old, unless one was added from here since.
+            path = self.folder / f".{_process_name()}"
+            with suppress(OSError):
+                path.touch()
+                path.unlink()
         with self._writing:
             self._see_new()
 
@@ -372,14 +376,6 @@ def _size(path: Path) -> int:
             return os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return 0
-
-
-def _renew_listing(folder: Path) -> None:
-    """On NFS a list of files may be a minute old, unless one was added from here since."""
-    path = folder / f".{_process_name()}"
-    with suppress(OSError):
-        path.touch()
-        path.unlink()
 
 
 def _lock_some_file(folder: Path, owner: str) -> IO[bytes]:

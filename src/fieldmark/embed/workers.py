@@ -119,7 +119,11 @@ def work(channel: Channel) -> None:
         if model is None or model.fingerprint != job.fingerprint:
             model = None  # two at once may not fit the device
             model = _load(job)
-        relay.send("done", _do(job, model, relay))
+        contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
+        options = replace(job.options, contents=contents)
+        filled = fill(model, job.root, job.items, options, relay)
+        known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
+        relay.send("done", WorkerResult(filled.throughput, known))
         idle_s = job.idle_s
 
 
@@ -131,14 +135,6 @@ def _load(job: WorkerJob) -> Backbone:
     if expected is not None and behaviour is not None and not does_alike(expected, behaviour):
         raise ModelError(f"model {model.name!r} is not the same there: its features differ")
     return model
-
-
-def _do(job: WorkerJob, model: Backbone, relay: _RemoteProgress) -> WorkerResult:
-    contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
-    options = replace(job.options, contents=contents)
-    filled = fill(model, job.root, job.items, options, relay)
-    known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
-    return WorkerResult(filled.throughput, known)
 
 
 # --- the processes of one command

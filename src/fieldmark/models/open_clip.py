@@ -249,7 +249,10 @@ def _network(
     with seeded("open-clip", request.checkpoint, *filter(None, [seed])):
         model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
         if is_two and not is_loaded and not weights:
-            state = _drawn_second(model)
+            import torch
+
+            shape = model.visual.proj.shape
+            state = {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
     beside = {name: state.pop(name) for name in SECOND if name in state}
     if path and state:
         if not weights:
@@ -284,13 +287,6 @@ def _with_second(path: Path) -> dict[str, Any]:
     except ModelError:
         return {}
     return state if any(name in state for name in SECOND) else {}
-
-
-def _drawn_second(model: Any) -> dict[str, Any]:
-    import torch
-
-    shape = model.visual.proj.shape
-    return {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
 
 
 def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:

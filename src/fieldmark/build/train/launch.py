@@ -75,7 +75,11 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
         job = _read(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
-            _check_same_job(recipe, out, row.id)
+            if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
+                raise UsageError(
+                    f"{out}  is being trained by job {row.id} with another recipe: wait for it, "
+                    f"end it (`scancel {row.id}`), or give another --out."
+                )
             return _standing(out, row.state, row.id, row.reason)
         if _is_finished(recipe, out):
             return _standing(out, "finished", str(job.get("id", "")))
@@ -126,14 +130,6 @@ def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
         )
     rows = queue("--states=all", f"--name={job['name']}")
     return rows[-1] if rows else None
-
-
-def _check_same_job(recipe: TrainRecipe, out: Path, job_id: str) -> None:
-    if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
-        raise UsageError(
-            f"{out}  is being trained by job {job_id} with another recipe: wait for it, end it "
-            f"(`scancel {job_id}`), or give another --out."
-        )
 
 
 def _is_finished(recipe: TrainRecipe, out: Path) -> bool:

@@ -127,7 +127,12 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
             talk(f"  {n_images:>8,}  {reason}")
     folder = args.out / "captions"
     for path in sorted(folder.glob("*.parquet"))[:1]:
-        if example := _example(path):
+        # The first caption of a shard; "" where none passed.
+        import polars as pl
+
+        captions = pl.read_parquet(path, columns=["status", "caption"])
+        good = captions.filter(pl.col("status") == "ok")["caption"]
+        if example := (str(good[0]) if len(good) else ""):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
     shards = [shard for shard in args.shards if Path(shard).stem not in totals.refused]
@@ -139,12 +144,3 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
 
 _TINY_BATCH = 192
 """what recipe `tiny` trains on at once: fewer photos fill no batch"""
-
-
-def _example(path: Path) -> str:
-    """The first caption of a shard; "" where none passed."""
-    import polars as pl
-
-    captions = pl.read_parquet(path, columns=["status", "caption"])
-    good = captions.filter(pl.col("status") == "ok")["caption"]
-    return str(good[0]) if len(good) else ""

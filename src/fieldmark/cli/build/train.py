@@ -75,7 +75,13 @@ def run(args: TrainArgs) -> int:
     from fieldmark.progress import for_people
 
     if args.export is not None:
-        return _export(args, args.export)
+        _need_torch()
+        from fieldmark.build.train.record.scores import export_run
+
+        step = export_run(Path(args.recipe), args.export, args.projector, talk)
+        if not args.common.quiet:
+            talk(f"model: {args.export} (step {step:,})")
+        return 0
     if args.on == "slurm" and not args.check:
         return _submit(args)
     plan = _plan(args)
@@ -261,13 +267,3 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
         "best_step": totals.best_step,
         "out": str(out),
     }, lines
-
-
-def _export(args: TrainArgs, folder: Path) -> int:
-    _need_torch()
-    from fieldmark.build.train.record.scores import export_run
-
-    step = export_run(Path(args.recipe), folder, args.projector, talk)
-    if not args.common.quiet:
-        talk(f"model: {folder} (step {step:,})")
-    return 0

@@ -230,7 +230,12 @@ def cancel(args: JobsCancelArgs) -> int:
     job_folder, executors = open_steps(args.common.settings())
     steps = job_folder.steps() if args.all else choose_steps(args.steps, job_folder.steps())
     if any(step.job is None for step in steps):
-        _recover(job_folder, steps, executors)
+        # Steps may have jobs that their launcher did not live to note down, or be on their way.
+        from fieldmark.experiments.cluster import recover_steps
+        from fieldmark.leases import LeaseFolder
+
+        with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
+            recover_steps(steps, executors)
     living = [one.step for one in look(steps, executors) if one.status.state not in ENDED]
     by_executor = defaultdict(list)
     for step in living:
@@ -247,15 +252,6 @@ def cancel(args: JobsCancelArgs) -> int:
         print_json([step.id for step in living])
     talk(f"{counted(len(living), 'step')} cancelled, {len(steps) - len(living)} had ended before.")
     return 0
-
-
-def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Executors) -> None:
-    """Steps may have jobs that their launcher did not live to note down, or be on their way."""
-    from fieldmark.experiments.cluster import recover_steps
-    from fieldmark.leases import LeaseFolder
-
-    with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
-        recover_steps(steps, executors)
 
 
 # --- steps ---

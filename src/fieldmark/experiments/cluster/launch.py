@@ -330,7 +330,11 @@ class _Launcher:
                 if outcome is None:
                     failures += self._lost(step)
                 elif step.id in self.put_off and not step.is_merged:
-                    failures += self._unread(step)
+                    _, why = self.put_off[step.id]
+                    error = f"it is done, but its results cannot be read now: {why}"
+                    failures += [
+                        Failure(title, error, RunsFailed.exit_code) for title in step.record.runs
+                    ]
                 elif step.record.names:
                     names += outcome.names
                     failures += [f for f in outcome.failures if f.title in titles]
@@ -338,11 +342,6 @@ class _Launcher:
                     n_claimed += outcome.n_claimed
             gaps = gaps_of(self.plan, names, store)
         return Outcome(tuple(dict.fromkeys(names)), tuple(failures), n_claimed, tuple(words), gaps)
-
-    def _unread(self, step: StepFolder) -> list[Failure]:
-        _, why = self.put_off[step.id]
-        error = f"it is done, but its results cannot be read now: {why}"
-        return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
 
     def _lost(self, step: StepFolder) -> list[Failure]:
         """Of a step without a result: where to look, which is the embedding if that has none."""

@@ -70,23 +70,19 @@ class StepTask:
         from submitit.helpers import DelayedSubmission
 
         folder = Path(self.folder)
-        if _n_idle(folder) < MOST_IDLE:
+        # How many times in a row, with this one, a step was stopped where it had stood before.
+        step, mark = StepFolder(folder), _brought_about(folder)
+        before = step.checkpoint
+        n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
+        with suppress(StoreError):
+            step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
+        if n_idle < MOST_IDLE:
             return DelayedSubmission(self)
         StepProgress(folder).say(
             "given up: Slurm restarted this step several times without progress. Give it more time "
             "(`time` in [slurm]) or less work, and run the same command again."
         )
         return None
-
-
-def _n_idle(folder: Path) -> int:
-    """How many times in a row, with this one, a step was stopped where it had stood before."""
-    step, mark = StepFolder(folder), _brought_about(folder)
-    before = step.checkpoint
-    n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
-    with suppress(StoreError):
-        step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
-    return n_idle
 
 
 def _brought_about(folder: Path) -> list[int]:

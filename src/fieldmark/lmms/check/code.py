@@ -246,13 +246,10 @@ def _signatures(path: Path, _changed_ns: int) -> Signatures:
         for name in _bound(node):
             signatures.pop(name, None)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            signatures[node.name] = _positional(node.args)
+            args = node.args
+            n_all = len(args.posonlyargs) + len(args.args)
+            signatures[node.name] = n_all - len(args.defaults), _ANY if args.vararg else n_all
     return signatures
-
-
-def _positional(args: ast.arguments) -> tuple[int, int]:
-    n_all = len(args.posonlyargs) + len(args.args)
-    return n_all - len(args.defaults), _ANY if args.vararg else n_all
 
 
 def _bound(node: Any) -> Iterator[str]:

@@ -139,7 +139,15 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
     visuals: list[str] = []
     target = gold = fields.target(doc, row)
     if task.doc_to_messages is not None:
-        text = _turns(fields.messages(split.document(row, media=True), row))
+        # `user: <image> Which bird is this?`, a line for each turn.
+        messages = fields.messages(split.document(row, media=True), row)
+        lines = []
+        for turn in messages if isinstance(messages, list) else [messages]:
+            content = turn.get("content") if isinstance(turn, dict) else turn
+            parts = content if isinstance(content, list) else [content]
+            role = turn.get("role", "user") if isinstance(turn, dict) else "user"
+            lines.append(f"{role}: {' '.join(map(_part_words, parts))}")
+        text = "\n".join(lines)
     else:
         question = fields.text(doc, row)
         gold = target if isinstance(question, str) else question
@@ -151,17 +159,6 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
                 visuals.append(_picture_words(visual))
     choices = None if task.doc_to_choice is None else fields.choices(doc, row)
     return RenderedDocument(row, text, target, choices, visuals, gold)
-
-
-def _turns(messages: Any) -> str:
-    """`user: <image> Which bird is this?`, a line for each turn."""
-    lines = []
-    for turn in messages if isinstance(messages, list) else [messages]:
-        content = turn.get("content") if isinstance(turn, dict) else turn
-        parts = content if isinstance(content, list) else [content]
-        role = turn.get("role", "user") if isinstance(turn, dict) else "user"
-        lines.append(f"{role}: {' '.join(map(_part_words, parts))}")
-    return "\n".join(lines)
 
 
 def _part_words(part: Any) -> str:

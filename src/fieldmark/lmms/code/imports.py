@@ -196,7 +196,9 @@ class CodeLoader:
         if spec is None:
             raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
-        _offer_hub_home()
+        # Some task code reads HF_HOME: it gets the folder the hub's libraries take without it.
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
         importer = Importer(self, path, search, tuple(sys.path))
         vars(module)["__builtins__"] = vars(builtins) | {"__import__": importer}
         sys.modules[name] = self.by_content[key] = module
@@ -280,12 +282,6 @@ def _compiled(content: bytes, path: Path) -> CodeType:
     with warnings.catch_warnings():  # about other people's escape sequences
         warnings.simplefilter("ignore")
         return compile(content, str(path), "exec", dont_inherit=True)
-
-
-def _offer_hub_home() -> None:
-    """Some task code reads HF_HOME: it gets the folder the hub's libraries take without it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
 
 
 def _set_part(module: ModuleType, part: str, inner: ModuleType) -> None:

@@ -49,7 +49,12 @@ def load(datasets: Any, source: DocumentSource, cache: Path, fetch: bool) -> Map
         return _pickled(datasets, source)
     if source.kind != "hub" and not source.remote:
         return _load(datasets, source, source.path, cache / "local" / _version(source))
-    _refuse_readers(datasets, source)
+    # The library reads more than files: `iceberg`, for one, asks a server of its own.
+    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
+        raise UsageError(
+            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
+            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
+        )
     if not fetch:
         return _from_this_machine(datasets, source, cache)
     every = _load(datasets, source, source.path, cache)
@@ -69,15 +74,6 @@ def _version(source: DocumentSource) -> str:
         mark, is_settled = stamp(path)
         marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
     return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
-
-
-def _refuse_readers(datasets: Any, source: DocumentSource) -> None:
-    """The library reads more than files: `iceberg`, for one, asks a server of its own."""
-    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
-        raise UsageError(
-            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
-            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
-        )
 
 
 def _load(datasets: Any, source: DocumentSource, path: str, cache: Path) -> Mapping[str, Any]:

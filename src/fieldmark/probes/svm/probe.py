@@ -219,7 +219,15 @@ class SupportVectors(ProbeEstimator):
                 _held_out(winner, x_nd, code_n, splits) if right_sn is None else right_sn[best]
             )
             if not beats(rival_n, plain_n):
-                self._keep_plain(plain_n, rival_n)
+                # Remembers that the plain machine stays, and by how little the search beat it.
+                self.cv_score_ = float(plain_n.mean())
+                plain = {"kernel": self.kernel, "C": float(self.C), "cv_score": self.cv_score_}
+                self.chosen_ = {"machine": "plain", **plain}
+                self.fit_notes_.append(
+                    f"plain SVM: the best of {self.search} settings is right on "
+                    f"{int(rival_n.sum())} of {len(rival_n)} held-out images, "
+                    f"the plain one on {int(plain_n.sum())}"
+                )
                 self._fit_plain(x_nd, code_n)
                 return
         self._keep(tried, mean_s)
@@ -242,16 +250,6 @@ class SupportVectors(ProbeEstimator):
             refit=False,
         ).fit(x_nd, code_n)
         return np.asarray(search.cv_results_["mean_test_score"])
-
-    def _keep_plain(self, plain_n: np.ndarray, rival_n: np.ndarray) -> None:
-        """Remembers that the plain machine stays, and by how little the search beat it."""
-        self.cv_score_ = float(plain_n.mean())
-        plain = {"kernel": self.kernel, "C": float(self.C), "cv_score": self.cv_score_}
-        self.chosen_ = {"machine": "plain", **plain}
-        self.fit_notes_.append(
-            f"plain SVM: the best of {self.search} settings is right on {int(rival_n.sum())} of "
-            f"{len(rival_n)} held-out images, the plain one on {int(plain_n.sum())}"
-        )
 
     def _keep(self, tried: Sequence[dict[str, Any]], mean_s: np.ndarray) -> None:
         """Remembers the best setting, the first among equals."""
