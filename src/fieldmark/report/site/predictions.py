@@ -92,7 +92,8 @@ def others_note(rows: Sequence[Row], kept: Sequence[Row]) -> str:
     if not names:
         return ""
     were, their = ("was", "its") if len(names) == 1 else ("were", "their")
-    return f"{named(names)} {were} asked about other or fewer photos: {their} predictions are not shown."
+    what = f"{were} asked about other or fewer photos: {their} predictions are not shown"
+    return f"{named(names)} {what}."
 
 
 def read_column(
