@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 
@@ -19,7 +20,8 @@ from fieldmark.report import (
     wide_table,
 )
 from fieldmark.report.plots import draw, read_results
-from fieldmark.report.site import build_summary
+from fieldmark.report.site import build_summary, task_predictions
+from fieldmark.report.site.predictions import asked_alike, others_note
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
 from fieldmark.report.tiers import averaged
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
@@ -242,10 +244,37 @@ def test_a_model_that_chose_among_other_options_lacks_no_task(empty) -> None:
     said = verdict(read_table(empty))
     assert said == (
         "Best overall (2 tasks): c/c. All others are clearly worse. c/a is not compared with "
-        "these: it chose among 3 options on t, the others among 6 options. `--ask choices=0` "
-        "offers all classes."
+        "these: it chose among 3 options on t, the others among 6 options. "
+        "`--ask choices=0` offers all classes."
     )
     assert build_summary(empty)["verdict"] == said
+
+
+def test_a_table_that_changed_is_older_whatever_the_size_of_a_run(empty) -> None:
+    """Two sizes on one table stay in one column; the run on the table of before leaves it."""
+    spec, old = replace(asked("m/a", "t"), n_test=40), replace(asked("m/a", "t"), n_test=12)
+    write(empty, replace(old, data="aaaa-1"), right(12, 0.5, 1), photos="old", root="/d")
+    for model in ("m/b", "m/c"):
+        write(empty, replace(spec, model=model, data="bbbb-2"), right(40, 0.5, 2), root="/d")
+    write(empty, replace(old, model="m/few", data="bbbb-4"), right(12, 0.5, 2), root="/d")
+    columns = {row.model: row.column for row in read_table(empty).rows}
+    assert columns.pop("m/a") == "t\ndata=d (older)"
+    assert set(columns.values()) == {"t\ndata=d"}
+
+
+def test_the_page_shows_what_most_models_were_asked(empty) -> None:
+    for model in ("m/a", "m/b"):
+        write(empty, asked(model, "t"), right(40, 0.5, ord(model[-1])))
+    write(empty, asked("m/few", "t"), right(12, 0.5, 3), photos="other")
+    rows = read_table(empty).rows
+    kept = asked_alike(empty, rows)
+    assert [row.name for row in kept] == ["m/a", "m/b"]
+    assert others_note(rows, kept) == (
+        "m/few was asked about other or fewer photos: its predictions are not shown."
+    )
+    assert others_note(rows, rows) == ""
+    packed = task_predictions(empty, build_summary(empty)["columns"][0]["name"])
+    assert b'"n": 40' in gzip.decompress(packed).replace(b'"n":', b'"n": ')
 
 
 def panels_of(spec: dict) -> list[dict]:

@@ -285,13 +285,15 @@ class Estimate:
     """None = the price is unknown"""
     priced_as: str = ""
     """the model whose price it is, where the one asked has no row of its own"""
+    fewer_examples: str = ""
+    """how many of the examples asked for fit, and why no more; "" = all"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
         usd = None if self.usd is None else self.usd * scale
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
-        return Estimate(n, *tokens, usd, self.priced_as)
+        return replace(self, n=n, tokens_in=tokens[0], tokens_out=tokens[1], usd=usd)
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""

@@ -79,7 +79,7 @@ def _job_rows(plan: Plan) -> list[dict[str, Any]]:
             "to embed": planned.n_missing,
             "requests": planned.cost.n if planned.cost else 0,
             "usd": _usd(planned.cost),
-            "why": readable(planned.why) or _priced_as(planned.cost),
+            "why": readable(planned.why) or _about(planned.cost),
         }
         for planned in plan.jobs
     ]
@@ -177,9 +177,12 @@ def _usd(cost: Estimate | None) -> str:
     return "unknown" if cost.usd is None else f"{cost.usd:.4f}"
 
 
-def _priced_as(cost: Estimate | None) -> str:
-    """A dated id has the price and limits of its family."""
-    return f"priced as {cost.priced_as}" if cost is not None and cost.priced_as else ""
+def _about(cost: Estimate | None) -> str:
+    """A dated id has the price and limits of its family; not every example may fit."""
+    if cost is None:
+        return ""
+    priced = f"priced as {cost.priced_as}" if cost.priced_as else ""
+    return "; ".join(filter(None, [priced, cost.fewer_examples]))
 
 
 def _budget(plan: Plan) -> Budget:
