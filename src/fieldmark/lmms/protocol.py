@@ -128,7 +128,7 @@ class DocumentProtocol(Protocol):
     def answer(
         self,
         question: Question,
-        wanted: Collection[str],
+        part_names: Collection[str],
         model: Any,
         workspace: Workspace,
         progress: Progress,
