@@ -103,11 +103,11 @@ def _caption(name: str, below: str, script: MockScript, who: str) -> str:
     """One sentence with the name and marks of the text below it."""
     marks = sorted({mark.lower() for mark in _MARK.findall(below)})
     chosen = draws.shuffled(marks, script.seed, who, "marks")[:3]
-    features = f"with {_listed(chosen)}" if chosen else _drawn(_PLAIN, script, who)
+    parts = f"with {_listed(chosen)}" if chosen else _drawn(_PLAIN, script, who)
     if _luck(script, who, below, "invent") < script.p_invent:
-        return _drawn((f"An animal {features}.", f"{name} {features}, {', '.join([features] * 8)}."),
+        return _drawn((f"An animal {parts}.", f"{name} {parts}, {', '.join([parts] * 8)}."),
                       script, who)  # fmt: skip
-    return f"{name} {features}."
+    return f"{name} {parts}."
 
 
 def _listed(features: Sequence[str]) -> str:

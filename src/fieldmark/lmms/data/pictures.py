@@ -79,8 +79,8 @@ def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
     """
     if len(text) > _LONGEST or not is_image(text):
         return None
-    places = (folder / text for folder in folders or (Path(),))
-    return next((place for place in places if is_file(place)), None)
+    paths = (folder / text for folder in folders or (Path(),))
+    return next((path for path in paths if is_file(path)), None)
 
 
 def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def holds_picture(value: Any) -> bool:
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, Image.Image)
+    sample = value[0] if isinstance(value, list) and value else value
+    return isinstance(sample, Image.Image)
 
 
 def untouched_bytes(image: Image.Image) -> bytes | None:
@@ -202,8 +202,8 @@ def _png(image: Image.Image, where: str) -> bytes:
 
 def _kind_of(visual: object) -> str:
     name = type(visual).__name__
-    known = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
-    return known.get(name, name)
+    kinds = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
+    return kinds.get(name, name)
 
 
 def _unfit(where: str, kind: str) -> UsageError:
