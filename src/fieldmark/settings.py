@@ -152,8 +152,8 @@ def _read(path: Path, is_own: bool) -> dict[str, Any]:
             continue
         if key in OWN_WORD and not is_own:
             problems.append(
-                f"{located.where((key,))}  {key} counts only as your own word, not as a project's: "
-                f"set FIELDMARK_{key.upper()}, or {key} in {user_config()}."
+                f"{located.where((key,))}  only you can set {key}, not a project's file: set "
+                f"FIELDMARK_{key.upper()}, or {key} in {user_config()}."
             )
             continue
         try:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.report import read_table
 from fieldmark.settings import Settings
+from fieldmark.store import Store
 from kit.ask import TASK, Parrot, command
 from kit.chat import running
 from kit.made import make_dataset
@@ -164,3 +166,20 @@ def test_an_answer_has_at_most_half_of_the_context(world: Path) -> None:
         name = ("--model", f"chat/custom/ours?base_url={url}&context=8000")
         assert main(command(world, *name, *SMALL, "--n-train", "3", "--effort", "low")) == 0
     assert {body["max_tokens"] for body in server.bodies} == {4000}
+
+
+def test_fewer_examples_than_asked_for_are_said_everywhere(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    row = '[[chat_models]]\nprovider = "mock"\nid = "wren"\nmax_images = 3\n'
+    Path("fieldmark.toml").write_text(row)
+    words = "2 of the 5 examples asked for are shown: the model takes no more images (max_images)"
+    flags = command(world, "--model", "chat/mock/wren", *SMALL, "--n-train", "5")[1:]
+    assert main(["plan", *flags, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["jobs"][0]["why"] == words
+    assert main(["run", *flags]) == 0 and f"    {words}" in capfd.readouterr().err
+    with Store.open(Path("results") / "fieldmark.db") as store:
+        table = read_table(store)
+        assert any(note.endswith(f"{words}.") for note in table.notes)
+        (prompt,) = store.predictions(1)["info"].str.json_path_match("$.prompt").head(1)
+    assert prompt.startswith("Which") and prompt.count("Example:") == 2

@@ -168,10 +168,10 @@ class Budget:
         if is_unknown or (self.max_tokens is not None and self.max_usd is None):
             cap = f" of {self.max_tokens:,}" if self.max_tokens is not None else ""
             price = ", price unknown" if is_unknown else ""
-            late = f", up to {self.late_tokens:,} for answers that never came"
+            late = f", including up to {self.late_tokens:,} for answers that never came"
             return f"{self.spent_tokens:,}{cap} tokens{late if self.late_tokens else ''}{price}"
         cap = f" of {dollars(self.max_usd)}" if self.max_usd is not None else ""
-        late = f", up to {dollars(self.late_usd)} for answers that never came"
+        late = f", including up to {dollars(self.late_usd)} for answers that never came"
         waiting = sum(cost.usd or 0.0 for cost in self.batches.values())
         more = f", at most {dollars(waiting)} more in batches" if waiting else ""
         return f"{dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}{more}"
@@ -285,13 +285,15 @@ class Estimate:
     """None = the price is unknown"""
     priced_as: str = ""
     """the model whose price it is, where the one asked has no row of its own"""
+    fewer_examples: str = ""
+    """how many of the examples asked for fit, and why no more; "" = all"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
         usd = None if self.usd is None else self.usd * scale
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
-        return Estimate(n, *tokens, usd, self.priced_as)
+        return replace(self, n=n, tokens_in=tokens[0], tokens_out=tokens[1], usd=usd)
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""

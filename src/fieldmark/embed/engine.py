@@ -136,7 +136,7 @@ def usable_cache(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:  # reading images and the model's own faults are told by others
         is_file = isinstance(error, (FileExistsError, NotADirectoryError))
-        reason = "a file is in the way" if is_file else error.strerror or error
+        reason = "a file has that name" if is_file else error.strerror or error
         raise DataError(
             f"{cache}  cannot be used as the feature cache ({reason}): "
             "choose another folder with --cache."

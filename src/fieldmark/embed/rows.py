@@ -85,8 +85,8 @@ class FeatureRows:
         out = np.empty((len(keys), self.dim), np.float32)
         if not self._read(keys, out).all():
             raise DataError(
-                f"{self.folder}  features are gone that were there before (was the cache "
-                "cleaned meanwhile?): run the same command again."
+                f"{self.folder}  cached features have disappeared (was the cache cleaned "
+                "meanwhile?). Run the same command again."
             )
         return out
 
@@ -327,7 +327,7 @@ class _Writer:
     def _unwritable(self, error: OSError) -> DataError:
         return DataError(
             f"{self._values.name}  cannot be written: {error.strerror}. Free some space or "
-            "choose another place with --cache; the features so far are kept."
+            "choose another folder with --cache; the features so far are kept."
         )
 
     def close(self) -> None:

@@ -130,10 +130,10 @@ def work(channel: Channel) -> None:
 def _load(job: WorkerJob) -> Backbone:
     model = job.load()
     if model.fingerprint != job.fingerprint:
-        raise ModelError(f"model {model.name!r} is another one there: its fingerprint differs")
+        raise ModelError(f"model {model.name!r} is not the same there: its fingerprint differs")
     expected, behaviour = job.behaviour, behaviour_of(model)
     if expected is not None and behaviour is not None and not does_alike(expected, behaviour):
-        raise ModelError(f"model {model.name!r} is another one there: its features differ")
+        raise ModelError(f"model {model.name!r} is not the same there: its features differ")
     return model
 
 
@@ -332,8 +332,8 @@ class DeviceWorkers:
     def _tell_failed(self, place: int, fingerprint: str, reason: str, progress: Progress) -> None:
         self._failed.add((place, fingerprint))
         progress.say(
-            f"{self.devices[place]}: its process failed ({reason}): what it left undone is "
-            "computed without it."
+            f"{self.devices[place]}: its process failed ({reason}). The other devices do the rest "
+            "of its work."
         )
 
 

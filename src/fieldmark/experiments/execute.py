@@ -58,6 +58,7 @@ from fieldmark.store import (
     RunSpec,
     Score,
     Store,
+    fewer_examples,
     fit_summary,
     reproduction_record,
 )
@@ -123,7 +124,7 @@ class Outcome:
         sentences = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
             sentences.append(
-                f"{n_waiting} of {n} runs wait for answers: the same command fetches them."
+                f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
         error = RunsFailed(self.failures[0].error if n == 1 else " ".join(sentences))
         codes = {failure.exit_code for failure in self.failures}
@@ -296,8 +297,10 @@ class _JobRunner:
             if score.is_primary and math.isnan(score.value):
                 why = f": {score.warning}" if score.warning else ""
                 self.progress.say(f"    no score: {score.metric}{why}")
-        for line in fit_summary(store.finished_parts(run)).note_lines:
-            self.progress.say(f"    {line}")
+        parts = store.finished_parts(run)
+        for line in (fewer_examples(parts, spec.n_train), *fit_summary(parts).note_lines):
+            if line:
+                self.progress.say(f"    {line}")
 
     def _score(self, question: Question, spec: RunSpec, run: int) -> list[Score]:
         """From what is stored, whether it was answered now or before."""

@@ -339,7 +339,7 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     }
     notes = [
         f"{columns[column][0].heading}: the verdict compares models {_trained(chosen[column])}. "
-        "Other sizes have no letter; `fieldmark plot curve` shows them."
+        "The others have no letter; `fieldmark plot curve` shows them."
         for column, out in left.items()
         if out
     ]

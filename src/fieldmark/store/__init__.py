@@ -9,6 +9,8 @@ from fieldmark.store.part_notes import (
     FitSummary,
     bad_images,
     decode_noted,
+    examples_words,
+    fewer_examples,
     fit_summary,
     mean_calibration,
 )
@@ -61,6 +63,8 @@ __all__ = [
     "bad_images",
     "canonical_json",
     "decode_noted",
+    "examples_words",
+    "fewer_examples",
     "fit_summary",
     "host",
     "mean_calibration",

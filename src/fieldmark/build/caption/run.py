@@ -246,8 +246,8 @@ class CaptionRun:
         name = next(iter(self._left))
         who, silent_s = self._leases.holder(name)
         self.progress.say(
-            f"waiting for {len(self._left):,} of {len(self.shards):,} shards: {name} is with "
-            f"{who}, last heard of {silent_s:.0f} s ago"
+            f"waiting for {len(self._left):,} of {len(self.shards):,} shards: {who} is working on "
+            f"{name} (last sign of life {silent_s:.0f} s ago)"
         )
 
     # --- requests ---

@@ -335,7 +335,9 @@ def _working(out: Path, name: str) -> Iterator[None]:
         manifest.mkdir(parents=True, exist_ok=True)
         with (manifest / f"{name}.lock").open("ab") as lock:
             if try_lock(lock) is False:
-                raise DataError(f"{out}  another process makes the shards of {name!r}: wait.")
+                raise DataError(
+                    f"{out}  another process is making the shards of {name!r}: wait until it ends."
+                )
             own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
             for folder in (out, manifest):
                 remove_parts(folder, own.fullmatch)

@@ -111,7 +111,7 @@ def _only_for(seconds: float, folder: Path) -> Callable[[str], None]:
     def wait(launcher: str) -> None:
         if time.monotonic() > end:
             raise ClaimLost(
-                f"{folder}  is held by {launcher}, which submits the same training: give the same "
+                f"{folder}  is in use: {launcher} is submitting the same training. Run the same "
                 "command again later."
             )
 
@@ -125,8 +125,8 @@ def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
     cluster = read_config().get("ClusterName", "")
     if job.get("cluster", "") != cluster:
         raise UsageError(
-            f"{out}  was submitted on the cluster {job.get('cluster')}, and this one is {cluster}: "
-            "give the command there, or, once it has ended, remove slurm/job.json in that folder."
+            f"{out}  was submitted on the cluster {job.get('cluster')}, but this is {cluster}: run "
+            "the command there. Once that job has ended, you can remove slurm/job.json instead."
         )
     rows = queue("--states=all", f"--name={job['name']}")
     return rows[-1] if rows else None

@@ -219,9 +219,9 @@ class Updater:
         if self.ranks.n_ranks > 1:  # the others are in the middle of exchanging gradients
             raise ModelError(
                 f"torch.compile failed: {reason}. Run the same command with --set "
-                "train.compile=off: it goes on from the last checkpoint."
+                "train.compile=off: it continues from the last checkpoint."
             ) from error
-        self._say(f"torch.compile failed, going on without it (train.compile=off): {reason}.")
+        self._say(f"torch.compile failed, continuing without it (train.compile=off): {reason}.")
         self._is_compiled, self.clip_model._compiled_call_impl = False, None
         self.optimiser.zero_grad(set_to_none=True)
 

@@ -137,9 +137,9 @@ def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
 def _explain(name: str, address: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     if kind == "GatedRepoError":
-        text = f"{address} is open only to those who asked: accept its terms there, `hf auth login`"
+        text = f"{address} needs permission: accept its terms there, then run `hf auth login`"
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{address} does not exist or is private: check the name, or `hf auth login`"
+        text = f"{address} does not exist or is private: check the name, or run `hf auth login`"
     else:
         text = f"its files could not be fetched from {address} ({first_line(error)}): try again"
     raise ModelError(f"model {name!r}: {text}.") from error

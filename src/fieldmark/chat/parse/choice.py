@@ -43,11 +43,12 @@ _SAYS_LETTER = re.compile(r"^(?:(?:option|choice|letter|answer)\b\W*)+(?=\w)", r
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
 _HEAD_ENDS = re.compile(rf"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])|\b(?:{_REASONS})\b")
 _GOES_ON = re.compile(
-    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
+    r"\W*(?:let(?! me know)|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
     r"|[^()\n]*\)\s*(?:is|are|has|have|was|were|can|would|could|may|might)\b",
     re.IGNORECASE,
 )
-"""small talk ("Yes, I can help"), or the verb of a subject: "The lion (Panthera leo) is" """
+"""small talk ("Yes, I can help"; a closing "Let me know" is none), or the verb of a subject: "The
+lion (Panthera leo) is" """
 _LAST_SENTENCE = re.compile(
     r"(?:(?<!\bvs)[.!?]|\b(?:so|hence|confident|answer|verdict|conclusion|clear):)\s+"
     r"(?:(?:hence|thus|therefore|so|overall|final(?:ly)?)[,:]? )?",

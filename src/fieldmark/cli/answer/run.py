@@ -44,7 +44,7 @@ class RunFlags(PlaceFlags):
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """processes at once with --on local [one per GPU, or a few on a machine without]"""
     detach: bool = False
-    """with --on slurm: end when all is submitted; the same command waits for the results"""
+    """with --on slurm: end once all is submitted; run the same command to wait for the results"""
 
 
 def make_args() -> type:
@@ -58,10 +58,10 @@ def run(args: RunFlags) -> int:
     grid, settings = read_jobs(args)
     where = args.where(grid)
     if args.jobs is not None and where != "local":
-        raise UsageError(f"--jobs {args.jobs}: only --on local has a number of processes.")
+        raise UsageError(f"--jobs {args.jobs} works only with --on local.")
     check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
     if args.detach and where != "slurm":
-        raise UsageError("--detach: only Slurm starts steps by itself: add --on slurm.")
+        raise UsageError("--detach works only with --on slurm.")
     if where != "here":
         return _run_elsewhere(args, where, grid, settings)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)

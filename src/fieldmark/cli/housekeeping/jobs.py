@@ -43,22 +43,22 @@ DIGITS = "123456789"
 class JobsLsArgs:
     """List the steps of runs on Slurm or in local processes.
 
-    Finished work is left out unless you give --all. silent: the job is gone, but its worker may
-    still live. lost: it ended without a result. finished: its results are not merged yet. In both
-    cases, run the same `run` command again.
+    Steps that are done are left out unless you give --all. silent: the job is gone, but its worker
+    may still live. lost: it ended without a result. finished: its results are not merged yet. For
+    lost and finished steps, run the same `run` command again.
 
     examples:
       fieldmark jobs
-      fieldmark jobs --watch             a digit shows the log of that line, q ends it
+      fieldmark jobs --watch
       fieldmark jobs ls --all --json
     """
 
     steps: StepNames = ()
-    """only these: an id of a step, or text in the title of a run [all that are not done]"""
+    """only these: the id of a step, or text in the title of a run [all that are not done]"""
     all: bool = False
-    """done steps too"""
+    """list steps that are done too"""
     watch: bool = False
-    """show it every two seconds until nothing is waiting or running"""
+    """refresh every two seconds until nothing is waiting or running"""
     json: bool = False
     """print JSON"""
     common: ResultsFlags = Common()
@@ -100,7 +100,7 @@ def _show(shown: list[ShownStep], args: JobsLsArgs, is_screen: bool) -> list[Sho
     words = " · ".join(f"{n} {state}" for state, n in counts.items())
     talk(f"{counted(len(shown), 'step')}: {words}")
     if is_screen:
-        talk("a digit shows the log of that line, q ends this; the steps go on.")
+        talk("Press a digit to see the log of that line, or q to leave. The steps continue.")
     elif kept:
         talk("`fieldmark jobs logs STEP` shows its log, `fieldmark jobs cancel STEP` ends it.")
     return kept
@@ -216,9 +216,9 @@ class JobsCancelArgs:
     """
 
     steps: StepNames = ()
-    """an id of a step, or text in the title of a run: all living steps it fits"""
+    """the id of a step, or text in the title of a run, which may match several steps"""
     all: bool = False
-    """every step that runs or waits"""
+    """cancel every step that runs or waits"""
     json: bool = False
     """print JSON"""
     common: ResultsFlags = Common()

@@ -79,8 +79,8 @@ class StepTask:
         if n_idle < MOST_IDLE:
             return DelayedSubmission(self)
         StepProgress(folder).say(
-            "given up: Slurm restarted this step several times, and it made no progress. Give it "
-            "more time (`time` in [slurm]) or less work, then run the same command again."
+            "given up: Slurm restarted this step several times without progress. Give it more time "
+            "(`time` in [slurm]) or less work, and run the same command again."
         )
         return None
 
@@ -124,7 +124,7 @@ def run_step(folder: Path) -> int:
             return 0
         before = _outcomes_before(folder, work)
         if before is None:
-            progress.say("its embedding is not there: run the same command again.")
+            progress.say("the features it needs are missing: run the same command again.")
             return NOT_EMBEDDED
         attempt = folder / f"attempt-{_number_of(lease)}"
         attempt.mkdir(exist_ok=True)
@@ -151,7 +151,7 @@ def _claim(folder: Path, leases: LeaseFolder, progress: Lines) -> Lease | None:
         if lease is not None:
             return lease
         if not is_waiting:
-            progress.say(f"{leases.holder(WORKER)[0]} is on this step: waiting for it.")
+            progress.say(f"{leases.holder(WORKER)[0]} is working on this step: waiting for it.")
             is_waiting = True
         time.sleep(LOOK_EVERY_S)
     return None

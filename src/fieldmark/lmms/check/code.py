@@ -156,10 +156,10 @@ def _of_file(text: str) -> tuple[Level, Kind, str]:
     if match := _PACKAGE.search(text):
         return "warning", "package", f"{match[0]}."
     if match := _NETWORK.match(text):
-        sentence = f"{match['place']} reaches for the network when it is imported: it was refused."
+        sentence = f"{match['place']} uses the network when it is imported, which is not allowed."
         return "warning", "network", sentence
     if match := _PROGRAM.match(text):
-        sentence = f"{match['place']} starts a program when it is imported: it was refused."
+        sentence = f"{match['place']} starts a program when it is imported, which is not allowed."
         return "warning", "program", sentence
     if _SECRET.search(text):
         return "warning", "key wanted", text

@@ -16,7 +16,7 @@ from fieldmark.errors import CodeNotRun, FieldmarkError
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.data.documents import Split, open_documents
-from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.data.pictures import folders_for, to_picture
 from fieldmark.lmms.metrics.values import gold_places
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.lmms.run import fetch, in_sandbox
@@ -154,7 +154,8 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
         text = f"{fields.description(doc, row)}{question}"
         if task.doc_to_visual is not None:
             for visual in fields.visuals(split.document(row, media=True), row):
-                to_picture(visual, task.place_of("doc_to_visual"))  # says what cannot be sent
+                # says what cannot be sent
+                to_picture(visual, task.place_of("doc_to_visual"), folders_for(task))
                 visuals.append(_picture_words(visual))
     choices = None if task.doc_to_choice is None else fields.choices(doc, row)
     return RenderedDocument(row, text, target, choices, visuals, gold)

@@ -235,9 +235,9 @@ def _explain(request: ModelRequest, source: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     start = f"model {request.name.text!r}: "
     if kind == "GatedRepoError":
-        text = f"{source} is open only to those who asked: accept its terms, then `hf auth login`"
+        text = f"{source} needs permission: accept its terms there, then run `hf auth login`"
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{source} does not exist or is private: check the name, or `hf auth login`"
+        text = f"{source} does not exist or is private: check the name, or run `hf auth login`"
     else:
         text = (
             f"its files could not be fetched from {source} ({_reason(error)}): connect, {INSTEAD}"

@@ -95,23 +95,23 @@ class SupportVectors(ProbeEstimator):
         n_jobs: int = 1,
     ) -> None:
         self.search = search
-        """random settings to try; 0 = one plain SVM with `kernel`, `C` and `solver`"""
+        """number of random settings to try; 0: one plain SVM with `kernel`, `C` and `solver`"""
         self.folds = folds
-        """of the stratified cross-validation that chooses"""
+        """number of folds in the cross-validation that chooses"""
         self.least = least
-        """images below which nothing is searched: one plain SVM"""
+        """with fewer images than this, nothing is searched: one plain SVM"""
         self.choose = choose
         """`plain_first`: the plain SVM, unless the best setting searched beats it by a standard
         error of the held-out images; `best`: the best setting searched, the first among equals
         """
         self.kernel = kernel
-        """of the plain SVM: `rbf`, `linear`, `sigmoid` or `poly`"""
+        """kernel of the plain SVM: `rbf`, `linear`, `sigmoid` or `poly`"""
         self.C = C
-        """of the plain SVM: inverse strength of the penalty"""
+        """inverse strength of the plain SVM's penalty"""
         self.solver = solver
-        """of the plain SVM: `libsvm` (SVC) or `liblinear` (LinearSVC, linear only)"""
+        """solver of the plain SVM: `libsvm` (SVC) or `liblinear` (LinearSVC, linear only)"""
         self.seed = seed
-        """of the settings that are tried"""
+        """seed of the settings to try"""
         self.n_jobs = n_jobs
         """processes of scikit-learn's search, where it is used; they change no answer"""
 

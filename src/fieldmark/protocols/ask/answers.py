@@ -165,7 +165,9 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     fewer = Counter(answer.built.why_fewer for answer in answers if answer.built.why_fewer)
     summary = spent([answer.answer for answer in answers])
     if fewer:
+        shown = [answer.built.k_used for answer in answers]
         summary["fewer_examples_because"] = dict(sorted(fewer.items()))
+        summary["examples_shown"] = [min(shown), max(shown)]
     if left_out := {name for answer in answers for name in answer.answer.left_out}:
         summary["not_taken"] = sorted(left_out)
     return summary

@@ -8,6 +8,7 @@ outcome of its own, and scores as wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -41,7 +42,7 @@ from fieldmark.protocols.ask.part_requests import (
 )
 from fieldmark.protocols.ask.sending import ask_options, ask_session
 from fieldmark.protocols.ask.settings import AskSettings
-from fieldmark.store import NOT_SENT
+from fieldmark.store import NOT_SENT, examples_words
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import Draw, PartItems, draw_test
 
@@ -148,6 +149,10 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
     ]
     n_all = round(n_items / len(looked)) * draw.repeats * max([1, *turns])
     whole = estimate(new_requests, Estimator(model.card)).scaled(n_all)
+    built = [request.info[2] for request, _ in new_requests]
+    if draw.n_train > 0 and (fewer := Counter(one.why_fewer for one in built if one.why_fewer)):
+        words = examples_words([one.k_used for one in built], draw.n_train, fewer)
+        whole = replace(whole, fewer_examples=words)
     if not question.settings.batch or not isinstance(model, ChatModel):
         return whole
     share = model.provider.batch_price  # batches cost less

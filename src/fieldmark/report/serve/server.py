@@ -182,7 +182,7 @@ def _lookup_handler(find: Callable[[str], bytes | None], kind: str) -> Callable[
     async def answer(request: Request) -> Response:
         content = await run_in_threadpool(find, request.path_params["name"])
         if content is None:
-            return PlainTextResponse("There is nothing of that name.", 404)
+            return PlainTextResponse("There is no page or file of that name.", 404)
         return Response(content, media_type=kind)
 
     return answer

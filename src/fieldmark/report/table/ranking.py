@@ -162,18 +162,18 @@ def mean_notes(table: Table) -> Iterator[str]:
     unlike = [text for key, text in other.items() if _kind(rows[key]) != kind]
     rare = [text for key, text in other.items() if _kind(rows[key]) == kind]
     if unlike:
-        yield f"not in the mean, as unit or direction differ: {', '.join(unlike)}."
+        yield f"Not in the mean, as their unit or direction differs: {', '.join(unlike)}."
     if rare:
-        yield f"not in the mean, as most rows lack it: {', '.join(rare)}."
+        yield f"Not in the mean, as most models lack it: {', '.join(rare)}."
     studied = _studied_means(table)
     values = _values(table.rows, keys)
     gaps = [abs(studied[name] - _mean(values[name], keys)) for name in studied]
     if max(gaps, default=0.0) > 1e-6:
-        yield "means are over the items and training draws that all rows share, cells over all."
+        yield "Means use the photos and trainings that all models share, cells all of their own."
     _, keys_with_chance = above_chance(table)
     unknown = [rows[key].heading for key in keys if key not in keys_with_chance]
     if keys_with_chance and unknown:
-        yield f"not in `above chance`, as the chance level is not known: {', '.join(unknown)}."
+        yield f"Not in `above chance`, as the chance level is unknown: {', '.join(unknown)}."
 
 
 def _kind(row: Row) -> tuple[bool, bool]:
@@ -241,12 +241,12 @@ def agreement(grid: Grid) -> str:
         return ""
     tau_p = tau_tt[task_i, task_j]
     opening = (
-        "Do the tasks order the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
+        "Do the tasks rank the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
     )
     least, most = int(tau_p.argmin()), int(tau_p.argmax())
     tasks = [column.split("\n")[0] for column in columns]
     return (
-        f"{opening}: {_signed(median(tau_p.tolist()))} in the middle of all pairs of tasks, from "
+        f"{opening}: median over all pairs of tasks {_signed(median(tau_p.tolist()))}, from "
         f"{_signed(tau_p[least])} ({tasks[task_i[least]]}, {tasks[task_j[least]]}) to "
         f"{_signed(tau_p[most])} ({tasks[task_i[most]]}, {tasks[task_j[most]]})."
     )

@@ -38,7 +38,7 @@ MOST_LOSSES = 1000
 """of the last steps, that are kept in memory"""
 STATE = "state.json"
 FINISHED = "finished"
-GOES_ON = "the same command goes on"
+GOES_ON = "run the same command to continue"
 """of a run that was stopped on request: a job is put back into the queue where it reads this"""
 Row = dict[str, Any]
 _TEMPLATE = Path(__file__).with_name("page.html")

@@ -92,8 +92,8 @@ class SlurmExecutor:
         for folder in {_arrays_folder(group.steps[0]) for group in groups}:
             if any(mark in str(folder) for mark in ("%A", "%a", "%j", "%t")):
                 raise UsageError(
-                    f"{folder}  holds what Slurm replaces by numbers of jobs (%A, %a, %j, %t): "
-                    "give another --results."
+                    f"{folder}  contains %A, %a, %j or %t, which Slurm replaces by numbers: choose "
+                    "another --results."
                 )
         _require_slurm()
         if groups:
