@@ -187,7 +187,7 @@ class _MaxT:
         """
         if not len(others):
             return 0
-        pairs = compare_with(self.scores, int(models[place]), models[others])
+        pairs = compare_with(self.scores, int(models[index]), models[others])
         return int((pairs.p <= 1 - LEVEL).sum())
 
     @staticmethod
