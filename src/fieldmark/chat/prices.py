@@ -153,10 +153,10 @@ class ModelTables:
     def provider(self, word: str) -> Provider:
         """The provider of that name, else the one that is also called so."""
         also = {alias: row for row in self.providers.values() for alias in row.aliases}
-        known = also | self.providers
-        if word not in known:
-            raise UnknownName("chat provider", word, known)
-        return known[word]
+        providers = also | self.providers
+        if word not in providers:
+            raise UnknownName("chat provider", word, providers)
+        return providers[word]
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.
@@ -164,18 +164,18 @@ class ModelTables:
         A dated id is the undated one (gpt-4o-2024-11-20: gpt-4o), an undated or `-latest` one the
         only dated one there is. Sizes and products are never mixed up: gpt-4o-mini is not gpt-4o.
         """
-        known = self.cards.get((provider, model_id))
-        if known is not None:
-            return known
+        card = self.cards.get((provider, model_id))
+        if card is not None:
+            return card
         match = _VARIANT.fullmatch(model_id) if provider == "openrouter" else None
         plain, variant = match.groups() if match else (model_id, "")
         row = self.cards.get((provider, plain)) or self._relative(provider, plain)
         if row is None:
             return Card(provider=provider, id=model_id)
-        facts: dict[str, Any] = {"id": model_id, "priced_as": row.id}
+        overrides: dict[str, Any] = {"id": model_id, "priced_as": row.id}
         if variant == "free":
-            facts |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
-        return row.model_copy(update=facts)
+            overrides |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
+        return row.model_copy(update=overrides)
 
     def _relative(self, provider: str, model_id: str) -> Card | None:
         family = _undated(model_id)

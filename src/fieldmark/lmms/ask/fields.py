@@ -348,8 +348,8 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
         TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError,
         RecursionError, re.error,
     ) as error:  # fmt: skip
-        words = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise UsageError(f"the template {_short_template(template)} failed: {words}.") from error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise UsageError(f"the template {_short_template(template)} failed: {reason}.") from error
     if len(text) > TEMPLATE_OUTPUT:
         most = f"{len(text):,} characters: expected at most {TEMPLATE_OUTPUT:,}"
         raise UsageError(f"the template {_short_template(template)} gives {most}.")
@@ -364,10 +364,10 @@ def compile_template(template: str) -> Template:
     try:
         return _environment().from_string(template)
     except TemplateSyntaxError as error:
-        words = (error.message or "it cannot be read").rstrip(".")
+        reason = (error.message or "it cannot be read").rstrip(".")
         line = f", its line {error.lineno}" if "\n" in template.strip() else ""
         raise UsageError(
-            f"the template {_short_template(template)} is not valid Jinja{line}: {words}."
+            f"the template {_short_template(template)} is not valid Jinja{line}: {reason}."
         ) from None
     except (RecursionError, MemoryError, SyntaxError) as error:  # SyntaxError: Python's own limits
         raise UsageError(f"the template {_short_template(template)} is nested too deep.") from error
@@ -406,5 +406,5 @@ def _missing(message: str, doc: Mapping[str, Any]) -> str:
 
 
 def _short_template(template: str) -> str:
-    first = " ".join(template.split())
-    return repr(first if len(first) <= 50 else f"{first[:49]}…")
+    line = " ".join(template.split())
+    return repr(line if len(line) <= 50 else f"{line[:49]}…")
