@@ -244,6 +244,7 @@ def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
     trusted = load_tables(own_files)
     tables.own_keys = trusted.own_keys
     for path in others:
+        tables.raise_prices(path, trusted)
         for provider in load_tables([path]).providers.values():
             if key_home(provider) not in tables.own_keys:
                 tables.strangers[provider.name] = str(path)
