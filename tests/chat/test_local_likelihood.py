@@ -261,5 +261,5 @@ def test_a_budget_of_tokens_ends_the_scoring(model: LocalModel) -> None:
 
 
 def test_who_cannot_score_says_so() -> None:
-    with pytest.raises(UsageError, match="does not tell how likely given answers are"):
+    with pytest.raises(UsageError, match="gives no likelihoods of given answers"):
         ask_now(requests_of(1), chat_model("chat/mock/wren"))

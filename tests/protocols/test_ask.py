@@ -371,7 +371,7 @@ def test_clips_are_frames_and_traits_are_asked_once(
     [
         ("chat/openruter/x", 2, "Did you mean 'openrouter'?"),
         ("chat/openai/gpt-4o", 4, "OPENAI_API_KEY"),
-        ("chat/mock/bat", 2, "takes no images"),
+        ("chat/mock/bat", 2, "cannot see images"),
         ("chat/mock/wren?skil=1", 2, "Did you mean 'skill'?"),
     ],
 )
@@ -396,7 +396,7 @@ def test_plan_refuses_a_model_that_takes_no_images(
 ) -> None:
     Path("fieldmark.toml").write_text(BLIND)
     main(["plan", *command(world, "--model", "chat/mock/bat", "--json")[1:]])
-    assert "takes no images" in capsys.readouterr().out
+    assert "cannot see images" in capsys.readouterr().out
     assert not settings.results.exists()
 
 

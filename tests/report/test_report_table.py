@@ -270,7 +270,7 @@ def test_a_task_of_another_direction_is_in_no_mean(tmp_path):
         "b            80.0  80.0 (n=10)        1.5 ± 0.5 (n=10)  80.0 (n=10)",
         "c            70.0  70.0 (n=10)  undefined       (n=10)  70.0 (n=10)",
     ]
-    assert "not in the mean, as unit or direction differ: t2 (error_years)." in text
+    assert "Not in the mean, as their unit or direction differs: t2 (error_years)." in text
 
 
 def test_the_signature_names_what_was_asked():

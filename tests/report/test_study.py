@@ -157,7 +157,7 @@ def test_a_row_that_was_asked_too_little_takes_no_items_from_the_others(empty) -
     column = table.study.columns["t", "accuracy"]
     assert column.n == 200 and set(column.letters) == {"m/a", "m/b"}
     assert column.asked == {"m/few": 0.75}
-    assert "t: not compared, as too few of the items were asked: m/few (75 %)." in table.notes
+    assert "t: not compared, as they answered too few photos: m/few (75 %)." in table.notes
 
 
 def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
@@ -165,7 +165,7 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     write(empty, asked("m/c", "rare"), right(100, 0.5, 1))
     table = read_table(empty)
     assert len(table.study.overall.columns) == 2
-    assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
+    assert "Not in the mean, as most models lack it: rare (accuracy)." in wide_table(table)
     assert verdict(table).endswith("clearly worse. m/c is left out: it lacks some of these tasks.")
 
 
@@ -229,7 +229,7 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
         "Best: c/a. All others are clearly worse.",
     ]
     assert [row["column"] for row in plain_rows(table)] == [row.column for row in table.rows]
-    with pytest.raises(DataError, match="share no column of the table"):
+    with pytest.raises(DataError, match="have no column of the table in common"):
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
     assert sorted(best) == ["t", "t, options=3"]
@@ -384,12 +384,12 @@ def test_the_mean_stands_for_what_its_interval_does(empty) -> None:
         assert any(
             line.startswith(f"{one.name}") and f"{100 * one.mean:.1f}" in line for line in shown
         )
-    assert "means are over the items and training draws" in wide_table(table)
-    assert "s: rows are compared on 2 training draws, as m/two has no more." in table.notes
+    assert "Means use the photos and trainings" in wide_table(table)
+    assert "s: models are compared on 2 training samples, as m/two has no more." in table.notes
     compared = compare_models(empty, "m/a", "m/two")
-    assert "over the draws that both have" in " ".join(comparison_text(compared).split())
+    assert "uses the trainings that both have" in " ".join(comparison_text(compared).split())
     alike = compare_models(empty, "m/a", "m/b")
-    assert "over the draws that both have" not in " ".join(comparison_text(alike).split())
+    assert "uses the trainings that both have" not in " ".join(comparison_text(alike).split())
 
 
 def test_rows_with_gaps_count_in_the_overall_study(empty) -> None:

@@ -168,10 +168,10 @@ class Budget:
         if is_unknown or (self.max_tokens is not None and self.max_usd is None):
             cap = f" of {self.max_tokens:,}" if self.max_tokens is not None else ""
             price = ", price unknown" if is_unknown else ""
-            late = f", up to {self.late_tokens:,} for answers that never came"
+            late = f", including up to {self.late_tokens:,} for answers that never came"
             return f"{self.spent_tokens:,}{cap} tokens{late if self.late_tokens else ''}{price}"
         cap = f" of {dollars(self.max_usd)}" if self.max_usd is not None else ""
-        late = f", up to {dollars(self.late_usd)} for answers that never came"
+        late = f", including up to {dollars(self.late_usd)} for answers that never came"
         waiting = sum(cost.usd or 0.0 for cost in self.batches.values())
         more = f", at most {dollars(waiting)} more in batches" if waiting else ""
         return f"{dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}{more}"

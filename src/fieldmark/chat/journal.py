@@ -311,7 +311,9 @@ class Ledger:
         n_kept = self.tally.n - self.tally.outcomes.get("failed", 0)
         start = f"model {self.asker.model.name!r}: {reason.rstrip('.')}. "
         if not n_kept:
-            return ModelError(f"{start}Nothing is recorded.")
-        has_journal = self.asker.journal is not None
-        again = "run the same command again to go on" if has_journal else "nothing is kept"
-        return ModelError(f"{start}{n_kept:,} answers came before; {again}.")
+            return ModelError(f"{start}No answer was stored.")
+        if self.asker.journal is None:
+            return ModelError(f"{start}{n_kept:,} answers came before, and are not kept.")
+        return ModelError(
+            f"{start}{n_kept:,} answers are kept. Run the same command again to continue."
+        )

@@ -124,7 +124,7 @@ class Outcome:
         words = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
             words.append(
-                f"{n_waiting} of {n} runs wait for answers: the same command fetches them."
+                f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
         error = RunsFailed(self.failures[0].error if n == 1 else " ".join(words))
         codes = {failure.exit_code for failure in self.failures}
@@ -181,7 +181,16 @@ def _confirm(plan: Plan, store: Store) -> None:
     store.confirm(roots, drawn)
     for planned in done.values():
         if planned.job.groups:
-            _note_groups(planned, store)
+            # A run that was done by itself becomes a member of the groups it is asked for with now.
+            run = planned.run
+            for part in store.finished_parts(run.id) if run is not None else ():
+                info = part.info or {}
+                before = {group["group"]: group for group in info.get("asked_with") or ()}
+                every = list(
+                    (before | {group["group"]: group for group in planned.job.groups}).values()
+                )
+                if run is not None and every != info.get("asked_with"):
+                    store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
@@ -322,17 +331,6 @@ def _root(planned: Planned) -> str:
     """The folder as it is recorded; "" where items name their own."""
     root = planned.question.root if planned.question else Path()
     return "" if root == Path() else recorded_path(root)
-
-
-def _note_groups(planned: Planned, store: Store) -> None:
-    """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    run = planned.run
-    for part in store.finished_parts(run.id) if run is not None else ():
-        info = part.info or {}
-        before = {group["group"]: group for group in info.get("asked_with") or ()}
-        every = list((before | {group["group"]: group for group in planned.job.groups}).values())
-        if run is not None and every != info.get("asked_with"):
-            store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def _write(

@@ -93,7 +93,7 @@ class Gaps:
         n_unsent = sum(n for why, n in self.reasons.items() if why.startswith(NOT_SENT))
         n_failed = self.outcomes[FAILED] - n_unsent
         others = [name for name in WORDS if name not in (FAILED, CUT) and self.outcomes[name]]
-        steps = ["Run the same command to ask what failed again"] if n_failed else []
+        steps = ["Run the same command to retry what failed"] if n_failed else []
         if n_unsent:
             steps += [f"asking again cannot help the {n_unsent:,} that were not sent"]
         if others:

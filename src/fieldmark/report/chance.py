@@ -337,7 +337,7 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     }
     notes = [
         f"{columns[place][0].heading}: the verdict compares models {_trained(chosen[place])}. "
-        "Other sizes have no letter; `fieldmark plot curve` shows them."
+        "The others have no letter; `fieldmark plot curve` shows them."
         for place, out in left.items()
         if out
     ]

@@ -449,7 +449,7 @@ def fewer_note(n: int) -> list[str]:
     return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
 
 
-ONLY_MEAN = "only the mean over draws is known here"
+ONLY_MEAN = "only the mean over training samples is known here"
 
 
 def _cell(store: Store, rows: Sequence[Row]) -> Row:

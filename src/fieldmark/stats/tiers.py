@@ -120,7 +120,10 @@ class _MaxT:
         if n < 2:
             return np.zeros(n, np.int64)
         if len(self.height_m) == 2:
-            return self._count_of_two(models, way)
+            # Of two models alone: as their comparison says, which looks both ways.
+            pair = compare_with(self.scores, 0, np.array([1]))
+            is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
+            return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
         least = float(stdtrit(self.freedom, level))
         most = float(stdtrit(self.freedom, 1 - (1 - level) / (n - 1)))  # Bonferroni
         far_mm = way * self.far_mm[np.ix_(models, models)]
@@ -131,12 +134,6 @@ class _MaxT:
             needs = most if is_sure else max(least, self._critical(models, place, way, level))
             counts[place] = self._count_sure(models, place, far_m, needs, stop)
         return counts
-
-    def _count_of_two(self, models: np.ndarray, way: int) -> np.ndarray:
-        """Of two models alone: as their comparison says, which looks both ways."""
-        pair = compare_with(self.scores, 0, np.array([1]))
-        is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
-        return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
 
     def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
         """What the largest of the differences to one model reaches by chance."""

@@ -9,7 +9,6 @@ neither is taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.names import nearest, spellings
@@ -77,7 +76,9 @@ def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
         return Parsed(label, "whole text")
     spoken = [opening(value, names) for value in spoken_values(plain)]
     ends = [opening(plain, names), _closing(plain, names)]
-    ticked = _ticked(plain, names)
+    # "[x] B": the options whose lines are ticked.
+    lines = [line for line in plain.split("\n") if _TICKED.search(line)]
+    ticked = [exactly(_TICKED.sub(" ", line).strip(" -*"), names) for line in lines]
     for how, readings in (("answer line", spoken), ("tick", ticked), ("line", ends)):
         labels = set(readings) - {None}
         if labels:
@@ -218,12 +219,6 @@ def _closing(plain: str, names: NameIndex) -> Reading:
     passage = read(plain)
     others = [mention for mention in find_mentions(passage, names) if mention.label != label]
     return label if all(is_rejected(passage, other) for other in others) else AMBIGUOUS
-
-
-def _ticked(plain: str, names: NameIndex) -> Sequence[Reading]:
-    """ "[x] B": the options whose lines are ticked."""
-    lines = [line for line in plain.split("\n") if _TICKED.search(line)]
-    return [exactly(_TICKED.sub(" ", line).strip(" -*"), names) for line in lines]
 
 
 def _without_list(plain: str, names: NameIndex) -> str:

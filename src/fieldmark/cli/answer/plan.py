@@ -1,10 +1,9 @@
 """Show what `run` would do: jobs, time, disk, cost, power. It changes nothing.
-Code that tasks name is not run; what only it tells is unknown.
 
-With --on slurm, or a table [slurm] in the file: the steps that would be submitted, and the time,
-memory, CPUs and GPUs each of them asks for, from what runs like these took before.
+With --on slurm, or a table [slurm] in the file, it shows the steps that would be submitted, and
+the time, memory, CPUs and GPUs of each, estimated from earlier runs.
 
-Power: the smallest difference between two models that the planned test items would show.
+Power is the smallest difference between two models that the planned test photos would show.
 
 examples:
   fieldmark plan grid.toml
@@ -50,7 +49,7 @@ FIRST_FLAGS = (*grid_flags.FIRST_FLAGS, "json")
 @dataclass(frozen=True, slots=True)
 class PlanFlags(PlaceFlags):
     run_code: bool = False
-    """run the code of tasks (!function, file.py:NAME) to learn what only it tells"""
+    """run the code of tasks (!function, file.py:NAME) too, to plan what depends on it"""
     json: bool = False
     """print JSON"""
 
@@ -163,7 +162,7 @@ def _show_steps(steps: PlannedSteps) -> None:
     arrays = f" in {counted(steps.n_arrays, 'job array')}" if steps.n_arrays else ""
     talk(f"{counted(len(steps.steps), 'step')} on {steps.where}{arrays}.")
     if steps.n_taken:
-        talk(f"{counted(steps.n_taken, 'run')} left out: steps of an earlier command are on them.")
+        talk(f"{counted(steps.n_taken, 'run')} left out: an earlier command is running them.")
 
 
 def _n_train(draw: Draw) -> str:
@@ -267,9 +266,10 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     )
     if any(row["basis"] == "assumed" for row in power):
         talk(
-            "assumed: one of the two is right and the other wrong on "
-            f"{100 * DISAGREEMENT:g} % of items, with a correlation of {CORRELATION} within a "
-            "unit. Once two models have run, their answers are used instead."
+            "assumed: only one of the two models is right on "
+            f"{100 * DISAGREEMENT:g} % of photos, with a correlation of {CORRELATION} among "
+            "photos of one burst, camera or animal (a unit). Once two models have run, their "
+            "answers are used instead."
         )
 
 
@@ -331,7 +331,7 @@ class PlannedSteps:
                 "what": _title([self.steps[one] for one in numbers]),
                 "steps": len(numbers),
                 "after": ", ".join(dict.fromkeys(str(number[other]) for other in after)),
-                "each asks for": describe_request(request),
+                "each requests": describe_request(request),
             }
             for n, ((kind, _, after, request), numbers) in enumerate(rows.items(), 1)
         ]

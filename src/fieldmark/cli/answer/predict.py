@@ -16,8 +16,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli.flags import Common, CommonFlags
+from fieldmark.cli.flags import Common, CommonFlags, Only
 from fieldmark.cli.show import print_json, show, talk
+
+COMPUTING = ("cache", "device", "decode", "threads", "batch_size", "offline", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,13 @@ class PredictArgs:
     out: Path = Path("predictions.csv")
     """table to write, one row per photo"""
     copy_into: Path | None = None
-    """copy each photo into a folder named after its answer, below this one; copies keep their
-    metadata, positions too"""
+    """copy each photo into this folder, sorted into one folder per answer; copies keep their
+    metadata, positions included"""
     camtrap_dp: Path | None = None
     """also write Camtrap DP observations to this file; PHOTOS is then a Camtrap DP"""
     json: bool = False
     """print the predictions as JSON"""
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(COMPUTING)] = Common()
 
 
 def run(args: PredictArgs) -> int:

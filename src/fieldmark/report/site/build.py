@@ -91,7 +91,12 @@ def build_site(
         _remove(making)
         (making / "data").mkdir(parents=True)
         _write(_SiteBuild(store, making, settings, options, progress, Photos(settings)), table)
-        _put_in_place(making, out)
+        aside = _beside(out, "before")
+        _remove(aside)
+        if out.exists():
+            out.rename(aside)
+        making.rename(out)
+        _remove(aside)
     except OSError as error:
         raise DataError(
             f"{out}  cannot be written ({error.strerror or error}): choose another folder."
@@ -238,15 +243,6 @@ def _put(path: Path, content: bytes) -> None:
 def _beside(out: Path, word: str) -> Path:
     whole = out.absolute()
     return whole.with_name(f".{whole.name}.{word}")
-
-
-def _put_in_place(making: Path, out: Path) -> None:
-    aside = _beside(out, "before")
-    _remove(aside)
-    if out.exists():
-        out.rename(aside)
-    making.rename(out)
-    _remove(aside)
 
 
 def _remove(folder: Path) -> None:

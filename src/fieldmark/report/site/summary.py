@@ -210,7 +210,7 @@ def _notes(store: Store, row: Row) -> tuple[list[str], str]:
     lines, lost = run_lines(store.finished_parts(row.run.id), row.run.spec.n_train)
     places = position_words(by_position(store, row.run))
     if places:
-        lines.append(f"share right by position of the right option: {places}")
+        lines.append(f"right answers by position of the right option: {places}")
     return lines, lost
 
 

@@ -39,8 +39,8 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
             lost[f"{row.heading}: {images}"] = None
     return [
         *_block("notes of the runs:", fits, width),
-        *_block("share right by position of the right option:", places, width),
-        *_block("left out, because they cannot be read (--json names them all):", lost, width),
+        *_block("right answers by position of the right option:", places, width),
+        *_block("left out because they cannot be read (--json names all):", lost, width),
     ]
 
 
