@@ -450,5 +450,5 @@ def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
             spec = identify(own, prepare(own, plan.workspace))
             names = ("protocol", "settings", "n_train", "n_test")
             own_way = {name: getattr(spec, name) for name in names}
-    config = {"task": job.task.plain(), "own": own_way}
+    config = {"task": job.task.plain(), "own": own_way, "parts": job.draw.parts.words}
     return reproduction_record(options.command, config=config)

@@ -299,7 +299,7 @@ def _plain_overall(overall: OverallDifference) -> dict[str, Any]:
 def _plain_task(task: ComparedTask) -> dict[str, Any]:
     facts = asdict(task.comparison) | {"score_a": task.a.score.value, "score_b": task.b.score.value}
     return {
-        "task": task.a.run.spec.task_name,
+        "task": task.a.task_name,
         "column": task.a.column,
         "metric": task.a.score.metric,
         "model_a": task.a.model,

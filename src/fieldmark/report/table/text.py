@@ -128,7 +128,7 @@ def _facts(row: Row) -> dict[str, str]:
     return {
         "model": row.label,
         "setup": row.setup,
-        "task": spec.task_name,
+        "task": row.task_name,
         "data": row.data,
         "part": score.part,
         "protocol": spec.protocol,
@@ -373,6 +373,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     return {
         **asked,
         **result,
+        "task": spec.task + row.task_name.removeprefix(spec.task_name),
         "model_label": row.model,
         "stand_in": row.stand_in,
         "is_synthetic": row.is_synthetic,
