@@ -316,11 +316,16 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too."""
+        """Keeps the traceback with the run; one that could not start gets a record too, unless it
+        was asked of a model that is not there.
+        """
         record = _record(job, self.plan, self.options)
         number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        self.store.fail_run(number, failure.trace)
+        if isinstance(error, FieldmarkError) and not error.is_recorded:
+            self.store.forget_start(number)
+        else:
+            self.store.fail_run(number, failure.trace)
         if len(self.plan.jobs) > 1:
             word = "" if failure.is_waiting else "failed: "
             self.progress.say(f"    {word}{failure.error}")

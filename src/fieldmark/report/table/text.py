@@ -348,11 +348,13 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
 def _left_out(table: Table) -> Iterator[str]:
     words = {"failed": "failed", "running": "did not finish"}
     for state, n in table.left_out.items():
-        is_one = n == 1
+        are, them = ("is", "it") if n == 1 else ("are", "them")
         yield (
-            f"{counted(n, 'run')} {words.get(state, state)} and {'is' if is_one else 'are'} not "
-            f"shown. Run the same command to {'retry it' if is_one else 'retry them'}."
+            f"{counted(n, 'run')} {words.get(state, state)} and {are} not shown. Run the same "
+            f"command to retry {them}."
         )
+        if state == "failed":
+            yield f"`fieldmark runs rm --failed` removes {them}."
 
 
 # --- JSON ---
