@@ -148,10 +148,10 @@ def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["why"] and row["status"] != "done":  # a finished run needs no reason
-            about = f"{row['model']} · {row['task']}"
-            reasons.setdefault((row["status"], row["why"]), []).append(about)
-    for (status, why), about in reasons.items():
-        jobs = first_few(list(dict.fromkeys(about)), between="; ")
+            job = f"{row['model']} · {row['task']}"
+            reasons.setdefault((row["status"], row["why"]), []).append(job)
+    for (status, why), same in reasons.items():
+        jobs = first_few(list(dict.fromkeys(same)), between="; ")
         show_sentence(f"{status} ({jobs}): {why}")
 
 

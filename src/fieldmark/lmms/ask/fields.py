@@ -328,7 +328,7 @@ _MOST_NAMES = 8
 
 
 _LONGEST = 100_000
-"""characters of a template: compiling 2 MB of them took 3.3 GB; the public ones have some thousand"""
+"""characters of a template: compiling 2 MB took 3.3 GB; the public ones have some thousand"""
 
 
 def render(template: str, doc: Mapping[str, Any], where: str = "") -> str:
