@@ -242,7 +242,9 @@ def test_raw_files_and_videos_are_named_by_kind(
     told = capsys.readouterr().err
     assert "\n3 RAW files (.cr2, .nef) were left out: export them as JPEG.\n" in told
     assert "\n1 video was left out: take frames out of it first.\n" in told
-    assert "2 files are not labelled photos: ignored." in told, "the text and the file saved twice"
+    assert "2 files were ignored: they are not labelled photos." in told, (
+        "the text and the file saved twice"
+    )
     assert main(["check", str(root)]) == 0
     assert "warning  3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().out
     predict = ["predict", str(place / "try" / "model"), "--out", str(tmp_path / "p.csv"), *words]
@@ -280,7 +282,7 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
     assert main(["try", str(root), "--models", "classical", *words]) == 0
     shown = capsys.readouterr()
-    assert "25 photos of 2 labels" in shown.err
+    assert "25 photos with 2 labels" in shown.err
     assert "1 file cannot be read and was left out: train/1/empty.jpg (is empty" in shown.err
     assert "No model is clearly better than always giving the most common label" in shown.out
 
