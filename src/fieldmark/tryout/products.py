@@ -185,6 +185,8 @@ def _page(verdict: Verdict) -> str:
         models=_models(verdict),
         best=verdict.best,
         labels=_label_rows(verdict),
+        has_units=bool(verdict.sample.photos.unit_from),
+        unit_word=verdict.sample.unit_word,
         findings=list(_photo_groups(verdict)),
         confusion=base64.b64encode(render(confusion_chart(verdict), "svg")).decode(),
         methods=list(tell_methods(verdict)),

@@ -312,7 +312,7 @@ def _advice(verdict: Verdict) -> Iterator[str]:
             yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
     if verdict.best.images_per_s:
         speed = verdict.best.images_per_s
-        pace = f"{_round(speed):,} photos per second"
-        if speed < 1.5:
-            pace = f"a photo in {counted(_round(1 / speed), 'second')}"
+        pace = f"{counted(max(1, _round(speed)), 'photo')} per second"
+        if speed < 0.75:
+            pace = f"1 photo in {_round(1 / speed):,} seconds"
         yield f"It processes about {pace} on this machine."
