@@ -107,8 +107,9 @@ def test_a_changed_backbone_is_refused(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.json", b"{", "cannot be read"),
-        ("model.json", b"{}", "is not a model that `fieldmark try` has written"),
+        ("model.json", b"{", "is not a model that this fieldmark has written (it: Invalid JSON"),
+        ("model.json", b"[" * 10**5, "is not a model that this fieldmark has written"),
+        ("model.json", b"{}", "is not a model that this fieldmark has written (model: Field req"),
         ("model.json", None, "holds no model"),
         ("model.safetensors", b"\xff" * 64, "cannot be read"),
         ("model.safetensors", None, "cannot be read"),
