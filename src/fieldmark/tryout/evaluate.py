@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.embed import throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
@@ -49,7 +50,6 @@ from fieldmark.tryout.judge.heads import (
     out_of_unit,
 )
 from fieldmark.tryout.judge.split import make_folds
-from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.tryout.survey import Survey, embed_options, embed_photos
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.data.read.own_formats import read_photos
+from fieldmark.data.read.own_photos import Columns, LabelledPhotos
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError, UsageError
 from fieldmark.models import check_model_name
 from fieldmark.progress import Progress, Silent
@@ -32,8 +34,6 @@ from fieldmark.tryout.evaluate import (
     prepare,
     score,
 )
-from fieldmark.tryout.look.formats import read_photos
-from fieldmark.tryout.look.photos import Columns, LabelledPhotos
 from fieldmark.tryout.survey import look_at, refuse_small
 from fieldmark.tryout.words import tell_data, tell_short
 

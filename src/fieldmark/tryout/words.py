@@ -77,10 +77,11 @@ def tell_counts(survey: Survey) -> Iterator[str]:
 def tell_single(survey: Survey) -> str:
     """Labels that cannot be tested, because all their photos are of one unit."""
     unit = survey.unit_name if survey.photos.unit_from else "burst"
-    each, it_was = ("", "it was") if len(survey.in_one_unit) == 1 else (" each", "they were")
+    is_one = len(survey.in_one_unit) == 1
+    source, it_was = (f"one {unit}", "it was") if is_one else (f"one {unit} each", "they were")
     return (
-        f"All photos of {first_few(survey.in_one_unit)} come from one {unit}{each}, so {it_was} "
-        f"left out: no test on another {unit} is possible."
+        f"All photos of {first_few(survey.in_one_unit)} come from {source}, so {it_was} left out: "
+        f"no test on another {unit} is possible."
     )
 
 

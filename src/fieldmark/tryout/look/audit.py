@@ -21,9 +21,9 @@ import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
+from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
-from fieldmark.tryout.look.photos import LabelledPhotos, tell_unread
 from fieldmark.words import counted, first_few
 
 HASH_BITS = 26
