@@ -65,8 +65,8 @@ def test_a_budget_that_is_used_up_leaves_the_verdict(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--chat", "chat/mock/wren"], "is a mock, which is told the right answers"),
-        (["--chat", "classical/colour"], "answers no questions"),
+        (["--chat", "chat/mock/wren"], "is a mock that knows the right answers"),
+        (["--chat", "classical/colour"], "cannot answer questions"),
         (["--max-usd", "1"], "add --chat MODEL"),
         (["--chat", "chat/mock/wren", "--max-usd", "1"], "the price of chat/mock/wren is unknown"),
     ],

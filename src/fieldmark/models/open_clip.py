@@ -146,7 +146,7 @@ def local_files(checkpoint: str) -> list[Path]:
 
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "open_clip")
-    from fieldmark.models._dual import TextTower, TorchDual
+    from fieldmark.models._torch.dual import TextTower, TorchDual
 
     is_loaded = request.flag("pretrained", True) and "weights" not in request.name.options
     arguments = _source(library, request, is_loaded)
@@ -239,7 +239,7 @@ def _network(
     seed: str = "",
 ) -> tuple[Any, Any]:
     """The network with its weights, and its second projector or None."""
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded
 
     is_two, weights = arguments.pop(TWO_PROJECTORS, False), request.path("weights")
     path = weights or (_own_file(request, arguments["model_name"]) if is_loaded else None)
@@ -249,7 +249,10 @@ def _network(
     with seeded("open-clip", request.checkpoint, *filter(None, [seed])):
         model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
         if is_two and not is_loaded and not weights:
-            state = _drawn_second(model)
+            import torch
+
+            shape = model.visual.proj.shape
+            state = {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
     beside = {name: state.pop(name) for name in SECOND if name in state}
     if path and state:
         if not weights:
@@ -271,7 +274,7 @@ def _with_second(path: Path) -> dict[str, Any]:
     """The weights in a file that holds any of a second projector; empty for all others, which are
     open_clip's to read.
     """
-    from fieldmark.models._weights import read_weights
+    from fieldmark.models._torch.weights import read_weights
 
     if path.suffix == ".safetensors":
         from safetensors import safe_open
@@ -286,15 +289,8 @@ def _with_second(path: Path) -> dict[str, Any]:
     return state if any(name in state for name in SECOND) else {}
 
 
-def _drawn_second(model: Any) -> dict[str, Any]:
-    import torch
-
-    shape = model.visual.proj.shape
-    return {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
-
-
 def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
-    from fieldmark.models._dual import Projection
+    from fieldmark.models._torch.dual import Projection
 
     matrix = weights.get(SECOND[0])
     if matrix is None:
@@ -314,7 +310,7 @@ def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
 
 def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, Any]:
     """What `create_model` is given, with every file already local."""
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._torch.weights import hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -354,7 +350,7 @@ def _tagged(
     library: Any, request: ModelRequest, name: tuple[str, str], is_loaded: bool
 ) -> dict[str, Any]:
     """Arguments for one of open_clip's own sets of weights: file, activation and colour scaling."""
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._torch.weights import hub_folder
 
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
@@ -389,7 +385,7 @@ def _tags(library: Any, architecture: str) -> list[str]:
 
 
 def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:
-    from fieldmark.models._weights import runs_code
+    from fieldmark.models._torch.weights import runs_code
 
     try:
         with _own_log():
@@ -403,9 +399,15 @@ def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> A
     except pickle.UnpicklingError as error:
         raise runs_code(f"model {request.name.text!r}: its file of weights") from error
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
-        raise ModelError(
-            f"model {request.name.text!r}: open_clip says {first_line(error)}."
-        ) from error
+        raise _failure(request, error) from error
+
+
+def _failure(request: ModelRequest, error: Exception) -> ModelError:
+    if "trust_remote_code" in str(error):
+        text = "brings Python code of its own for its texts, which open_clip's models may not"
+    else:
+        text = f"cannot be loaded: open_clip says {first_line(error)}"
+    return ModelError(f"model {request.name.text!r} {text}.")
 
 
 @contextlib.contextmanager
@@ -435,8 +437,8 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     """The tokeniser a configuration asks for; its files are fetched only now, when texts are
     embedded.
     """
-    from fieldmark.models._dual import Tokeniser
-    from fieldmark.models._weights import TOKENISER, hub_folder
+    from fieldmark.models._torch.dual import Tokeniser
+    from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
     kind, _, place = model_name.partition(":")
     if kind == "local-dir":
@@ -457,9 +459,14 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
     folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
     mode = text.get("tokenizer_mode")
-    theirs = library.tokenizer.HFTokenizer(
-        str(folder), context_length=length, tokenizer_mode=mode, **settings
-    )
+    # Last, so that the configuration of a stranger cannot allow its own code to run.
+    settings |= {"trust_remote_code": False, "local_files_only": True}
+    try:
+        theirs = library.tokenizer.HFTokenizer(
+            str(folder), context_length=length, tokenizer_mode=mode, **settings
+        )
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise _failure(request, error) from error
     return Tokeniser(
         length,
         lambda texts: {"text": theirs(texts)},

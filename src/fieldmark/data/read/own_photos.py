@@ -19,8 +19,8 @@ from typing import Any
 import polars as pl
 
 from fieldmark.data._dataset import COLUMNS, SPLITS
-from fieldmark.data.csv import table as read_csv
 from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.data.sets.csv import table as read_csv
 from fieldmark.errors import DataError, UsageError
 from fieldmark.words import counted, first_few
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fieldmark import draws
-from fieldmark.build.train.index import TrainData
-from fieldmark.build.train.order import SampleOrder
-from fieldmark.build.train.texts import DrawnText, TextPlan
+from fieldmark.build.train.feed.index import TrainData
+from fieldmark.build.train.feed.order import SampleOrder
+from fieldmark.build.train.feed.texts import DrawnText, TextPlan
 from fieldmark.data import open_image, quick_check, read_header
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
 from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferRequest, aligned, serve
@@ -93,7 +93,11 @@ class SampleReader:
                 data, facts, crop = self._image(raw.image, place.step, sample, on_card)
             except DataError as error:
                 replaced.append(f"{self.job.data.name_of(sample)}: {plain_reason(error)}")
-                sample = self._another(place, len(replaced))
+                batch = self._order.batch(place.step)
+                drawn = draws.number(
+                    self.job.seed, "another", place.step, place.sample, len(replaced)
+                )
+                sample = int(batch[drawn % len(batch)])
                 continue
             text = self.job.texts.draw_text(place.step, sample, raw.texts)
             name = raw.key
@@ -102,11 +106,6 @@ class SampleReader:
             f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}. "
             "Check the shards with `fieldmark shards check SHARDS --images`."
         )
-
-    def _another(self, place: BatchPlace, turn: int) -> int:
-        batch = self._order.batch(place.step)
-        drawn = draws.number(self.job.seed, "another", place.step, place.sample, turn)
-        return int(batch[drawn % len(batch)])
 
     def _image(
         self, data: bytes, step: int, sample: int, on_card: bool
@@ -127,7 +126,7 @@ class SampleReader:
 
     def _pixels(self, data: bytes, crop: Crop) -> bytes:
         if self.job.decode == "cpu":
-            from fieldmark.embed.cpu_decode import decode
+            from fieldmark.embed.cpu.decode import decode
 
             seen = decode(data, self.square, [crop])
             if seen is not None:
