@@ -36,12 +36,15 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Verdict]:
 def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
     text, verdict = clean
     assert text.startswith(
-        "120 photos of 4 labels, 30 of each.\nLabels are read from folder 1.\nUse "
+        "120 photos of 4 labels, 30 of each.\nLabels are read from the folder names: species aaa, "
+        "species bbb, species ccc, species ddd.\nUse "
     )
     assert "On new photos it is right on about" in text
     assert verdict.choice.low <= verdict.choice.accuracy <= verdict.choice.high
     for word in ("mixes up", "Check", "less often", "copies", "bursts", "slip", "too few"):
         assert word not in text
+    assert "Labels checked: these models cannot say of any that it is wrong." in text
+    assert "Hardest label: species " in text
 
 
 @pytest.mark.slow
@@ -87,6 +90,7 @@ def test_a_label_that_fails_at_night(tmp_path: Path) -> None:
 def test_a_label_that_is_too_small_and_a_slip(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(has_small=True, has_slip=True))
     assert "Is 'species cc' (2) a slip for 'species ccc' (28)?" in text
+    assert "the same label?" not in text, "nothing is asked twice"
     assert "2 labels have too few photos to be tested: rare thing (2), species cc (2)." in text
     assert "rare thing" not in verdict.sample.labels
 

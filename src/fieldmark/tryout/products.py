@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.charts import BLUE, render, themed
-from fieldmark.data import ImageRef, load_image
+from fieldmark.data import MEMORY, Contents, ImageRef, load_image
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import write_file
 from fieldmark.progress import Progress
@@ -27,6 +27,7 @@ from fieldmark.settings import Settings
 from fieldmark.tryout.evaluate import Verdict, features_of, open_model
 from fieldmark.tryout.fitted import ARRAYS, fit_model, save_model
 from fieldmark.tryout.judge.findings import iterate_labels
+from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.tryout.words import MOST, tell_data, tell_methods
 
 THUMB_PX, QUALITY = 160, 70
@@ -40,7 +41,11 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     progress.start("writing the page and the model", 1)
     model = open_model(verdict.best.model, settings)
     x_nd = features_of(verdict.sample, model, settings, progress)
-    save_model(fit_model(verdict, x_nd, model), out / "model")
+    contents = Contents(settings.cache / MEMORY, settings.n_threads)
+    images = verdict.sample.table.get_column("image").to_list()
+    content_of = contents.learn(verdict.sample.photos.root, images)
+    keys = [content_of[image].key for image in images]
+    save_model(fit_model(verdict, x_nd, model, keys), out / "model")
     write_table(out / "data.csv", _DATA, _data_rows(verdict))
     write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
     write_file(out / "methods.txt", "\n".join(tell_methods(verdict)).encode())
@@ -52,17 +57,34 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     return out / "index.html"
 
 
-def refuse_others(out: Path) -> None:
-    """Before any work: are there files of another kind that would be written over?"""
+def refuse_others(out: Path, photos: LabelledPhotos) -> None:
+    """Before any work: would files be written over that are about other photos, or of another
+    kind?
+    """
     if out.is_file():
         raise UsageError(f"{out} is a file: --out names a folder for all that is written.")
     if (out / "model" / ARRAYS).exists():  # what an earlier command has left
+        before, now = _tried(out / "data.csv"), set(photos.table.get_column("image"))
+        if before and 2 * len(before & now) < min(len(before), len(now)):
+            raise UsageError(
+                f"{out} holds the answer for other photos ({min(before)} and others): choose "
+                "another folder with --out."
+            )
         return
     if others := [name for name in FILES if (out / name).exists()]:
         raise UsageError(
             f"{out} holds a file {others[0]} that `fieldmark try` has not written: choose another "
             "folder with --out."
         )
+
+
+def _tried(path: Path) -> set[str]:
+    """The photos of an earlier verdict; none where its table cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return {row["image"] for row in csv.DictReader(file)}
+    except (OSError, ValueError, KeyError, csv.Error):
+        return set()
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
@@ -103,7 +125,7 @@ def _models(verdict: Verdict) -> list[dict[str, Any]]:
 # --- tables
 
 _DATA = ("image", "label", "label_used", "unit", "status", "copy_group", "burst", "brightness")
-_PREDICTIONS = ("image", "label", "answer", "probability", "is_right", "fold", "is_sure")
+_PREDICTIONS = ("image", "label", "best_guess", "probability", "is_right", "fold", "is_sure")
 
 
 def write_table(

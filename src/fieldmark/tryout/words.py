@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 MOST = 3
 """sentences of one kind"""
+GOOD = 0.5
+"""of new photos: a model that is wrong more often is recommended to nobody"""
+MOST_NAMES = 12
+"""labels that are listed"""
+MOST_LOOKED_AT = 0.8
+"""of all photos, to find those of a label: beyond that, the ranking saves nothing"""
 _WHERE = {"night": "at night", "blur": "in blurred photos"}
 
 
@@ -48,7 +54,10 @@ def tell_counts(survey: Survey) -> Iterator[str]:
             f"{photos} of {labels}: the fewest of {small} ({counts[small]}), the most of "
             f"{large} ({counts[large]})."
         )
-    yield f"Labels are read from {survey.photos.label_from}."
+    names = first_few([*counts], MOST_NAMES)
+    yield f"Labels are read from {survey.photos.label_from}: {names}."
+    if survey.photos.hint:
+        yield survey.photos.hint
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         yield (
@@ -76,13 +85,11 @@ def tell_single(survey: Survey) -> str:
 
 def tell_short(tried: str, best: str, choice: ModelChoice, n_first: int = 0) -> str:
     """The answer so far, in a line; `n_first` photos were a sample for a first answer."""
+    if best != tried:
+        return f"Tried {tried}. Still the best: {best}."
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    if n_first:
-        opening = f"A first answer, from {n_first} photos: {best}"
-    elif best == tried:
-        opening = f"Tried {tried}: the best so far. It"
-    else:
-        opening = f"Tried {tried}. Still the best: {best}, which"
+    first = f"A first answer, from {n_first} photos: {best}"
+    opening = first if n_first else f"Tried {tried}: the best so far. It"
     return f"{opening} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
 
 
@@ -155,8 +162,10 @@ def _answer(verdict: Verdict) -> Iterator[str]:
             f"{units} are too few to say how it does on new ones."
         )
         return
-    if verdict.is_useful:
+    if verdict.is_useful and choice.accuracy >= GOOD:
         yield f"Use {name}."
+    elif verdict.is_useful:
+        yield f"No model is good enough yet: even the best, {name}, is wrong on most photos."
     else:
         yield (
             "No model is clearly better than always giving the most common label, which is right "
@@ -166,6 +175,8 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         f"On new {units} it is right on about {_per_100(choice.accuracy)} of 100 photos (95 % "
         f"limits: {_per_100(choice.low)} to {_per_100(choice.high)})."
     )
+    if verdict.is_useful and choice.accuracy < GOOD:
+        yield f"Always giving the most common label is right on {_per_100(verdict.majority)}."
     if choice.n_units < ROUGH_UNITS:
         yield f"These limits are rough: there are only {choice.n_units} {units}."
     leak = verdict.leak
@@ -191,8 +202,8 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
         more = max(rival.units_to_decide for rival in close)
         if more:
             yield (
-                f"To tell them apart would take about {_round(more):,} more "
-                f"{verdict.sample.unit_word} like these. Until then, use the faster one."
+                f"To tell these models apart would take about {_round(more):,} more "
+                f"{verdict.sample.unit_word} like yours. Until then, use the faster one."
             )
     behind = [rival for rival in verdict.rivals if not rival.is_as_good]
     if behind:
@@ -213,6 +224,9 @@ def _chat(verdict: Verdict) -> Iterator[str]:
 
 
 def _mistakes(verdict: Verdict) -> Iterator[str]:
+    _, worst, n, n_right = next(iterate_labels(verdict.held_out))
+    if n_right < n:
+        yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
     for pair in verdict.mix_ups[:MOST]:
         yield (
             f"It mixes up {pair.first} and {pair.second}: {pair.n_first_as_second} of "
@@ -237,6 +251,10 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"Check {counted(len(shown), 'label')}: every good model gives another, and about "
             f"{suspects.expected:.0f} of them may be wrong: {first_few(shown, MOST)}."
         )
+    elif suspects.is_checked:
+        yield "Labels checked: these models cannot say of any that it is wrong."
+    else:
+        yield "Labels not checked: that takes two models that do clearly better than guessing."
 
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
@@ -263,18 +281,19 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         )
         yield f"Here it was unsure most often of {', '.join(_unsure(verdict))}."
     rarest = min(verdict.searches, key=lambda search: search.n_units)
-    wanted = _per_100(verdict.wanted)
-    if rarest.share > 0.995:
-        yield f"To find {wanted} % of {rarest.label}, look at every photo: it ranks some too low."
+    if rarest.share > MOST_LOOKED_AT:
+        yield f"To find {rarest.label}, look at every photo: it ranks some too low."
         return
+    is_promise = rarest.at_least >= verdict.wanted
+    what = f"{_per_100(verdict.wanted)} % of {rarest.label}" if is_promise else rarest.label
     yield (
-        f"To find {wanted} % of {rarest.label}, look at the {_per_100(rarest.share)} of 100 photos "
-        "that it ranks highest."
+        f"To find {what}, look at the {_per_100(rarest.share)} of 100 photos that it ranks highest."
     )
-    if rarest.at_least < verdict.wanted:
+    if not is_promise:
+        n, n_found = rarest.n_units, round(rarest.share_found * rarest.n_units)
         yield (
-            f"With only {rarest.n_units} examples of {rarest.label} to go by, it can only promise "
-            f"that you find {_per_100(rarest.at_least)} % of them."
+            f"That found it in {n_found} of {n} {units} here, which promises "
+            f"{_per_100(rarest.at_least)} % of new ones."
         )
 
 
@@ -298,7 +317,7 @@ def _advice(verdict: Verdict) -> Iterator[str]:
         )
         _, name, n, n_right = next(iterate_labels(verdict.held_out))
         if n_right < n:
-            yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
+            yield f"A guess: more photos of {name} would help most."
     if verdict.best.images_per_s:
         speed = verdict.best.images_per_s
         pace = f"{_round(speed):,} photos per second"
