@@ -156,7 +156,7 @@ def _needed(path: Path, role: str, names: Sequence[str]) -> str:
     name = _first(names, role)
     if name is None:
         short = [known for known in KNOWN_NAMES[role] if "_" not in known and len(known) <= 8]
-        expected = ", ".join(short[:6])
+        expected = ", ".join(short[:7])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
             f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`. In a task "

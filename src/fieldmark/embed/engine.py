@@ -274,8 +274,10 @@ def _first_few(bad: Mapping[str, str]) -> str:
 def _collect(rows: FeatureRows, filled: Filled, items: Sequence[ImageRef]) -> Embedded:
     keys, throughput = filled.keys, filled.throughput
     is_ok = np.array([ref in keys for ref in items], bool)
-    features = np.full((len(items), rows.dim), np.nan, np.float32)
-    features[is_ok] = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
+    features = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
+    if not is_ok.all():
+        good, features = features, np.full((len(items), rows.dim), np.nan, np.float32)
+        features[is_ok] = good
     return Embedded(
         features, is_ok, filled.bad, throughput.n_computed, throughput.seconds, keys, throughput
     )

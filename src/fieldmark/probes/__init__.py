@@ -25,13 +25,14 @@ from fieldmark.errors import UsageError, closest
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.probes._arrays import ProbeDataError
+    from fieldmark.probes._arrays import ProbeDataError, SomeRows
     from fieldmark.probes._normalise import Normaliser
 
 __all__ = [
     "PROBES",
     "Normaliser",
     "ProbeDataError",
+    "SomeRows",
     "is_multilabel",
     "list_parameters",
     "load_probe",

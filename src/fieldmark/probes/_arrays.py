@@ -173,6 +173,27 @@ def read_queries(probe: Any, X: Any, dtypes: tuple[type, ...] = FLOATS) -> np.nd
     return x_nd
 
 
+class SomeRows:
+    """Rows of a matrix that are copied only where they are read, a block at a time: the training
+    sets of many folds then take no memory. A probe that reads all rows at once copies them.
+    """
+
+    ndim = 2
+
+    def __init__(self, X: Any, rows: np.ndarray) -> None:
+        self._x_nd, self._row_n = read_features(X), rows
+        self.shape = (len(rows), self._x_nd.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._row_n)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        return np.asarray(self._x_nd[self._row_n[rows]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self[:], dtype, copy=copy)
+
+
 def read_features(
     X: Any, dtypes: tuple[type, ...] = FLOATS, is_empty_ok: bool = False
 ) -> np.ndarray:
@@ -181,7 +202,8 @@ def read_features(
     if isinstance(X, np.ndarray) and X.ndim == 2:
         if len(X) == 0 and not is_empty_ok:
             raise ProbeDataError("the training set is empty: at least one image is needed.")
-        if X.dtype.kind == "f":
+        # A sum takes no memory. It is not finite if a value is not, or if values are huge.
+        if X.dtype.kind == "f" and not np.isfinite(X.sum()):
             _refuse_non_finite(np.asarray(~np.isfinite(X).all(axis=1)))
     from sklearn.utils import check_array
 

@@ -44,8 +44,6 @@ from fieldmark.tryout.judge.findings import (
 from fieldmark.tryout.judge.heads import (
     LABEL_NAMES,
     Head,
-    few_threads,
-    fit_head,
     kinds_for,
     name_head,
     out_of_unit,
@@ -240,9 +238,15 @@ def score(sample: TrialSample, name: str, settings: Settings, progress: Progress
     ]
 
 
-def _held_out(sample: TrialSample, head: str | Head, x_nd: np.ndarray) -> np.ndarray:
+def _held_out(
+    sample: TrialSample,
+    head: str | Head,
+    x_nd: np.ndarray,
+    may_train: np.ndarray | bool = True,
+) -> np.ndarray:
     """Scores of the tested photos by heads that saw no photo of their unit."""
-    score_nc = out_of_unit(head, x_nd, sample.code_n, sample.fold_n, len(sample.labels))
+    n_labels = len(sample.labels)
+    score_nc = out_of_unit(head, x_nd, sample.code_n, sample.fold_n, n_labels, may_train)
     return score_nc.astype(np.float32)
 
 
@@ -422,14 +426,7 @@ def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
         return Gain(0.0, -1.0, 1.0)
     order = draws.generator("half", sample.n_units).permutation(sample.n_units)
     is_half_n = order[sample.unit_n] < sample.n_units / 2
-    answer_n = np.empty(len(x_nd), np.intp)
-    n_labels = len(sample.labels)
-    with few_threads(x_nd):
-        for fold in np.unique(sample.fold_n):
-            is_held = sample.fold_n == fold
-            rows = ~is_held & is_half_n
-            head = fit_head(best.fits, x_nd[rows], sample.code_n[rows], n_labels)
-            answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
+    answer_n = _held_out(sample, best.fits, x_nd, is_half_n).argmax(axis=1)
     return measure_gain(sample, best.answer_n, answer_n)
 
 

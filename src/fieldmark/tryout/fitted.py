@@ -106,7 +106,7 @@ def fit_model(
     order = draws.generator("known").permutation(len(x_nd))
     some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
     kept = np.sort(np.concatenate(some))
-    known = x_nd[kept].astype(np.float16)
+    known = x_nd.astype(np.float16)[kept]
     with few_threads(x_nd):
         distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)

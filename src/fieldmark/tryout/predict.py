@@ -31,7 +31,7 @@ from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
 from fieldmark.tryout.look.formats import PACKAGE, read_resource
-from fieldmark.tryout.look.photos import COPIES, photo_files
+from fieldmark.tryout.look.photos import COPIES, photo_files, tell_unread, unread_files
 from fieldmark.tryout.products import write_table
 from fieldmark.tryout.survey import embed_options
 
@@ -61,7 +61,7 @@ class Prediction:
 def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) -> list[Prediction]:
     """Labels of all photos below a folder (or of one photo), by a model that `try` has saved."""
     fitted = load_fitted(folder)
-    root, images = _find(photos)
+    root, images = _find(photos, progress)
     model = load_model(
         fitted.about.model,
         device=settings.device,
@@ -84,16 +84,17 @@ def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) 
     ]
 
 
-def _find(photos: Path) -> tuple[Path, list[str]]:
-    if photos.is_file():
-        if not is_image(photos.name):
-            raise DataError(f"{photos} is not a photo: give a folder of photos, or one photo.")
+def _find(photos: Path, progress: Progress) -> tuple[Path, list[str]]:
+    if photos.is_file() and is_image(photos.name):
         return photos.parent, [photos.name]
-    if not photos.is_dir():
+    if not photos.exists():
         raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
-    images, _ = photo_files(photos)
+    images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
+    unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
-        raise DataError(f"{photos} holds no photos.")
+        raise DataError(f"{photos} holds no photos. {unread}".rstrip())
+    if unread:
+        progress.say(unread)
     return photos, images
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import qr
 
-from fieldmark.probes._arrays import top_two
+from fieldmark.probes._arrays import SomeRows, top_two
 from fieldmark.probes._select import Scorer, Splits
 from fieldmark.probes.ridge.system import (
     LinearModel,
@@ -51,7 +51,7 @@ _PAIR_COST = 8
 class RidgePath:
     """Training rows, their sums, and everything that follows from them for any strength."""
 
-    x_nd: np.ndarray
+    x_nd: np.ndarray | SomeRows
     code_n: np.ndarray
     is_balanced: bool
     splits: Splits
@@ -82,11 +82,11 @@ class RidgePath:
         """The classifier learnt from all rows."""
         if self.moments is not None:
             return solve_moments(self.moments.without(), alpha)
-        return solve_rows(self.x_nd, self.code_n, self.is_balanced, alpha)
+        return solve_rows(np.asarray(self.x_nd), self.code_n, self.is_balanced, alpha)
 
 
 def ridge_path(
-    x_nd: np.ndarray, code_n: np.ndarray, is_balanced: bool, splits: Splits = ()
+    x_nd: np.ndarray | SomeRows, code_n: np.ndarray, is_balanced: bool, splits: Splits = ()
 ) -> RidgePath:
     """Sums over the rows; `splits` are (training, held-out) rows, every row held out once."""
     moments = None
@@ -102,13 +102,15 @@ def ridge_path(
 
 
 def predict_path(
-    x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: list[float]
+    x_nd: np.ndarray | SomeRows, rows: np.ndarray, system: System, alphas: list[float]
 ) -> np.ndarray:
     """Winning class numbers (strengths × rows); a tie goes to the first class."""
     strength_a = np.asarray(alphas)
     n_products = len(alphas) * len(rows) * system.q_mc.size
     if n_products <= _SMALL:
-        column_an = _plain(x_nd[rows], system, strength_a)
+        starts = range(0, max(1, len(rows)), _MOST_ROWS)
+        blocks = (x_nd[rows[start : start + _MOST_ROWS]] for start in starts)
+        column_an = np.concatenate([_plain(x_bd, system, strength_a) for x_bd in blocks], axis=1)
     else:
         column_an = _by_nodes(x_nd, rows, system, strength_a)
     return np.asarray(system.present_c[column_an])
@@ -135,7 +137,9 @@ class _Float32System:
     nodes: Nodes
 
 
-def _by_nodes(x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: np.ndarray) -> np.ndarray:
+def _by_nodes(
+    x_nd: np.ndarray | SomeRows, rows: np.ndarray, system: System, alphas: np.ndarray
+) -> np.ndarray:
     # No comparison of classes needs the mean over them, and bounds are tighter without it.
     centred = replace(system, q_mc=system.q_mc - system.q_mc.mean(axis=1, keepdims=True))
     sample_bd = x_nd[rows[:: max(1, len(rows) // _SAMPLE_ROWS)]] - system.centre_d

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -44,6 +44,14 @@ _SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
 FIGURE = "confusion.png"
 """that `try` leaves"""
 TABLES = (".csv", ".tsv", ".parquet")
+RAW = {
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".iiq", ".nef", ".nrw", ".orf", ".pef", ".raf",
+    ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+}  # fmt: skip
+VIDEO = {
+    ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
+    ".mts", ".webm", ".wmv",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,8 @@ class LabelledPhotos:
     """what else could name the label or the unit, and how to say so"""
     n_ignored: int = 0
     """files that are not photos, and photos in no folder"""
+    unread: tuple[str, ...] = ()
+    """RAW files and videos"""
     empty: tuple[str, ...] = ()
     """folders without photos"""
 
@@ -81,14 +91,44 @@ class LabelledPhotos:
 # --- folders
 
 
-def photo_files(root: Path) -> tuple[list[str], int]:
-    """Photos below a folder, and how many other files; what systems leave there is no photo."""
+def photo_files(root: Path) -> tuple[list[str], list[str]]:
+    """Photos below a folder, and other files; what systems and programs leave there is neither."""
     files = list(walk_files(root))
     marked = (path.rpartition("/")[::2] for path in files)
-    others = tuple({f"{folder}/" for folder, name in marked if folder and name in _MARKS})
-    own = [p for p in files if not p.startswith(others) and not set(JUNK) & set(p.split("/"))]
+    skipped = tuple({f"{folder}/" for folder, name in marked if folder and name in _MARKS})
+    own = [p for p in files if not p.startswith(skipped) and not set(JUNK) & set(p.split("/"))]
     paths = [path for path in own if is_image(path) and not _is_ours(root / path)]
-    return paths, len(own) - len(paths)
+    return paths, sorted(set(own) - set(paths))
+
+
+def unread_files(others: Iterable[str], photos: Iterable[str] = ()) -> list[str]:
+    """RAW files and videos, but those beside a photo of the same name: a camera saved it twice, or
+    a phone filmed what it photographed.
+    """
+    names = {_stem(path) for path in photos}
+    return [path for path in others if _suffix(path) in RAW | VIDEO and _stem(path) not in names]
+
+
+def tell_unread(paths: Sequence[str]) -> Iterator[str]:
+    """What to do about RAW files and videos, in a line each."""
+    raw = [path for path in paths if _suffix(path) in RAW]
+    if n := len(raw):
+        kinds = ", ".join(sorted(set(map(_suffix, raw))))
+        files = counted(n, f"RAW file ({kinds}) was", f"RAW files ({kinds}) were")
+        yield f"{files} left out: export {'it' if n == 1 else 'them'} as JPEG."
+    if n := len(paths) - len(raw):
+        yield (
+            f"{counted(n, 'video was', 'videos were')} left out: take frames out of "
+            f"{'it' if n == 1 else 'them'} first."
+        )
+
+
+def _suffix(path: str) -> str:
+    return f".{path.rpartition('.')[2].lower()}"
+
+
+def _stem(path: str) -> str:
+    return path.rpartition(".")[0].casefold()
 
 
 def _is_ours(path: Path) -> bool:
@@ -107,7 +147,8 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
             f"{root} holds copies that `fieldmark predict` sorted by a model's answers. A model is "
             f"tested on labels that a person gave: check them, then delete {COPIES} in it."
         )
-    paths, n_other = photo_files(root)
+    paths, others = photo_files(root)
+    unread = unread_files(others, paths)
     folders = [tuple(path.split("/")[:-1]) for path in paths]
     n_shared = _count_shared(folders)
     inner = [parts[n_shared:] for parts in folders]
@@ -116,7 +157,7 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in inner]
     depth = max(map(len, rest), default=0)
     if not depth:
-        raise _flat(root, len(paths), n_other)
+        raise _flat(root, len(paths), len(others) - len(unread), unread)
     wanted, first = columns.label_part, n_shared + has_splits + 1
     if wanted and not first <= wanted < first + depth:
         known = " or ".join(f"{first + at} ({_names_at(rest, at)})" for at in range(depth))
@@ -134,17 +175,21 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         f"folder {first + parts.label}" if depth > 1 else "the folder names",
         "" if parts.unit is None else f"folder {first + parts.unit}",
         _or_else(rest, parts.other, first),
-        n_other + len(paths) - len(rows),
+        len(others) - len(unread) + len(paths) - len(rows),
+        tuple(unread),
         _empty_folders(root),
     )
 
 
-def _flat(root: Path, n_photos: int, n_other: int) -> DataError:
+def _flat(root: Path, n_photos: int, n_other: int, unread: Sequence[str]) -> DataError:
+    told = " ".join(tell_unread(unread))
+    if told and not n_photos:
+        return DataError(f"{root} holds no photos. {told}")
     content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
     others = f" ({counted(n_other, 'other file')})" if n_other else ""
     return DataError(
         f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
-        "(.csv) with a column for the photo and one for the label."
+        f"(.csv) with a column for the photo and one for the label. {told}".rstrip()
     )
 
 
