@@ -14,6 +14,7 @@ from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.tryout import Verdict
 from fieldmark.tryout.judge.findings import HeldOut, find_weak_places
+from fieldmark.tryout.look.audit import find_slips
 from fieldmark.tryout.trial import TrialOptions, run_trial
 from fieldmark.tryout.words import tell, tell_data
 from kit.planted import Plan, make_photos
@@ -92,6 +93,28 @@ def test_a_label_that_is_too_small_and_a_slip(tmp_path: Path) -> None:
     assert "the same label?" not in text, "nothing is asked twice"
     assert "2 labels have too few photos to be tested: rare thing (2), species cc (2)." in text
     assert "rare thing" not in verdict.sample.labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_asked"),
+    [
+        (("Peach leaf", "Peech leaf"), True),
+        (("fox", "foxx"), True),
+        (("Vulpes vulpes", "Vulpes vulpe"), True),
+        (("Parus major", "Parus minor"), False),
+        (("bear", "boar"), False),
+        (("class A", "class B"), False),
+        (("leaf 1", "leaf 2"), False),
+    ],
+)
+def test_labels_that_differ_in_a_letter_are_asked_about(
+    labels: tuple[str, str], is_asked: bool
+) -> None:
+    """However many photos they have."""
+    found = list(find_slips(np.repeat(labels, (17, 17))))
+    assert [finding.kind for finding in found] == ["slip"] * is_asked
+    if is_asked:
+        assert f"Are {min(labels)!r} (17) and {max(labels)!r} (17) the same" in found[0].text
 
 
 def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +230,75 @@ def test_positions_are_nowhere(tmp_path: Path) -> None:
         if path.is_file():
             data = path.read_bytes()
             assert b"47.0" not in data and b"GPS" not in data and b"Exif" not in data
+
+
+def test_flags_and_files_that_do_not_fit_are_told_in_a_line(
+    photos: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in sorted(photos.rglob("*.jpg")):
+        path = tmp_path / "parts" / "train" / path.parent.name / path.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    lines = (f"{path.relative_to(photos)},{path.parent.name}" for path in photos.rglob("*.jpg"))
+    (photos / "t.csv").write_text("\n".join(["photo,taxon", *lines]))
+    (tmp_path / "leaves.xlsx").touch()
+    (tmp_path / "leaves.csv").touch()
+    model, page = str(place / "try" / "model"), str(place / "try" / "index.html")
+    attempts = [
+        (["try", str(tmp_path / "parts"), "--label-part", "3"], "--label-part 3: expected 2 (spec"),
+        (["try", str(photos / "t.csv"), "--unit", "taxon"], "--unit taxon names the labels: name"),
+        (["try", str(tmp_path / "leaves.xlsx")], "leaves.xlsx is a spreadsheet: save it as CSV"),
+        (["try", str(photos), "--boxes", "no.json"], "--boxes no.json does not exist: give the"),
+        (["predict", model, str(tmp_path / "leaves.csv")], "leaves.csv holds no photos."),
+        (["predict", page, str(photos)], "index.html holds no model: `fieldmark try PHOTOS`"),
+    ]
+    for words, told in attempts:
+        assert main([*words, "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "c")]) != 0
+        shown = capsys.readouterr().err
+        assert told in shown and shown.count("\n") == 1 and "Errno" not in shown
+    (photos / "t.csv").unlink()
+
+
+def test_a_column_that_could_be_the_unit_is_named(photos: Path, tmp_path: Path) -> None:
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
+
+    lines = ["photo,species,family,plant,note"]
+    for number in range(24):
+        lines.append(f"{number}.jpg,{'ab'[number % 2]},{'AB'[number % 2]},{number // 3},n{number}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    assert "repeat in column plant: if" in read_photos(tmp_path / "t.csv", Columns()).hint
+    assert not read_photos(tmp_path / "t.csv", Columns(unit="plant")).hint
+
+
+@pytest.mark.slow
+def test_no_word_is_broken_at_the_edge_of_a_terminal(
+    photos: Path, place: Path, tmp_path: Path
+) -> None:
+    """Both halves, what was found and the answer; words are whole, and names keep two blanks."""
+    import pty
+
+    root = tmp_path / "my  photos"
+    shutil.copytree(photos, root)
+    (root / "species aaa" / "a  b.jpg").touch()
+    words = ["try", str(root), "--models", "classical", "--out", str(tmp_path / "try")]
+    for columns in (80, 100):
+        main_end, other_end = pty.openpty()
+        environment = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+        command = [sys.executable, "-m", "fieldmark", *words, "--cache", str(place / "cache")]
+        with subprocess.Popen(
+            command, stdout=other_end, stderr=other_end, env=environment
+        ) as process:
+            os.close(other_end)
+            told = b""
+            with contextlib.suppress(OSError):  # the end of a terminal
+                while chunk := os.read(main_end, 4096):
+                    told += chunk
+        assert process.returncode == 0
+        lines = told.decode().replace("\r", "").splitlines()
+        assert all(len(line) <= columns for line in lines if str(tmp_path) not in line)
+        assert "species aaa/a  b.jpg" in " ".join(lines)
+        assert "Labels checked: these models cannot say of any that it is wrong." in told.decode()
 
 
 def test_a_table_with_cameras(

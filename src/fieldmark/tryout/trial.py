@@ -140,7 +140,7 @@ def run_trial(
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if name in DOWNLOADS and not settings.offline:
-            progress.say(told_before(name))
+            show(told_before(name))
         try:
             entries += score(sample, name, settings, progress)
         except FieldmarkError as error:

@@ -154,8 +154,8 @@ def _share_of_100(share: float) -> str:
 
 def _answer(verdict: Verdict) -> Iterator[str]:
     choice, best = verdict.choice, verdict.best
-    how = ", without training" if best.untrained else ""
-    name, units = f"{best.model} with {best.head}{how}", verdict.sample.unit_word
+    how = f" with {best.head}, without training" if best.untrained else ""
+    name, units = f"{best.model}{how}", verdict.sample.unit_word
     if not choice.has_interval:
         yield (
             f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but {choice.n_units} "

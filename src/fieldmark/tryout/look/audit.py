@@ -98,7 +98,7 @@ def audit(photos: LabelledPhotos, evidence: Evidence) -> Audit:
         *(DataFinding("unread", text) for text in tell_unread(photos.unread)),
         *_empty(photos.empty),
         *_spellings(labels, merged),
-        *_slips(label_n[evidence.is_ok_n]),
+        *find_slips(label_n[evidence.is_ok_n]),
         *_duplicates(copy_n, label_n, table),
         *_bursts(burst_n, copy_n),
         *_small(label_n[evidence.is_ok_n]),
@@ -305,7 +305,7 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
             yield DataFinding("slip", text, (rows,))
 
 
-def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
+def find_slips(label_n: np.ndarray) -> Iterator[DataFinding]:
     """Labels one or two letters apart, of which one is rare, and labels of which one word differs
     in one letter. True names are as close as that (Parus major and Parus minor), so they are asked
     about and never merged.
