@@ -25,7 +25,7 @@ from fieldmark.chat.prompt.question import (
     bind_names,
     make_question,
 )
-from fieldmark.data.newt import newt_tasks
+from fieldmark.data.sets.newt import newt_tasks
 from fieldmark.errors import DataError, UsageError
 
 

@@ -15,8 +15,8 @@ import pytest
 import tyro
 
 from fieldmark.cli import commands, main
-from fieldmark.cli._grid_flags import given_settings
-from fieldmark.cli.run import make_args
+from fieldmark.cli.answer.run import make_args
+from fieldmark.cli.grid_flags import given_settings
 from fieldmark.files import FileSystem
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
@@ -250,7 +250,7 @@ def test_doctor_names_folders_on_shared_file_systems(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nfs = FileSystem("nfs4", True, Path("/home"))
-    monkeypatch.setattr("fieldmark.cli.doctor.filesystem_of", lambda path: nfs)
+    monkeypatch.setattr("fieldmark.cli.housekeeping.doctor.filesystem_of", lambda path: nfs)
     assert main(["doctor", "--results", "here"]) == 0
     lines = capsys.readouterr().out.splitlines()
     named = [line.partition(":")[0] for line in lines if "shared file system (nfs4 at" in line]

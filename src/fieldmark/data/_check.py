@@ -41,6 +41,14 @@ def as_findings(check: Callable[P, Iterable[Finding]]) -> Callable[P, list[Findi
     return checked
 
 
+@as_findings
+def check_table(root: Path, read: Callable[[], pl.DataFrame]) -> Iterator[Finding]:
+    """Of any dataset: rows without labels, classes too small to use, images that cannot be read."""
+    rows = read()
+    yield from class_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))
+
+
 # --- words ---
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from fieldmark.data import MEMORY, Content, Contents, ImageRef
 from fieldmark.embed.cache import keep_about
+from fieldmark.embed.cpu.threads import run_threads
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.sink import CacheSink, Filled, in_reading_order, judge, run_leased
-from fieldmark.embed.threads import run_threads
 from fieldmark.embed.work import Throughput, WantedFile, add_throughputs, decode_of
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent

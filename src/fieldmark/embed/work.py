@@ -3,7 +3,7 @@
 A pipeline reads each file once: the bytes that are hashed and checked are those that are decoded.
 It tells the sink what a file holds and is told which parts of it are still to be embedded; features
 go back to the sink as they come, in any order. Two pipelines keep this contract: threads that
-prepare images for any model (`threads.py`), and the one for CUDA devices (`gpu.py`).
+prepare images for any model (`cpu/threads.py`), and the one for CUDA devices (`gpu/`).
 """
 
 from __future__ import annotations

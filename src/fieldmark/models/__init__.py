@@ -39,7 +39,7 @@ from fieldmark.models._load import (
 from fieldmark.models._name import resolve_device
 
 if TYPE_CHECKING:
-    from fieldmark.models._torch import TorchBackbone
+    from fieldmark.models._torch.backbone import TorchBackbone
 
 __all__ = [
     "Backbone",
@@ -71,7 +71,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "TorchBackbone":
         try:
-            from fieldmark.models._torch import TorchBackbone
+            from fieldmark.models._torch.backbone import TorchBackbone
         except ImportError as error:
             from fieldmark.errors import MissingExtra
 

@@ -181,8 +181,8 @@ def local_files(checkpoint: str) -> list[Path]:
 
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "transformers")
-    from fieldmark.models._dual import TorchDual
-    from fieldmark.models._torch import TorchBackbone
+    from fieldmark.models._torch.backbone import TorchBackbone
+    from fieldmark.models._torch.dual import TorchDual
 
     pool = request.choice("pool", ("cls", "mean", "pooler"))
     is_loaded = request.flag("pretrained", True) and "weights" not in request.name.options
@@ -244,7 +244,7 @@ def _tokens(model: Any, images: Any, hidden: Any) -> Any:
 
 
 def _folder(request: ModelRequest, is_loaded: bool) -> Path:
-    from fieldmark.models._weights import fetch_code, hub_folder
+    from fieldmark.models._torch.weights import fetch_code, hub_folder
 
     own = local_files(request.checkpoint)
     if own:
@@ -275,7 +275,7 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
     The folder's own Python runs only where the user has named the model: transformers would ask on
     the terminal, and take a `yes` from a pipe.
     """
-    from fieldmark.models._weights import runs_code
+    from fieldmark.models._torch.weights import runs_code
 
     try:
         return kind.from_pretrained(
@@ -304,7 +304,7 @@ def _build(
     """The network without the parts nobody uses; `use` is how it pools, and whether it embeds
     texts.
     """
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded
 
     folder, config = source
     pooled_by, is_dual = use
@@ -337,7 +337,7 @@ def _build(
 def _tower(
     library: Any, request: ModelRequest, source: tuple[Path, Any], options: dict[str, Any]
 ) -> Any:
-    from fieldmark.models._dual import TextTower
+    from fieldmark.models._torch.dual import TextTower
 
     return TextTower(
         partial(_tokeniser, library, request, source),
@@ -350,8 +350,8 @@ def _tower(
 
 def _tokeniser(library: Any, request: ModelRequest, source: tuple[Path, Any]) -> Any:
     """The model's own tokeniser; its files are fetched only now, when texts are embedded."""
-    from fieldmark.models._dual import Tokeniser
-    from fieldmark.models._weights import TOKENISER, hub_folder
+    from fieldmark.models._torch.dual import Tokeniser
+    from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
     folder, config = source
     if not local_files(request.checkpoint):

@@ -146,7 +146,7 @@ def local_files(checkpoint: str) -> list[Path]:
 
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "open_clip")
-    from fieldmark.models._dual import TextTower, TorchDual
+    from fieldmark.models._torch.dual import TextTower, TorchDual
 
     is_loaded = request.flag("pretrained", True) and "weights" not in request.name.options
     arguments = _source(library, request, is_loaded)
@@ -239,7 +239,7 @@ def _network(
     seed: str = "",
 ) -> tuple[Any, Any]:
     """The network with its weights, and its second projector or None."""
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded
 
     is_two, weights = arguments.pop(TWO_PROJECTORS, False), request.path("weights")
     path = weights or (_own_file(request, arguments["model_name"]) if is_loaded else None)
@@ -271,7 +271,7 @@ def _with_second(path: Path) -> dict[str, Any]:
     """The weights in a file that holds any of a second projector; empty for all others, which are
     open_clip's to read.
     """
-    from fieldmark.models._weights import read_weights
+    from fieldmark.models._torch.weights import read_weights
 
     if path.suffix == ".safetensors":
         from safetensors import safe_open
@@ -294,7 +294,7 @@ def _drawn_second(model: Any) -> dict[str, Any]:
 
 
 def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
-    from fieldmark.models._dual import Projection
+    from fieldmark.models._torch.dual import Projection
 
     matrix = weights.get(SECOND[0])
     if matrix is None:
@@ -314,7 +314,7 @@ def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
 
 def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, Any]:
     """What `create_model` is given, with every file already local."""
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._torch.weights import hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -354,7 +354,7 @@ def _tagged(
     library: Any, request: ModelRequest, name: tuple[str, str], is_loaded: bool
 ) -> dict[str, Any]:
     """Arguments for one of open_clip's own sets of weights: file, activation and colour scaling."""
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._torch.weights import hub_folder
 
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
@@ -389,7 +389,7 @@ def _tags(library: Any, architecture: str) -> list[str]:
 
 
 def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:
-    from fieldmark.models._weights import runs_code
+    from fieldmark.models._torch.weights import runs_code
 
     try:
         with _own_log():
@@ -435,8 +435,8 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     """The tokeniser a configuration asks for; its files are fetched only now, when texts are
     embedded.
     """
-    from fieldmark.models._dual import Tokeniser
-    from fieldmark.models._weights import TOKENISER, hub_folder
+    from fieldmark.models._torch.dual import Tokeniser
+    from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
     kind, _, place = model_name.partition(":")
     if kind == "local-dir":

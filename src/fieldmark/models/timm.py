@@ -170,7 +170,7 @@ def local_files(checkpoint: str) -> list[Path]:
 
 def load(request: ModelRequest) -> Backbone:
     timm = need_package(request, "timm")
-    from fieldmark.models._torch import TorchBackbone
+    from fieldmark.models._torch.backbone import TorchBackbone
 
     size, pool = request.pixels(), request.choice("pool", tuple(POOLS))
     model = _build(timm, request, size, pool)
@@ -208,7 +208,7 @@ def _patches(model: Any, features: Any) -> Any:
 
 
 def _build(timm: Any, request: ModelRequest, size: int | None, pool: str | None) -> Any:
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded
 
     weights = request.path("weights")
     is_fetched = request.flag("pretrained", True) and weights is None
@@ -252,7 +252,7 @@ def _source(
     timm: Any, request: ModelRequest, is_fetched: bool
 ) -> tuple[str, dict[str, Any] | None]:
     """The name timm is given and, for weights from the hub, the local file that holds them."""
-    from fieldmark.models._weights import WEIGHTS, hub_folder
+    from fieldmark.models._torch.weights import WEIGHTS, hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -276,7 +276,7 @@ def _has_tag(timm: Any, request: ModelRequest) -> bool:
 
 
 def _weights_file(timm: Any, request: ModelRequest) -> Path:
-    from fieldmark.models._weights import WEIGHTS, hub_folder, url_file
+    from fieldmark.models._torch.weights import WEIGHTS, hub_folder, url_file
 
     about = timm.get_pretrained_cfg(request.checkpoint)
     if about is not None and about.hf_hub_id:

@@ -23,7 +23,8 @@ from fieldmark.probes._arrays import (
     read_labels,
     read_rows,
 )
-from fieldmark.probes._gradient import (
+from fieldmark.probes._gradient.adamw import Training, cosine, train
+from fieldmark.probes._gradient.probe import (
     SCALINGS,
     GradientProbe,
     Networks,
@@ -32,7 +33,6 @@ from fieldmark.probes._gradient import (
     Targets,
 )
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
-from fieldmark.probes._training import Training, cosine, train
 
 SUMMARY = "linear layer by AdamW, learning rate and weight decay from a held-out sweep"
 RECIPE = "torch: Linear, cross-entropy, AdamW, CosineAnnealingLR; scikit-learn has none"

@@ -1,8 +1,8 @@
 """Logistic regression, L2-penalised, classes balanced: which linear log-odds fit the labels best?
 
 biobench's 2026 probe of KABR, DINOv2's linear evaluation: L-BFGS over a range of strengths, each
-from where the last one ended (`_lbfgs`), on the GPU where the features are. It stops at the
-minimum; scikit-learn's default settings stop up to 19 % of the predictions away (measured on
+from where the last one ended (`_gradient/lbfgs.py`), on the GPU where the features are. It stops at
+the minimum; scikit-learn's default settings stop up to 19 % of the predictions away (measured on
 photos, 2026). The problem is convex, so there is one answer and nothing is drawn (but the held-out
 rows, where several strengths are given).
 """
@@ -25,8 +25,14 @@ from fieldmark.probes._arrays import (
     read_labels,
     read_rows,
 )
-from fieldmark.probes._gradient import GradientProbe, Networks, Setting, Targets, column_moments
-from fieldmark.probes._lbfgs import fit_strengths
+from fieldmark.probes._gradient.lbfgs import fit_strengths
+from fieldmark.probes._gradient.probe import (
+    GradientProbe,
+    Networks,
+    Setting,
+    Targets,
+    column_moments,
+)
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
 
 SUMMARY = "logistic regression, classes balanced"

@@ -20,7 +20,8 @@ from fieldmark.probes._arrays import (
     check_share,
     read_rows,
 )
-from fieldmark.probes._gradient import (
+from fieldmark.probes._gradient.adamw import Training, halving, train
+from fieldmark.probes._gradient.probe import (
     ACTIVATIONS,
     GradientProbe,
     Networks,
@@ -29,7 +30,6 @@ from fieldmark.probes._gradient import (
     read_targets,
 )
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
-from fieldmark.probes._training import Training, halving, train
 
 SUMMARY = "two layers with dropout by Adam (FishNet), for traits or classes"
 RECIPE = "torch: Linear, Dropout, Linear, binary cross-entropy, Adam, StepLR; scikit-learn has none"

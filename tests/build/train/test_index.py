@@ -18,8 +18,8 @@ import pytest
 
 from fieldmark.build.caption import SpeciesWords, caption_shards
 from fieldmark.build.shards import captions_files, join_captions, shard_index, taxon_texts
-from fieldmark.build.train import index as train_index
-from fieldmark.build.train.index import TrainData, open_data
+from fieldmark.build.train.feed import index as train_index
+from fieldmark.build.train.feed.index import TrainData, open_data
 from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_names
 from fieldmark.chat import MockScript, MockServer, chat_model
 from fieldmark.errors import DataError, UsageError
@@ -426,7 +426,7 @@ def test_nothing_heavy_is_imported_for_shards_without_sidecars(tmp_path: Path) -
     shard = make_shards(tmp_path, 1)[0]
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from fieldmark.build.train.index import open_data\n"
+        "from fieldmark.build.train.feed.index import open_data\n"
         "from fieldmark.build.train.recipe import TrainRecipe\n"
         f"data = open_data([{str(shard)!r}], None, Path({str(tmp_path / 'index')!r}), "
         "TrainRecipe())\ndata.read(1)\n"

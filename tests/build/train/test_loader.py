@@ -19,10 +19,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fieldmark.build.train import loader  # noqa: E402
+from fieldmark.build.train.feed import loader  # noqa: E402
+from fieldmark.build.train.feed.index import TrainData, open_data  # noqa: E402
+from fieldmark.build.train.feed.loader import LoaderOptions, TrainBatch, open_loader  # noqa: E402
 from fieldmark.build.train.feed.sample_reader import draw_crop  # noqa: E402
-from fieldmark.build.train.index import TrainData, open_data  # noqa: E402
-from fieldmark.build.train.loader import LoaderOptions, TrainBatch, open_loader  # noqa: E402
 from fieldmark.build.train.recipe import TrainRecipe  # noqa: E402
 from fieldmark.data import open_image  # noqa: E402
 from fieldmark.errors import DataError, FieldmarkError  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.build.train.order import SampleOrder
+from fieldmark.build.train.feed.order import SampleOrder
 from fieldmark.errors import DataError, UsageError
 from kit.cpu_time import least_cpu_s
 

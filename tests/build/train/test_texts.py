@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from fieldmark.build.train.feed.texts import TextPlan, TextTokens, full_words, text_ids, text_plan
 from fieldmark.build.train.recipe import TrainRecipe, load_recipe
-from fieldmark.build.train.texts import TextPlan, TextTokens, full_words, text_ids, text_plan
 from fieldmark.errors import DataError
 
 SIX = {"sci": 1, "com": 1, "taxon": 1, "sci_com": 1, "taxon_com": 1, "caption": 1}

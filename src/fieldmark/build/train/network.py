@@ -28,7 +28,7 @@ from fieldmark.build.train.losses import LOSSES
 from fieldmark.build.train.recipe import ModelRecipe
 from fieldmark.errors import MissingExtra, ModelError, first_line
 from fieldmark.models._name import ModelRequest, need_package, parse_name
-from fieldmark.models._weights import INSTEAD
+from fieldmark.models._torch.weights import INSTEAD
 from fieldmark.models.open_clip import PROJECTORS, read_network, read_tokeniser
 
 ARCHITECTURES = Path(__file__).parent / "architectures"

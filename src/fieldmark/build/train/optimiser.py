@@ -26,7 +26,7 @@ from fieldmark.devices import is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, first_line
 
 if TYPE_CHECKING:
-    from fieldmark.build.train.loader import TrainBatch
+    from fieldmark.build.train.feed.loader import TrainBatch
 
 
 # --- Optimiser (AdamW), learning-rate schedule (linear warm-up, cosine) and guard: how far does

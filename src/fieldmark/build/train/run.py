@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fieldmark.build.train.index import TrainData, open_data
-from fieldmark.build.train.loader import TrainBatch, open_loader
+from fieldmark.build.train.feed.index import TrainData, open_data
+from fieldmark.build.train.feed.loader import TrainBatch, open_loader
 from fieldmark.build.train.network import (
     ClipTrainingModel,
     PairFlops,

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from fieldmark.data import ImageRef, crop_box
-from fieldmark.embed.cpu_decode import see_exactly
+from fieldmark.embed.cpu.decode import see_exactly
 from fieldmark.embed.gpu.jpeg import JpegFacts
 from fieldmark.embed.gpu.reader_process import FileBytes
 from fieldmark.embed.gpu.readers import SharedBuffer

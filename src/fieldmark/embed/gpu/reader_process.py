@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fieldmark.data import ABSENT, Content, read_content
-from fieldmark.embed.cpu_decode import see_exactly
+from fieldmark.embed.cpu.decode import see_exactly
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
 from fieldmark.errors import FieldmarkError
 from fieldmark.processes import Channel

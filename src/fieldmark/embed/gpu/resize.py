@@ -6,7 +6,7 @@ row is normalised), made on the device for each image of a batch, so images of a
 go through in one product. As in Pillow columns come first and are rounded to 8 bits in between:
 pixels agree within one grey level, and nearly all are equal. A mirrored box gives a mirrored image,
 so a photo that must be turned upright costs no more. To which size, and what is cropped, says
-`Recipe` in models/_backbone.py; on a CPU, embed/cpu_decode.py does it.
+`Recipe` in models/_backbone.py; on a CPU, embed/cpu/decode.py does it.
 """
 
 from __future__ import annotations

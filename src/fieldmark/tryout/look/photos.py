@@ -19,9 +19,9 @@ from typing import Any
 import polars as pl
 
 from fieldmark.data import COLUMNS, SPLITS
-from fieldmark.data.csv import LEAST_UNITS
-from fieldmark.data.csv import table as read_csv
 from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.data.sets.csv import LEAST_UNITS
+from fieldmark.data.sets.csv import table as read_csv
 from fieldmark.errors import DataError, UsageError
 from fieldmark.words import counted, first_few
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fieldmark import draws
-from fieldmark.build.train.index import TrainData
-from fieldmark.build.train.order import SampleOrder
-from fieldmark.build.train.texts import DrawnText, TextPlan
+from fieldmark.build.train.feed.index import TrainData
+from fieldmark.build.train.feed.order import SampleOrder
+from fieldmark.build.train.feed.texts import DrawnText, TextPlan
 from fieldmark.data import open_image, quick_check, read_header
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
 from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferRequest, aligned, serve
@@ -127,7 +127,7 @@ class SampleReader:
 
     def _pixels(self, data: bytes, crop: Crop) -> bytes:
         if self.job.decode == "cpu":
-            from fieldmark.embed.cpu_decode import decode
+            from fieldmark.embed.cpu.decode import decode
 
             seen = decode(data, self.square, [crop])
             if seen is not None:

@@ -23,7 +23,7 @@ from fieldmark.build.train.export import (
     export_model,
     export_two,
 )
-from fieldmark.build.train.index import TrainData
+from fieldmark.build.train.feed.index import TrainData
 from fieldmark.build.train.network import ClipTrainingModel, make_clip_model
 from fieldmark.build.train.recipe import load_recipe, recipe_toml
 from fieldmark.build.train.record.checkpoint import (

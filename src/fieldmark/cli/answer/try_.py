@@ -1,0 +1,108 @@
+"""Which model for my photos? Point it at a folder of labelled photos, or a table.
+
+examples:
+  fieldmark try photos/
+  fieldmark try obs.csv --image path --label species --unit camera
+  fieldmark try photos/ --models small
+  fieldmark try photos/ --chat chat/openrouter/openai/gpt-4o-mini --max-usd 1
+  fieldmark predict try/model new_photos/
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli.flags import ChatFlags, ChatModelFlags, Common, CommonFlags
+from fieldmark.cli.show import print_json, talk, tell
+from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.settings import Settings
+    from fieldmark.tryout.chat import ChatTrial
+
+FIRST_FLAGS = (
+    *("photos", "out", "models", "image", "label", "unit", "label_part", "boxes", "offline"),
+    "quiet",
+)
+"""what most people need; `--help-all` shows the rest"""
+
+
+@dataclass(frozen=True, slots=True)
+class TryArgs:
+    photos: Annotated[Positional[Path], arg(metavar="PHOTOS", help_behavior_hint="")]
+    """a folder with one folder of photos per label, a table (.csv, .tsv, .parquet), a COCO file, or
+    a Camtrap DP"""
+    out: Path = Path("try")
+    """folder for the page, the tables and the model"""
+    models: tuple[str, ...] = ("auto",)
+    """auto (what works here; the small list where torch is installed), classical, small (125 MB to
+    fetch), best (2.8 GB), or names"""
+    image: str = ""
+    """column of a table that names the photo"""
+    label: str = ""
+    """column of a table that names the label"""
+    unit: str = ""
+    """column that names the camera, site or individual: models are tested on others than they were
+    trained on"""
+    label_part: int = 0
+    """which folder names the label: 1 is the outermost [found by its names]"""
+    boxes: Path | None = None
+    """results of MegaDetector (.json): photos are cut to their animal"""
+    find: float = 0.95
+    """share of a label's photos that you want to find when you look for it"""
+    chat: str = ""
+    """also ask this chat model about 200 photos: they are sent to its provider"""
+    json: bool = False
+    """print the verdict as JSON"""
+    asking: ChatModelFlags = ChatFlags()
+    common: CommonFlags = Common()
+
+
+def run(args: TryArgs) -> int:
+    from fieldmark.progress import for_people
+    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.tryout.products import as_json, write_products
+    from fieldmark.tryout.trial import TrialOptions, run_trial
+
+    if not 0 < args.find < 1:
+        raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
+    columns = Columns(args.image, args.label, args.unit, args.label_part, args.boxes)
+    settings = args.common.settings()
+    with for_people(args.common.quiet) as progress:
+        verdict = run_trial(
+            args.photos,
+            TrialOptions(columns, args.models, args.find, _chat(args, settings), args.out),
+            settings,
+            progress,
+            lambda text: None if args.common.quiet else tell(text, sys.stderr),
+        )
+        page = write_products(verdict, args.out, settings, progress)
+    if args.json:
+        print_json(as_json(verdict))
+    else:
+        for line in verdict.lines:
+            tell(line, sys.stdout)
+    if not args.common.quiet:
+        talk(f"\nopen:  {page}")
+        talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
+    return 0
+
+
+def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
+    from fieldmark.chat import ChatModel
+    from fieldmark.tryout.chat import ChatTrial
+
+    if args.chat:
+        model, budget = args.asking.model(args.chat, settings), args.asking.budget()
+        if isinstance(model, ChatModel):
+            model.key()  # a missing one is told now, not after the models
+        budget.check(model.card)
+        return ChatTrial(model, args.asking.options(), budget)
+    if args.asking != ChatFlags():
+        raise UsageError("--max-usd and the like need a chat model: add --chat MODEL.")
+    return None
