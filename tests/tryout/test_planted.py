@@ -13,7 +13,7 @@ from PIL import Image
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.tryout import Verdict
-from fieldmark.tryout.judge.findings import HeldOut, find_weak_places
+from fieldmark.tryout.judge.findings import HeldOut, SearchPlan, find_weak_places
 from fieldmark.tryout.look.audit import find_slips
 from fieldmark.tryout.trial import TrialOptions, run_trial
 from fieldmark.tryout.words import tell, tell_data
@@ -45,6 +45,39 @@ def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
     for word in ("mixes up", "Check", "less often", "copies", "bursts", "slip", "too few"):
         assert word not in text
     assert "Labels checked: these models cannot say of any that it is wrong." in text
+
+
+def test_a_poor_model_is_recommended_to_nobody(clean: tuple[str, Verdict]) -> None:
+    _, verdict = clean
+    choice = dataclasses.replace(verdict.choice, accuracy=0.4, low=0.35, high=0.45)
+    lines = list(tell(dataclasses.replace(verdict, choice=choice)))
+    best = verdict.best.model
+    assert (
+        lines[0] == f"No model is good enough yet: even the best, {best}, is wrong on most photos."
+    )
+    assert "Always giving the most common label is right on 25." in lines
+
+
+@pytest.mark.parametrize(
+    ("share", "at_least", "expected"),
+    [
+        (0.93, 0.88, ["To find fox, look at every photo: it ranks some too low."]),
+        (0.3, 0.95, ["To find 95 % of fox, look at the 30 of 100 photos that it ranks highest."]),
+        (
+            *(0.3, 0.88),
+            [
+                "To find fox, look at the 30 of 100 photos that it ranks highest.",
+                "That found it in 23 of 23 photos here, which promises 88 % of new ones.",
+            ],
+        ),
+    ],
+)
+def test_one_number_is_promised_for_a_search(
+    clean: tuple[str, Verdict], share: float, at_least: float, expected: list[str]
+) -> None:
+    search = SearchPlan("fox", share, 1.0, at_least, 23)
+    lines = list(tell(dataclasses.replace(clean[1], searches=(search,))))
+    assert [line for line in lines if "fox" in line or "That found" in line] == expected
 
 
 @pytest.mark.slow

@@ -70,9 +70,9 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
 
 
 def _clean(label: str) -> str:
-    """One Unicode form, and nothing that steers a terminal or cannot be in an SVG."""
-    text = normalize("NFC", label)
-    return "".join(mark if mark.isprintable() else " " for mark in text).strip() or "(blank)"
+    """One Unicode form and single blanks, and nothing that steers a terminal or breaks an SVG."""
+    marks = (mark if mark.isprintable() else " " for mark in normalize("NFC", label))
+    return " ".join("".join(marks).split()) or "(blank)"
 
 
 @contextmanager
