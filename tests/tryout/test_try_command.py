@@ -165,7 +165,7 @@ def test_a_folder_too_high_is_noticed(
     words[-3] = str(tmp_path / "new")
     assert main(["try", str(above), *words]) == 0
     told = capsys.readouterr().err
-    assert "72 photos of 3 labels, 24 of each." in told and "icons" not in told
+    assert "72 photos with 3 labels, 24 of each." in told and "icons" not in told
     assert "folder 2: species aaa, species bbb, species ccc." in told and "no photos" not in told
 
 
@@ -390,7 +390,9 @@ def test_raw_files_and_videos_are_named_by_kind(
     told = capsys.readouterr().err
     assert "\n3 RAW files (.cr2, .nef) were left out: export them as JPEG.\n" in told
     assert "\n1 video was left out: take frames out of it first.\n" in told
-    assert "2 files are not labelled photos: ignored." in told, "the text and the file saved twice"
+    assert "2 files were ignored: they are not labelled photos." in told, (
+        "the text and the file saved twice"
+    )
     assert main(["check", str(root)]) == 0
     assert "warning  3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().out
     predict = ["predict", str(place / "try" / "model"), "--out", str(tmp_path / "p.csv"), *words]
@@ -428,7 +430,7 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
     assert main(["try", str(root), "--models", "classical", *words]) == 0
     shown = capsys.readouterr()
-    assert "25 photos of 2 labels" in shown.err
+    assert "25 photos with 2 labels" in shown.err
     assert "1 file cannot be read and was left out: train/1/empty.jpg (is empty" in shown.err
     assert "No model is clearly better than always giving the most common label" in shown.out
 

@@ -27,12 +27,14 @@ from fieldmark.registry import Registry, is_file_reference, load_reference
 if TYPE_CHECKING:
     from fieldmark.probes._arrays import ProbeDataError, SomeRows
     from fieldmark.probes._normalise import Normaliser
+    from fieldmark.probes._threads import fitting_threads
 
 __all__ = [
     "PROBES",
     "Normaliser",
     "ProbeDataError",
     "SomeRows",
+    "fitting_threads",
     "is_multilabel",
     "list_parameters",
     "load_probe",

@@ -7,23 +7,18 @@ be loaded. `out_of_unit` gives each photo the scores of a head that saw no photo
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 
-from fieldmark.probes import SomeRows, load_probe
+from fieldmark.probes import SomeRows, fitting_threads, load_probe
 from fieldmark.tryout.judge.confidence import unit_length
 
-KINDS = ("class means", "ridge")
+KINDS = CLASS_MEANS, RIDGE = "class means", "ridge"
 LABEL_NAMES = "label names"
 """of a dual encoder: a label's score is the cosine of the photo and its name, without training"""
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 """of the ridge's penalty on standardised features"""
-SMALL_FIT = 20_000_000
-"""values, above which several BLAS threads pay"""
 _BLOCK = 1024
 """photos scored at a time"""
 _MIN_RIDGE = 6
@@ -56,12 +51,6 @@ def kinds_for(n_photos: int, n_labels: int) -> tuple[str, ...]:
     return KINDS if n_photos >= _MIN_RIDGE * n_labels else KINDS[:1]
 
 
-def name_head(text_cd: np.ndarray) -> Head:
-    """The head whose scores are cosines with the features of the labels' names."""
-    zero_d, zero_c = np.zeros(text_cd.shape[1]), np.zeros(len(text_cd))
-    return Head(zero_d, True, np.asarray(text_cd.T, np.float64), zero_c)
-
-
 def fit_head(
     kind: str | Head, x_nd: np.ndarray | SomeRows, code_n: np.ndarray, n_labels: int
 ) -> Head:
@@ -70,7 +59,7 @@ def fit_head(
     """
     if isinstance(kind, Head):
         return kind
-    fit = _fit_means if kind == "class means" else _fit_ridge
+    fit = _fit_means if kind == CLASS_MEANS else _fit_ridge
     return fit(x_nd, code_n, n_labels)
 
 
@@ -86,29 +75,13 @@ def out_of_unit(
     that may be trained on.
     """
     score_nc = np.empty((len(x_nd), n_labels))
-    with few_threads(x_nd):
+    with fitting_threads(x_nd.size):
         for fold in np.unique(fold_n):
             is_held = fold_n == fold
             trained, held = np.flatnonzero(~is_held & may_train), np.flatnonzero(is_held)
             head = fit_head(kind, SomeRows(x_nd, trained), code_n[trained], n_labels)
             score_nc[held] = head.scores(SomeRows(x_nd, held))
     return score_nc
-
-
-def few_threads(x_nd: np.ndarray) -> AbstractContextManager[object]:
-    """One BLAS thread where the products are small: several wait for each other longer than they
-    compute, on a busy machine a hundred times longer (measured, 2026).
-    """
-    return _blas().limit(limits=1) if x_nd.size < SMALL_FIT else nullcontext()
-
-
-@cache
-def _blas() -> Any:
-    """The BLAS libraries of this process; to look for them takes as long as a fit."""
-    import scipy.linalg  # noqa: F401  has a BLAS of its own, which must be there to be found
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _fit_means(x_nd: np.ndarray | SomeRows, code_n: np.ndarray, n_labels: int) -> Head:

@@ -226,8 +226,9 @@ def _duplicates(
     conflicts = tuple(group for group in groups if len({label_n[row] for row in group}) > 1)
     plain = tuple(group for group in groups if group not in set(conflicts))
     if plain:
-        n = counted(sum(map(len, plain)) - len(plain), "photo is a copy", "photos are copies")
-        yield DataFinding("duplicate", f"{n} of another: they stay together in every test.", plain)
+        copies = ("photo is a copy of another", "photos are copies of others")
+        n = counted(sum(map(len, plain)) - len(plain), *copies)
+        yield DataFinding("duplicate", f"{n}: copies stay together in every test.", plain)
     image, split = (table.get_column(name).to_list() for name in ("image", "split"))
     for group in conflicts:
         labels = sorted({str(label_n[row]) for row in group})
@@ -265,7 +266,7 @@ def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[Dat
     trained, tested = (set(label_n[split_n == word].tolist()) for word in ("train", "test"))
     if trained and (unseen := sorted(tested - trained)):
         n = counted(len(unseen), "label has", "labels have")
-        text = f"{n} test photos and no training photos: {first_few(unseen)}."
+        text = f"{n} test photos but no training photos: {first_few(unseen)}."
         yield DataFinding("untrained", text)
 
 
@@ -301,7 +302,7 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
     for name, best in sorted(merged.items()):
         if name != best:
             rows = tuple(row for row, label in enumerate(labels) if label == name)
-            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: merged."
+            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: they were merged."
             yield DataFinding("slip", text, (rows,))
 
 
@@ -319,8 +320,8 @@ def find_slips(label_n: np.ndarray) -> Iterator[DataFinding]:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
         for rare in sorted(name for name in few if _may_be_slip(name, common)):
             rows = tuple(np.flatnonzero(label_n == rare).tolist())
-            text = f"Is {rare!r} ({counts[rare]}) a slip for {common!r} ({counts[common]})?"
-            advice = "Rename it if so; it counts as a label of its own."
+            text = f"Is {rare!r} ({counts[rare]}) a typing error for {common!r} ({counts[common]})?"
+            advice = "If so, rename it. Until then it counts as a label of its own."
             yield DataFinding("slip", f"{text} {advice}", (rows,))
             asked.add(frozenset((rare, common)))
     for pair in _one_letter_apart(sorted(counts)):
