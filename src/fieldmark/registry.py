@@ -278,6 +278,16 @@ def may_run() -> bool:
     return _NOT_RUN.get() is None
 
 
+def ask_nobody() -> None:
+    """Code in a model's own files runs only where the caller says so beforehand: transformers would
+    ask on the terminal, and take a `yes` from a pipe, also where open_clip or a processor loads a
+    part of a model through it.
+    """
+    from transformers import dynamic_module_utils
+
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # s to answer in: it raises at once
+
+
 def refuse_to_run(path: Path, attribute: str = "") -> None:
     """Raises `CodeNotRun` where code is only looked at; before that, what its source tells."""
     not_run = _NOT_RUN.get()

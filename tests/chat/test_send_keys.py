@@ -132,7 +132,7 @@ def test_project_cannot_confirm_itself(
     Path("fieldmark.toml").write_text(f'send_key = ["OPENAI_API_KEY={endpoint.host}"]\n{own}')
     assert main([*RUN, "chat/lab/m"]) == 2
     told = capsys.readouterr().err
-    assert "fieldmark.toml:1: send_key counts only as your own word" in told
+    assert "fieldmark.toml:1: only you can set send_key" in told
     assert endpoint.keys == []
 
 

@@ -95,6 +95,22 @@ def test_a_command_shows_the_flags_that_act_on_it(capsys: pytest.CaptureFixture[
         told = capsys.readouterr().out
         nothing = ("device", "precision", "decode", "threads", "batch-size", "bad-images", "cache")
         assert not [flag for flag in nothing if f"--{flag} " in told]
+    assert main(["predict", "m", "photos", "--bad-images", "fail"]) == 2  # it always goes on
+    assert "has no flag --bad-images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["run", "try", "jobs ls", "data make", "tasks"])
+def test_help_is_read_at_80_columns(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*name.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line for line in lines if line.startswith("  ")]  # to be copied whole
+    assert max(len(line) for line in lines if line not in commands) <= 80
+    assert not [line for line in lines if re.fullmatch(r"│ +│", line)]
+    text = "\n".join(lines)
+    assert not [noise for noise in ("(default", "{None}", " STR ", " INT ") if noise in text]
 
 
 def test_other_packages_add_commands(

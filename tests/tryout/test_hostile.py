@@ -56,6 +56,9 @@ def test_names_cannot_steer_the_terminal_or_break_the_page(
     predict += [str(tmp_path / "cache"), "--out", str(tmp_path / "p.csv")]
     assert main([*predict, "--copy-into", str(tmp_path / "sorted")]) == 0
     assert "\x1b" not in capsys.readouterr().out
+    for file in ("try/data.csv", "try/predictions.csv", "p.csv"):
+        table = (tmp_path / file).read_text(encoding="utf-8-sig")
+        assert ",'=cmd()," in table and ",=cmd()" not in table and "\x1b" not in table
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")

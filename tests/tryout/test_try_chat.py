@@ -76,8 +76,8 @@ def test_a_missing_key_is_told_before_anything_is_computed(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--chat", "chat/mock/wren"], "is a mock, which is told the right answers"),
-        (["--chat", "classical/colour"], "answers no questions"),
+        (["--chat", "chat/mock/wren"], "is a mock that knows the right answers"),
+        (["--chat", "classical/colour"], "cannot answer questions"),
         (["--max-usd", "1"], "add --chat MODEL"),
         (["--chat", "chat/mock/wren", "--max-usd", "1"], "the price of chat/mock/wren is unknown"),
     ],

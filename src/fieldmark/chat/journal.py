@@ -99,6 +99,22 @@ def _part(part: Text | Picture, sent: Any) -> dict[str, str]:
     return {**facts, "detail": part.detail} if part.detail else facts
 
 
+_USD = re.compile(rb'[{,]"usd":([0-9][0-9.eE+-]*)')
+"""a quotation mark within the words of an answer has a backslash before it"""
+
+
+def spent_usd(folder: Path) -> float:
+    """What all answers under a folder have cost, as far as their price was known."""
+    total = 0.0
+    try:
+        for path in sorted(folder.glob("*.jsonl")):
+            with path.open("rb") as lines:
+                total += sum(float(match[1]) for line in lines if (match := _USD.search(line)))
+    except OSError as error:
+        raise unusable(folder, error) from error
+    return total
+
+
 _LINE_START = re.compile(rb'\{"key":"([0-9a-f]{32})')
 _OFFSET_BITS = 44
 """a place is file number and offset in one whole number: small in memory"""
@@ -295,7 +311,9 @@ class Ledger:
         n_kept = self.tally.n - self.tally.outcomes.get("failed", 0)
         start = f"model {self.asker.model.name!r}: {reason.rstrip('.')}. "
         if not n_kept:
-            return ModelError(f"{start}Nothing is recorded.")
-        has_journal = self.asker.journal is not None
-        again = "run the same command again to go on" if has_journal else "nothing is kept"
-        return ModelError(f"{start}{n_kept:,} answers came before; {again}.")
+            return ModelError(f"{start}No answer was stored.")
+        if self.asker.journal is None:
+            return ModelError(f"{start}{n_kept:,} answers came before, and are not kept.")
+        return ModelError(
+            f"{start}{n_kept:,} answers are kept. Run the same command again to continue."
+        )

@@ -108,8 +108,8 @@ class Card(_TableRow):
 
     @property
     def is_known(self) -> bool:
-        """Does a table have a row for it?"""
-        return bool(self.source or self.title or self.context or self.is_priced)
+        """Does a table say more of it than its price, which tells nothing of its answers?"""
+        return bool(self.source or self.title or self.context)
 
     @property
     def is_priced(self) -> bool:

@@ -30,7 +30,7 @@ class Common:
     """where files are and how to compute; `fieldmark doctor` shows each value and its origin"""
 
     results: _Folder = None
-    """folder of the results file [FIELDMARK_RESULTS, else results/]"""
+    """folder of the results [FIELDMARK_RESULTS, else results/]"""
     cache: _Folder = None
     """folder of the feature cache [FIELDMARK_CACHE, else the user's cache folder]"""
     data: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=FOLDER")] = ()
@@ -50,9 +50,9 @@ class Common:
     batch_size: _Count = None
     """images per forward pass [FIELDMARK_BATCH_SIZE, else found automatically]"""
     bad_images: _Word = None
-    """for images that cannot be read: fail or skip [FIELDMARK_BAD_IMAGES, else fail]"""
+    """what to do with images that cannot be read: fail or skip [FIELDMARK_BAD_IMAGES, else fail]"""
     offline: bool = False
-    """never download weights [FIELDMARK_OFFLINE]"""
+    """download nothing [FIELDMARK_OFFLINE]"""
     quiet: bool = False
     """print no progress and no messages"""
     debug: bool = False
@@ -183,17 +183,17 @@ class ChatFlags:
     """how the chat model is asked"""
 
     max_usd: _Number = None
-    """stop before more than this is spent, by this process"""
+    """most US dollars that this process may spend"""
     price: Annotated[str | None, arg(metavar="IN/OUT", help_behavior_hint="")] = None
     """US dollars per million tokens in and out, for models whose price is unknown: 0.5/1.5"""
     max_tokens: _Count = None
-    """stop before more tokens than this are used"""
+    """most tokens that this process may use"""
     concurrency: _Count = None
-    """most questions in flight [found automatically]"""
+    """requests at the same time [found automatically]"""
     rpm: _Number = None
     """most requests per minute"""
     timeout: _Number = None
-    """seconds that one answer may take [180]"""
+    """seconds to wait for an answer [180]"""
     send_key: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="VARIABLE=HOST")] = ()
     """let the key in this environment variable go to an address that only a file names"""
 
@@ -216,9 +216,9 @@ class ChatFlags:
 
         check_model_name(name)
         if ANSWERS not in abilities(name):
-            raise UsageError(f"model {name!r} answers no questions; expected a chat model.")
+            raise UsageError(f"model {name!r} cannot answer questions; expected a chat model.")
         if self.price is not None and not re.fullmatch(r"\d+(\.\d*)?/\d+(\.\d*)?", self.price):
-            raise UsageError(f"--price {self.price}: expected dollars in/dollars out, as 0.5/1.5.")
+            raise UsageError(f"--price {self.price}: expected IN/OUT in dollars, such as 0.5/1.5.")
         model = load_chat_model(
             name,
             device=settings.device,

@@ -60,23 +60,23 @@ class GridFlags:
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """a name, NAME@VARIANT, NAME/PARTS, a .yaml file, or a folder (or table) of labelled photos"""
     exclude_tasks: _Names = ()
-    """leave out these tasks of NeWT (--task newt/NAME,NAME runs only those)"""
+    """leave out these tasks of NeWT (to choose some, use --task newt/NAME,NAME)"""
     exclude_clusters: _Names = ()
     """leave out these clusters of NeWT: appearance, behavior, context, counting, gestalt"""
     exclude_subclusters: _Names = ()
     """leave out these subclusters of NeWT: age, attribute, health, species"""
     protocol: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """how models are asked the tasks [every way that both the model and the task support]"""
+    """how to use the model, such as probe, zero_shot or ask [all that model and task support]"""
     n_train: _Ints = ()
-    """training images or prompt examples per part (-1: all); several numbers give several runs"""
+    """training photos, or examples in a prompt (-1: all); several numbers give several runs"""
     n_test: _Ints = ()
-    """test images per part, -1 = all"""
+    """test photos (-1: all)"""
     sampling: Literal["task", "balanced", "uniform"] = "task"
-    """how training images are drawn; task = as the task file says"""
+    """how training photos are drawn: balanced over classes, uniform, or as the task file says"""
     seed: _Ints = ()
-    """seed of the random draws; several numbers give several runs"""
+    """seed of every random choice; several numbers give several runs"""
     repeats: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """random draws per run"""
+    """how many random training samples to average over"""
     force: bool = False
     """run again what is already finished"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
@@ -91,9 +91,8 @@ class GridFlags:
 @dataclass(frozen=True, slots=True)
 class PlaceFlags(GridFlags):
     on: Literal["auto", "here", "local", "slurm", "debug"] = "auto"
-    """where the runs are done: here (this process), local (processes of this machine), slurm, or
-    debug (the steps of a cluster, in this process); auto = slurm where the file has a table
-    [slurm], else here"""
+    """where to run: here (this process), local (several processes on this machine), slurm, or debug
+    (as on a cluster, in this process); auto: slurm where the file has a table [slurm], else here"""
 
     def where(self, grid: Grid) -> Where:
         if self.on == "auto":
@@ -138,7 +137,14 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
         fetch=settings.fetch or args.fetch,
     )
     if args.experiment is not None and args.experiment.is_dir():
-        args = _photos_as_task(args, args.experiment)
+        # `run photos/ --model MODEL` is `run --task photos/ --model MODEL`.
+        path = args.experiment
+        if not args.model:
+            raise UsageError(
+                f"{path} is a folder: `fieldmark try {path}` finds a model for photos, and "
+                f"`fieldmark run {path} --model MODEL` runs the one you name."
+            )
+        args = replace(args, experiment=None, task=(*args.task, str(path)))
     if args.experiment is None:
         grid = _flags_grid(args, settings)
     else:
@@ -146,16 +152,6 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
-
-
-def _photos_as_task(args: GridFlags, path: Path) -> GridFlags:
-    """`run photos/ --model MODEL` is `run --task photos/ --model MODEL`."""
-    if not args.model:
-        raise UsageError(
-            f"{path} is a folder: `fieldmark try {path}` finds a model for photos, and "
-            f"`fieldmark run {path} --model MODEL` runs the one you name."
-        )
-    return replace(args, experiment=None, task=(*args.task, str(path)))
 
 
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
@@ -209,7 +205,9 @@ def _every_model(names: Sequence[str]) -> list[tuple[str, str]]:
         if "*" in name.partition("?")[0]:
             fitting = [row.name for row in known_models() if fnmatchcase(row.name, name)]
         if not fitting:
-            raise UsageError(f"--model {name}: fits no model. `fieldmark models --all` lists them.")
+            raise UsageError(
+                f"--model {name}: no model has such a name. `fieldmark models --all` lists them."
+            )
         every |= dict.fromkeys(fitting)
     return [(name, "") for name in every]
 
@@ -245,7 +243,7 @@ def with_protocol_flags(name: str, base: type) -> type:
         load_settings()  # protocols of the user's have flags too
     fields: list[tuple[str, Any, Any]] = []
     for protocol in filter(has_block, protocols().values()):
-        text = f"changes to the `{protocol.name}` block of the tasks (a single word: its first key)"
+        text = f"change the tasks' `{protocol.name}` block (a single word sets its first key)"
         how = arg(metavar="KEY=VALUE …", help=text, help_behavior_hint="")
         fields.append((protocol.name, Annotated[tuple[str, ...], how], ()))
     for cls, owner in _settings_classes().items():

@@ -9,12 +9,13 @@ import inspect
 import io
 import itertools
 import re
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from fieldmark.cli.flags import Only
-from fieldmark.cli.show import show
+from fieldmark.cli.show import folded, show, steer, width
 from fieldmark.errors import UsageError, closest
 
 
@@ -81,11 +82,11 @@ def parse(command: Command, words: list[str]) -> int:
     arguments = _shown(acting, first) if first else acting
     _check_flags(command, acting, words)
     words = ["--help"] if wants_help else words
-    complaint = io.StringIO()
+    complaint, screen = io.StringIO(), _Screen()
     try:
-        with contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(complaint):
+        with contextlib.redirect_stderr(complaint), contextlib.redirect_stdout(screen):
             args: object = tyro.cli(
-                arguments,
+                _explained(arguments) if wants_help else arguments,
                 prog=f"fieldmark {command.name}",
                 description=command.about,
                 args=words,
@@ -93,6 +94,7 @@ def parse(command: Command, words: list[str]) -> int:
             )
     except SystemExit as stop:
         if not stop.code:
+            steer("".join(f"{line}\n" for line in screen.lines()))
             if first:
                 n_more = len(_flags(acting)) - len(_flags(arguments))
                 show(f"`fieldmark {command.name} --help-all` shows {n_more} more flags.")
@@ -102,6 +104,72 @@ def parse(command: Command, words: list[str]) -> int:
             "shows all flags."
         ) from None
     return int(command.run(args) or 0)
+
+
+class _Screen(io.StringIO):
+    """Keeps what tyro prints, framed and coloured as the terminal can show it."""
+
+    encoding = property(lambda _: sys.__stdout__.encoding if sys.__stdout__ else "utf-8")
+
+    def isatty(self) -> bool:
+        return sys.__stdout__ is not None and sys.__stdout__.isatty()
+
+    def lines(self) -> Iterator[str]:
+        """All of it; sentences, but no commands, on as many lines as the terminal needs."""
+        for line in self.getvalue().splitlines():
+            plain = re.sub(r"\x1b\[[\d;]*m", "", line)
+            is_sentence = plain[:1].isalpha() and len(plain) > width()
+            if not re.fullmatch(r"│ +│", plain):  # tyro breaks a line behind a full one
+                yield folded(plain) if is_sentence else line
+
+
+_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "PATH", Path | None: "PATH"}
+
+
+def _explained(args: type) -> type:
+    """The same flags as `--help` explains them: each text in one piece, a word for each value, and
+    a default in brackets where it says something.
+    """
+    from tyro.conf import UseAppendAction, arg
+
+    changed: list[tuple[str, Any, Any]] = []
+    types, docs = get_type_hints(args, include_extras=True), _docs(args)
+    for field in dataclasses.fields(args):
+        hint = types[field.name]
+        base, *marks = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+        default = field.default
+        if dataclasses.is_dataclass(default):
+            group = _explained(type(default))
+            changed.append((field.name, Annotated[(group, *marks)] if marks else group, group()))
+            continue
+        is_unset = default is None or default is False or default in ("", ())
+        how = arg(
+            help=docs.get(field.name),
+            metavar=_METAVARS.get(base),
+            help_behavior_hint=None
+            if UseAppendAction in marks
+            else ""
+            if is_unset
+            else "[{}]".format,
+        )
+        value = dataclasses.field() if default is dataclasses.MISSING else default
+        changed.append((field.name, Annotated[(base, how, *marks)], value))
+    made = dataclasses.make_dataclass(
+        args.__name__, changed, bases=(args,), frozen=True, kw_only=True
+    )
+    made.__doc__ = args.__doc__
+    return made
+
+
+def _docs(args: type) -> dict[str, str]:
+    """The docstring under each flag, those of inherited flags too."""
+    from fieldmark.protocols import field_docs
+
+    docs: dict[str, str] = {}
+    for cls in reversed(args.__mro__):
+        with contextlib.suppress(OSError, TypeError):  # made here: it has no source
+            docs |= field_docs(cls)
+    return docs
 
 
 def _shown(args: type, first: Collection[str] = ()) -> type:

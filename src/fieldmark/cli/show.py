@@ -50,8 +50,13 @@ def show_rows(
 
 
 def print_json(value: Any) -> None:
-    text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
-    print(STEERING.sub(lambda one: "\n" if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text))
+    show_json(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+def show_json(text: str, end: str = "\n") -> None:
+    """JSON, for standard output: what would steer a terminal is spelled as JSON does it."""
+    safe = STEERING.sub(lambda one: "\n" if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text)
+    print(safe, end=end, flush=True)
 
 
 def show(text: str, end: str = "\n") -> None:

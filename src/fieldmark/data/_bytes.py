@@ -89,7 +89,11 @@ def read_bytes(root: Path, image: str) -> bytes:
     path = locate(root, name)
     try:
         if not inner:
-            return _read_file(path)
+            if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+                raise DataError(
+                    f"{path}  is no ordinary file (a pipe or a device): a photo was expected."
+                )
+            return path.read_bytes()
         if name.lower().endswith(PARQUET_SUFFIX):
             return _read_row(path, inner)
         return _read_member(path, inner)
@@ -99,12 +103,6 @@ def read_bytes(root: Path, image: str) -> bytes:
         raise DataError(f"{path}  is a folder: an image file was expected.") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path}  cannot be read: {_reason(error)}.") from error
-
-
-def _read_file(path: Path) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-        raise DataError(f"{path}  is no ordinary file (a pipe or a device): a photo was expected.")
-    return path.read_bytes()
 
 
 def split_reference(image: str) -> tuple[str, str]:

@@ -252,7 +252,8 @@ def read_stamped(root: Path, image: str) -> tuple[bytes, bytes | None]:
 
     The stamp is taken before the bytes are read: a change in between makes it another.
     """
-    mark, is_settled = stamp(_file_of(root, image))
+    # The file on disk behind a reference (the archive, for a member of one).
+    mark, is_settled = stamp(_name(root, split_reference(image)[0]))
     return read_bytes(root, image), mark if is_settled else None
 
 
@@ -283,11 +284,6 @@ def _in_turn(
     rest = iter(images)
     while some := list(islice(rest, _STEP)):
         yield from zip(some, pool.map(work, some), strict=True)
-
-
-def _file_of(root: Path, image: str) -> str:
-    """The file on disk behind a reference (the archive, for a member of one)."""
-    return _name(root, split_reference(image)[0])
 
 
 def _name(root: Path, image: str) -> str:

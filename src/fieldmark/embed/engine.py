@@ -93,7 +93,15 @@ def embed(
                 f"{root}  {len(filled.bad)} of {len(items)} images left out: "
                 f"{_first_few(filled.bad)}."
             )
-        return _collect(rows, filled, items)
+        keys, throughput = filled.keys, filled.throughput
+        is_ok = np.array([ref in keys for ref in items], bool)
+        features = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
+        if not is_ok.all():
+            good, features = features, np.full((len(items), rows.dim), np.nan, np.float32)
+            features[is_ok] = good
+        return Embedded(
+            features, is_ok, filled.bad, throughput.n_computed, throughput.seconds, keys, throughput
+        )
 
 
 def fill(
@@ -128,7 +136,7 @@ def usable_cache(cache: Path) -> Iterator[None]:
         yield
     except OSError as error:  # reading images and the model's own faults are told by others
         is_file = isinstance(error, (FileExistsError, NotADirectoryError))
-        reason = "a file is in the way" if is_file else error.strerror or error
+        reason = "a file has that name" if is_file else error.strerror or error
         raise DataError(
             f"{cache}  cannot be used as the feature cache ({reason}): "
             "choose another folder with --cache."
@@ -269,15 +277,3 @@ def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
 
 def _first_few(bad: Mapping[str, str]) -> str:
     return first_few([f"{image} ({why})" for image, why in bad.items()], 3, "; ")
-
-
-def _collect(rows: FeatureRows, filled: Filled, items: Sequence[ImageRef]) -> Embedded:
-    keys, throughput = filled.keys, filled.throughput
-    is_ok = np.array([ref in keys for ref in items], bool)
-    features = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
-    if not is_ok.all():
-        good, features = features, np.full((len(items), rows.dim), np.nan, np.float32)
-        features[is_ok] = good
-    return Embedded(
-        features, is_ok, filled.bad, throughput.n_computed, throughput.seconds, keys, throughput
-    )

@@ -85,8 +85,8 @@ class FeatureRows:
         out = np.empty((len(keys), self.dim), np.float32)
         if not self._read(keys, out).all():
             raise DataError(
-                f"{self.folder}  features are gone that were there before (was the cache "
-                "cleaned meanwhile?): run the same command again."
+                f"{self.folder}  cached features have disappeared (was the cache cleaned "
+                "meanwhile?). Run the same command again."
             )
         return out
 
@@ -113,7 +113,11 @@ class FeatureRows:
     def refresh(self) -> None:
         """Sees the rows that other processes have added."""
         if self._is_shared:
-            _renew_listing(self.folder)
+            # On NFS a list of files may be a minute old, unless one was added from here since.
+            path = self.folder / f".{_process_name()}"
+            with suppress(OSError):
+                path.touch()
+                path.unlink()
         with self._writing:
             self._see_new()
 
@@ -323,7 +327,7 @@ class _Writer:
     def _unwritable(self, error: OSError) -> DataError:
         return DataError(
             f"{self._values.name}  cannot be written: {error.strerror}. Free some space or "
-            "choose another place with --cache; the features so far are kept."
+            "choose another folder with --cache; the features so far are kept."
         )
 
     def close(self) -> None:
@@ -372,14 +376,6 @@ def _size(path: Path) -> int:
             return os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return 0
-
-
-def _renew_listing(folder: Path) -> None:
-    """On NFS a list of files may be a minute old, unless one was added from here since."""
-    path = folder / f".{_process_name()}"
-    with suppress(OSError):
-        path.touch()
-        path.unlink()
 
 
 def _lock_some_file(folder: Path, owner: str) -> IO[bytes]:

@@ -119,26 +119,22 @@ def work(channel: Channel) -> None:
         if model is None or model.fingerprint != job.fingerprint:
             model = None  # two at once may not fit the device
             model = _load(job)
-        relay.send("done", _do(job, model, relay))
+        contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
+        options = replace(job.options, contents=contents)
+        filled = fill(model, job.root, job.items, options, relay)
+        known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
+        relay.send("done", WorkerResult(filled.throughput, known))
         idle_s = job.idle_s
 
 
 def _load(job: WorkerJob) -> Backbone:
     model = job.load()
     if model.fingerprint != job.fingerprint:
-        raise ModelError(f"model {model.name!r} is another one there: its fingerprint differs")
+        raise ModelError(f"model {model.name!r} is not the same there: its fingerprint differs")
     expected, behaviour = job.behaviour, behaviour_of(model)
     if expected is not None and behaviour is not None and not does_alike(expected, behaviour):
-        raise ModelError(f"model {model.name!r} is another one there: its features differ")
+        raise ModelError(f"model {model.name!r} is not the same there: its features differ")
     return model
-
-
-def _do(job: WorkerJob, model: Backbone, relay: _RemoteProgress) -> WorkerResult:
-    contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
-    options = replace(job.options, contents=contents)
-    filled = fill(model, job.root, job.items, options, relay)
-    known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
-    return WorkerResult(filled.throughput, known)
 
 
 # --- the processes of one command
@@ -336,8 +332,8 @@ class DeviceWorkers:
     def _tell_failed(self, place: int, fingerprint: str, reason: str, progress: Progress) -> None:
         self._failed.add((place, fingerprint))
         progress.say(
-            f"{self.devices[place]}: its process failed ({reason}): what it left undone is "
-            "computed without it."
+            f"{self.devices[place]}: its process failed ({reason}). The other devices do the rest "
+            "of its work."
         )
 
 

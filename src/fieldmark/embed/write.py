@@ -8,7 +8,6 @@ stands in the Parquet file itself, and beside the other two in `FILE.ids.csv`.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import os
@@ -23,7 +22,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from fieldmark.errors import DataError, UsageError, first_line
-from fieldmark.files import try_lock
+from fieldmark.files import csv_text, try_lock
 
 if TYPE_CHECKING:
     from fieldmark.data import ImageSource, ListedImage
@@ -74,8 +73,8 @@ class FileForm:
             made = np.ascontiguousarray(rows, self.dtype)
         if self.dtype == "float16" and not np.isfinite(made).all():
             raise DataError(
-                f"{self.path}  features up to {float(np.abs(rows).max()):.4g} do not fit float16: "
-                "--dtype float32 holds them."
+                f"{self.path}  features up to {float(np.abs(rows).max()):.4g} are too large for "
+                "float16: use --dtype float32."
             )
         return made
 
@@ -101,14 +100,14 @@ def check_place(path: Path) -> None:
         raise UsageError(f"--out {path}: expected a file that ends in {expected}.")
     if path.is_dir():
         raise UsageError(f"--out {path}: is a folder; expected the name of a file.")
-    with writable(path, "Choose another place with --out."):
+    with writable(path, "Choose another folder with --out."):
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = path.with_name(f".{path.name}.{os.getpid()}")
         probe.touch()
         probe.unlink()
 
 
-IN_CACHE = "Features that were computed are in the cache: the same command goes on."
+IN_CACHE = "Features computed so far are in the cache: run the same command to continue."
 
 
 @contextlib.contextmanager
@@ -314,11 +313,10 @@ class CsvPart:
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self.path, self._part = path, part_of(path)
         self._stream = self._part.open("w", encoding="utf-8", newline="")
-        self._writer = csv.writer(self._stream, lineterminator="\n")
-        self._writer.writerow(columns)
+        self.add([columns])
 
     def add(self, rows: Iterable[Sequence[object]]) -> None:
-        self._writer.writerows(rows)
+        self._stream.write(csv_text(rows))
 
     def finish(self) -> Path:
         self._stream.close()

@@ -371,7 +371,10 @@ def _combinations(
     if not table:
         yield {}
         return
-    lists = _list_keys(protocol, {**old, **table})
+    # Keys of a block whose value is a list itself: only a list of lists is an axis.
+    block = protocol.Block
+    keys = {name for name, field in block.model_fields.items() if _is_list(field.annotation)}
+    lists = keys | set(block.list_keys({**old, **table}) if hasattr(block, "list_keys") else ())
     main = main_key(protocol)
     if isinstance(table.get(main), list) and main not in lists:
         for value in table[main]:  # which parameters are lists depends on the classifier
@@ -380,13 +383,6 @@ def _combinations(
     values = [_axis_values(value, key in lists) for key, value in table.items()]
     for combination in itertools.product(*values):
         yield dict(zip(table, combination, strict=True))
-
-
-def _list_keys(protocol: Protocol, changes: Mapping[str, Any]) -> set[str]:
-    """Keys of a block whose value is a list itself: only a list of lists is an axis."""
-    block = protocol.Block
-    keys = {name for name, field in block.model_fields.items() if _is_list(field.annotation)}
-    return keys | set(block.list_keys(changes) if hasattr(block, "list_keys") else ())
 
 
 def _is_list(annotation: Any) -> bool:

@@ -177,9 +177,9 @@ class Models:
         version = self.identity(name).version
         if planned and version != planned:
             raise ModelError(
-                f"model {name!r} is not what it was when the command was given ({version} here, "
-                f"{planned} there): its files or libraries have changed since, or the machines "
-                "differ (--device and --precision decide that). Run the same command again."
+                f"model {name!r} has changed since the command started ({version} here, {planned} "
+                "there): its files or libraries are others, or the machines differ (--device and "
+                "--precision decide that). Run the same command again."
             )
 
     def known(self, name: str) -> KnownModel:

@@ -19,6 +19,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.chat import dollars, spent_usd
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
@@ -57,6 +58,7 @@ from fieldmark.store import (
     RunSpec,
     Score,
     Store,
+    fewer_examples,
     fit_summary,
     reproduction_record,
 )
@@ -122,7 +124,7 @@ class Outcome:
         words = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
             words.append(
-                f"{n_waiting} of {n} runs wait for answers: the same command fetches them."
+                f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
         error = RunsFailed(self.failures[0].error if n == 1 else " ".join(words))
         codes = {failure.exit_code for failure in self.failures}
@@ -156,10 +158,19 @@ def execute(
             elif done is not None:
                 names.append(done)
         gaps = gaps_of(plan, names, store)
-    budget = plan.workspace.shared.get("budget")
-    closing = (f"spent: {budget.words}",) if budget and budget.spent_tokens else ()
     n_claimed = len(plan.to_run) - len(names) - len(failures)
-    return Outcome(tuple(names), tuple(failures), n_claimed, closing, gaps)
+    return Outcome(tuple(names), tuple(failures), n_claimed, _spending(plan, settings), gaps)
+
+
+def _spending(plan: Plan, settings: Settings) -> tuple[str, ...]:
+    """What this command has spent, and the results folder in all."""
+    budget = plan.workspace.shared.get("budget")
+    if not budget or not budget.spent_tokens:
+        return ()
+    folder = plan.workspace.shared.get("journal", settings.journal)
+    whole = spent_usd(folder) if budget.spent_usd else 0.0
+    in_all = f" The answers in {folder} have cost {dollars(whole)} in all." if whole else ""
+    return (f"spent: {budget.words}.{in_all}",)
 
 
 def _confirm(plan: Plan, store: Store) -> None:
@@ -170,7 +181,16 @@ def _confirm(plan: Plan, store: Store) -> None:
     store.confirm(roots, drawn)
     for planned in done.values():
         if planned.job.groups:
-            _note_groups(planned, store)
+            # A run that was done by itself becomes a member of the groups it is asked for with now.
+            run = planned.run
+            for part in store.finished_parts(run.id) if run is not None else ():
+                info = part.info or {}
+                before = {group["group"]: group for group in info.get("asked_with") or ()}
+                every = list(
+                    (before | {group["group"]: group for group in planned.job.groups}).values()
+                )
+                if run is not None and every != info.get("asked_with"):
+                    store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
@@ -277,8 +297,10 @@ class _JobRunner:
             if score.is_primary and math.isnan(score.value):
                 why = f": {score.warning}" if score.warning else ""
                 self.progress.say(f"    no score: {score.metric}{why}")
-        for line in fit_summary(store.finished_parts(run)).note_lines:
-            self.progress.say(f"    {line}")
+        parts = store.finished_parts(run)
+        for line in (fewer_examples(parts, spec.n_train), *fit_summary(parts).note_lines):
+            if line:
+                self.progress.say(f"    {line}")
 
     def _score(self, question: Question, spec: RunSpec, run: int) -> list[Score]:
         """From what is stored, whether it was answered now or before."""
@@ -309,17 +331,6 @@ def _root(planned: Planned) -> str:
     """The folder as it is recorded; "" where items name their own."""
     root = planned.question.root if planned.question else Path()
     return "" if root == Path() else recorded_path(root)
-
-
-def _note_groups(planned: Planned, store: Store) -> None:
-    """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    run = planned.run
-    for part in store.finished_parts(run.id) if run is not None else ():
-        info = part.info or {}
-        before = {group["group"]: group for group in info.get("asked_with") or ()}
-        every = list((before | {group["group"]: group for group in planned.job.groups}).values())
-        if run is not None and every != info.get("asked_with"):
-            store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def _write(

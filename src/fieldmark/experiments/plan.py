@@ -256,7 +256,7 @@ class _Planner:
     def _judge(self, job: Job) -> Planned:
         if job.protocol not in PROTOCOLS:
             return _refused(
-                job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
+                job, "no code", UsageError(f"this version has no protocol `{job.protocol}`.")
             )
         protocol = load_protocol(job.protocol)
         try:
@@ -360,8 +360,8 @@ def refuse_mock(model: str, of: str, is_synthetic: bool) -> None:
     """A mock is told the answers: of real photos its score would look like a model's."""
     if stand_in(model) == MOCK and not is_synthetic:
         raise UsageError(
-            f"model {model!r} is a mock, which is told the right answers: it runs on synthetic "
-            f"data only, and those of {of} are real. `fieldmark models` lists others."
+            f"model {model!r} is a mock that knows the right answers. It runs on synthetic photos "
+            f"only, and those of {of} are real. `fieldmark models` lists real models."
         )
 
 

@@ -56,16 +56,16 @@ class DocumentProtocol(Protocol):
             return super().why_not(task, draw, settings, abilities)
         if ANSWERS not in abilities:
             return (
-                f"task {task.task!r} is written in lmms-eval's form, for language models: "
+                f"task {task.task!r} is written in lmms-eval's form, for language models: use "
                 "--model chat/… or hf-chat/…"
             )
         if draw.n_train < 0:
-            return "n_train = -1: examples are shown one by one, expected their number"
+            return "n_train = -1: expected the number of examples to show"
         if draw.n_test == 0:
             return "n_test = 0: a score needs at least one document"
         if draw.n_train and task.doc_to_messages:
             n = draw.n_train
-            return f"n_train = {n}: doc_to_messages says everything, examples have no place in it"
+            return f"n_train = {n}: doc_to_messages makes the whole prompt, without examples"
         strange = [name for name in settings.given() if name not in APPLIES]
         if strange:
             return f"{strange[0]} is for tasks with an `ask` block: this one writes its own prompts"

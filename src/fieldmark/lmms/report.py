@@ -244,7 +244,8 @@ class _Members:
         made: list[Score] = []
         notes: list[str] = []
         for item in self.facts.get("metrics") or ():
-            for pipeline in _pipelines(item):
+            given = item.get("filter_list") or [NO_FILTER]
+            for pipeline in [given] if isinstance(given, str) else list(given):
                 score = self._average(item, pipeline, scores)
                 if isinstance(score, Score):
                     made.append(replace(score, is_primary=not made))
@@ -270,11 +271,6 @@ class _Members:
         if len({score.higher_is_better for score in known}) > 1:
             return f"{name} is not averaged: more is better for some members and worse for others"
         return average(known, bool(item.get("weight_by_size")))
-
-
-def _pipelines(item: Mapping[str, Any]) -> list[str]:
-    given = item.get("filter_list") or [NO_FILTER]
-    return [given] if isinstance(given, str) else list(given)
 
 
 def _missing(group: str, run: Run, missing: Sequence[str]) -> str:

@@ -356,7 +356,7 @@ def _refuse_likelihoods(task: DocumentTask, model: ChatModel) -> None:
     else:
         return
     raise UsageError(
-        f"{task.place_of(key)}  {what} needs a model that tells likelihoods (hf-chat/…): "
+        f"{task.place_of(key)}  {what} needs a model that gives likelihoods (hf-chat/…): "
         f"{model.name!r} only writes."
     )
 

@@ -147,8 +147,9 @@ class ModelMemory:
             return mine
         if any(record.fingerprint for record in former):
             LOG.warning(
-                "model %r is not what it was when it was loaded before, though its code and the "
-                "files it names are (random weights, or another file?): its results stand apart.",
+                "model %r has changed since it was last loaded, although its code and the files "
+                "it names have not (random weights, or another file?). Its new results are listed "
+                "as another version.",
                 name,
             )  # fmt: skip
         return replace(mine, fingerprint="")

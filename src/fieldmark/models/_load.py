@@ -254,7 +254,7 @@ def _build(request: ModelRequest) -> Backbone:
 def family_of(name: ModelName) -> Any:
     """The family's module (or what an entry point gave), its options checked."""
     if name.base.endswith(".py"):
-        raise UsageError(f"model {name.text!r} names no class: expected {name.base}:CLASS.")
+        raise UsageError(f"model {name.text!r} needs a class: expected {name.base}:CLASS.")
     if name.family not in families():
         raise _unknown(name)
     entry = REGISTRY.get(name.family)
@@ -285,8 +285,8 @@ def _unknown(name: ModelName) -> UsageError:
     """
     if name.base.endswith(WEIGHTS):
         return UsageError(
-            f"model {name.text!r} is a file of weights. Name the network too, such as "
-            f"timm/NAME?weights={name.base} (`fieldmark models timm` lists names)."
+            f"model {name.text!r} is a file of weights. Name its network too, as in "
+            f"--model 'timm/NAME?weights={name.base}' (`fieldmark models timm` lists names)."
         )
     if name.checkpoint:
         corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]

@@ -21,7 +21,7 @@ from typing import Any
 
 from fieldmark.code import Digest, file_digest
 from fieldmark.errors import MissingExtra, ModelError, UnknownName, UsageError
-from fieldmark.registry import is_file_reference, split_options
+from fieldmark.registry import ask_nobody, is_file_reference, split_options
 
 YES = ("true", "yes", "1", "on")
 NO = ("false", "no", "0", "off")
@@ -185,6 +185,8 @@ def need_package(request: ModelRequest, package: str) -> Any:
             module = importlib.import_module(name)
         except ImportError as error:
             raise MissingExtra(request.name.text, "vision", name) from error
+    if package in ("open_clip", "transformers"):
+        ask_nobody()
     return module
 
 

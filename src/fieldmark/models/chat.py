@@ -42,7 +42,7 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
             )
             for row in rows
         ),
-        Checkpoint("mock/wren", title="a mock that is told what it sees", licence="MIT"),
+        Checkpoint("mock/wren", title="a mock that knows what it sees", licence="MIT"),
     )
 
 
@@ -113,5 +113,5 @@ def load(request: ModelRequest) -> ChatModel:
 
     model = chat_model(request.name.text, user_tables(Path.cwd())).confirmed(request.send_key)
     if not model.card.sees:
-        raise UsageError(f"model {model.name!r} takes no images: choose one that sees.")
+        raise UsageError(f"model {model.name!r} cannot see images: choose one that can.")
     return model

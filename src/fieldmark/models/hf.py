@@ -287,7 +287,7 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"model {request.name.text!r} brings Python code of its own, which was not run: "
-                f'if you trust it, add trust_code = ["{request.name.base}"] to {user_config()}.'
+                f'if you trust it, add trust_code = ["{_trust_name(request)}"] to {user_config()}.'
             ) from error
         raise ModelError(
             f"model {request.name.text!r}: transformers says {first_line(error)}."
@@ -295,7 +295,15 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
 
 
 def _is_trusted(request: ModelRequest) -> bool:
-    return request.name.base in load_settings().trust_code
+    return _trust_name(request) in load_settings().trust_code
+
+
+def _trust_name(request: ModelRequest) -> str:
+    """A folder is trusted by its whole path: another that lies here as `org/name` is not what the
+    user has named, be it on the hub or in another place.
+    """
+    own = local_files(request.checkpoint)
+    return f"hf/{own[0].resolve()}" if own else request.name.base
 
 
 def _build(

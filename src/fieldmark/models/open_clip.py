@@ -249,7 +249,10 @@ def _network(
     with seeded("open-clip", request.checkpoint, *filter(None, [seed])):
         model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
         if is_two and not is_loaded and not weights:
-            state = _drawn_second(model)
+            import torch
+
+            shape = model.visual.proj.shape
+            state = {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
     beside = {name: state.pop(name) for name in SECOND if name in state}
     if path and state:
         if not weights:
@@ -284,13 +287,6 @@ def _with_second(path: Path) -> dict[str, Any]:
     except ModelError:
         return {}
     return state if any(name in state for name in SECOND) else {}
-
-
-def _drawn_second(model: Any) -> dict[str, Any]:
-    import torch
-
-    shape = model.visual.proj.shape
-    return {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
 
 
 def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
@@ -403,9 +399,15 @@ def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> A
     except pickle.UnpicklingError as error:
         raise runs_code(f"model {request.name.text!r}: its file of weights") from error
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
-        raise ModelError(
-            f"model {request.name.text!r}: open_clip says {first_line(error)}."
-        ) from error
+        raise _failure(request, error) from error
+
+
+def _failure(request: ModelRequest, error: Exception) -> ModelError:
+    if "trust_remote_code" in str(error):
+        text = "brings Python code of its own for its texts, which open_clip's models may not"
+    else:
+        text = f"cannot be loaded: open_clip says {first_line(error)}"
+    return ModelError(f"model {request.name.text!r} {text}.")
 
 
 @contextlib.contextmanager
@@ -457,9 +459,14 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
     folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
     mode = text.get("tokenizer_mode")
-    theirs = library.tokenizer.HFTokenizer(
-        str(folder), context_length=length, tokenizer_mode=mode, **settings
-    )
+    # Last, so that the configuration of a stranger cannot allow its own code to run.
+    settings |= {"trust_remote_code": False, "local_files_only": True}
+    try:
+        theirs = library.tokenizer.HFTokenizer(
+            str(folder), context_length=length, tokenizer_mode=mode, **settings
+        )
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise _failure(request, error) from error
     return Tokeniser(
         length,
         lambda texts: {"text": theirs(texts)},

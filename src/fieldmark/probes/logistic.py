@@ -66,22 +66,21 @@ class Logistic(GradientProbe):
         seed: int = 42,
     ) -> None:
         self.C = C
-        """inverse strength of the penalty: a number or a list; of several the best on held-out rows
-        is taken"""
+        """inverse strength of the penalty: a number, or a list to choose from on held-out images"""
         self.class_weight = class_weight
         """`balanced` (each class counts the same) or none"""
         self.standardise = standardise
-        """mean 0 and spread 1 of each column first, fitted on the training rows"""
+        """scale each feature to mean 0 and spread 1 on the training images"""
         self.tol = tol
-        """how near to the minimum: about as far may the log-odds of a training image still move"""
+        """stop when the log-odds of training images would move by less than about this"""
         self.max_iter = max_iter
-        """L-BFGS steps at most; a fit that needs more says so"""
+        """most L-BFGS steps; a fit that needs more says so"""
         self.select_by = select_by
         """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
-        """share of each class that is held out for the search"""
+        """share of each class to hold out for the search"""
         self.seed = seed
-        """of the held-out rows"""
+        """seed of the choice of held-out images"""
 
     def check_parameters(self) -> None:
         parse_numbers("logistic", "C", self.C)

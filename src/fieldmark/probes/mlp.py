@@ -75,29 +75,29 @@ class MLP(GradientProbe):
         self.hidden = hidden
         """width of the hidden layer"""
         self.activation = activation
-        """between the layers: `none` (as published) or `relu`"""
+        """function between the layers: `none` (as published) or `relu`"""
         self.dropout = dropout
         """share of hidden values left out at each training step"""
         self.learning_rate = learning_rate
-        """a number or a list; of several the best on held-out rows is taken"""
+        """a number, or a list to choose from on held-out images"""
         self.epochs = epochs
-        """times that every row is seen"""
+        """how often every image is seen"""
         self.halve_every = halve_every
         """epochs (not steps) after which the learning rate is halved"""
         self.batch_size = batch_size
-        """rows per step"""
+        """images per training step"""
         self.pos_weight = pos_weight
         """`balanced` (rare traits or classes count more) or none"""
         self.threshold = threshold
-        """on the probability that a trait is present"""
+        """a trait counts as present from this probability on"""
         self.select_by = select_by
         """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
-        """share of the rows (of each class) that is held out for the search"""
+        """share of the images (of each class) to hold out for the search"""
         self.seeds = seeds
-        """networks whose probabilities are averaged"""
+        """number of networks whose probabilities are averaged"""
         self.seed = seed
-        """of the first weights, the order of rows, dropout and the held-out rows"""
+        """seed of the first weights, the order of the images, dropout and the held-out images"""
 
     def check_parameters(self) -> None:
         for name in ("hidden", "epochs", "halve_every", "batch_size", "seeds"):

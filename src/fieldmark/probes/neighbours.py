@@ -53,11 +53,11 @@ class Neighbours(ProbeEstimator):
 
     def __init__(self, *, k: int = 1, metric: str = "euclidean", ties: str = "nearest") -> None:
         self.k = k
-        """nearest images that vote"""
+        """number of nearest images that vote"""
         self.metric = metric
         """distance: `euclidean` or `cosine` (one minus the cosine)"""
         self.ties = ties
-        """of votes: `nearest` (the class of the nearest image of them wins) or `first` (the class
+        """who wins a tie of votes: `nearest` (the class of the nearest image) or `first` (the class
         that sorts first, as in scikit-learn)"""
 
     def check_parameters(self) -> None:

@@ -168,10 +168,10 @@ def _missing(task: Task, root: Path, settings: Settings) -> MissingData:
 
 def no_data(dataset: str, root: Path, name: str = "") -> str:
     """What to do about a folder that is not there; `name` is what --data needs."""
-    steps = f"--data {name or dataset_key(dataset)}=FOLDER says where it is."
+    steps = f"--data {name or dataset_key(dataset)}=FOLDER says where they are."
     if not is_file_reference(dataset):
-        steps = f"`fieldmark datasets {dataset}` says how to get it, {steps}"
-    return f"{root}  does not exist: {steps}"
+        steps = f"`fieldmark datasets {dataset}` says how to get the data; {steps}"
+    return f"{root}  does not exist. {steps}"
 
 
 # --- questions about images of a dataset's table ---

@@ -96,7 +96,16 @@ def _scores(
     arranged: dict[str, pl.DataFrame] = {}
     for name, metric in metrics.items():
         if metric.uses == "value":
-            arranged[name] = _valued(rows, name, metric)
+            # The rows with their value of that name in place of the prediction; without those that
+            # were answered and have none.
+            stored, is_silent = (
+                item_values(rows, name).to_numpy(),
+                (rows["outcome"] != OK).to_numpy(),
+            )
+            value = pl.Series("prediction", fill_values(stored, is_silent, metric))
+            unit = pl.col("unit").fill_null(pl.col("id"))
+            valued = rows.with_columns(value, unit, pl.lit(0).alias("target"))
+            arranged[name] = valued.filter(pl.col("prediction").is_not_nan())
         elif metric.uses not in arranged or metric.uses == "kinds":
             arranged[metric.uses], metrics[name] = arrange(rows, ["prediction"], metric, kinds)
     for view in views:
@@ -192,17 +201,6 @@ def _stored_values(info: str | None) -> dict[str, Any]:
         return {}
     values = stored.get("values") if isinstance(stored, dict) else None
     return values if isinstance(values, dict) else {}
-
-
-def _valued(rows: pl.DataFrame, name: str, metric: Metric) -> pl.DataFrame:
-    """The rows with their value of that name in place of the prediction; without those that were
-    answered and have none.
-    """
-    stored, is_silent = item_values(rows, name).to_numpy(), (rows["outcome"] != OK).to_numpy()
-    value = pl.Series("prediction", fill_values(stored, is_silent, metric))
-    unit = pl.col("unit").fill_null(pl.col("id"))
-    valued = rows.with_columns(value, unit, pl.lit(0).alias("target"))
-    return valued.filter(pl.col("prediction").is_not_nan())
 
 
 def recorded_kinds(parts: Iterable[PartRecord]) -> dict[str, str]:

@@ -242,6 +242,10 @@ def position_words(places: Sequence[tuple[int, int]]) -> str:
 # --- options ---
 
 
+OPTIONS = "\noptions="
+"""what the heading of a column ends with, before their number"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Offer:
     """What a language model chose from."""
@@ -272,7 +276,7 @@ def by_options(store: Store, rows: Sequence[Row]) -> list[Row]:
     for row, text in zip(rows, words, strict=True):
         questions.setdefault(row.column, set()).add(text)
     return [
-        replace(row, column=f"{row.column}\noptions={text}")
+        replace(row, column=f"{row.column}{OPTIONS}{text}")
         if text and len(questions[row.column]) > 1
         else row
         for row, text in zip(rows, words, strict=True)
@@ -333,7 +337,7 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     }
     notes = [
         f"{columns[place][0].heading}: the verdict compares models {_trained(chosen[place])}. "
-        "Other sizes have no letter; `fieldmark plot curve` shows them."
+        "The others have no letter; `fieldmark plot curve` shows them."
         for place, out in left.items()
         if out
     ]

@@ -146,7 +146,7 @@ def _notes(
         heading = columns[place][0].heading
         few = [f"{name} ({100 * share:.0f} %)" for name, share in column.asked.items()]
         if few:
-            what = f"not compared, as too few of the items were asked: {', '.join(few)}"
+            what = f"not compared, as they answered too few photos: {', '.join(few)}"
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
@@ -167,7 +167,7 @@ def _fewer_draws(rows: Sequence[Row]) -> list[str]:
     if fewest == max(drawn.values(), default=0):
         return []
     few = ", ".join(name for name, n in drawn.items() if n == fewest)
-    what = f"rows are compared on {fewest} training draws, as {few} has no more"
+    what = f"models are compared on {fewest} training samples, as {few} has no more"
     return [f"{rows[0].heading}: {what}."]
 
 

@@ -239,7 +239,7 @@ def refused(command: str, text: str) -> FieldmarkError:
 
 def _silent(command: str, text: str) -> RunsFailed:
     return RunsFailed(
-        f"Slurm does not answer ({command}: {_gist(text)}): give the same command again later."
+        f"Slurm does not answer ({command}: {_gist(text)}): run the same command again later."
     )
 
 

@@ -285,18 +285,19 @@ class Builder:
                 raise self._fault(name_node, "a key is a list or mapping: text is expected")
             name = self._scalar(name_node)
             if name in own:
-                self._note_twice(name_node, own[name][2], value)
+                # PyYAML takes the last of several values: harmless where they are the same.
+                key = repr(str(name_node.value))
+                if self._dialect == "1.2" or not _is_same(own[name][2], value):
+                    raise self._fault(
+                        name_node, f"duplicate key {key}: it is given twice: keep one"
+                    )
+                line = name_node.start_mark.line + 1
+                self.notes.append(
+                    at(self._path, line, f"key {key} is given twice with the same value.")
+                )
             own[name] = (name, name_node, value)
         self._pairs[id(node)] = list((merged | own).values())
         return self._pairs[id(node)]
-
-    def _note_twice(self, name: yaml.Node, first: yaml.Node, second: yaml.Node) -> None:
-        """PyYAML takes the last of several values: harmless where they are the same."""
-        key = repr(str(name.value))
-        if self._dialect == "1.2" or not _is_same(first, second):
-            raise self._fault(name, f"duplicate key {key}: it is given twice: keep one")
-        line = name.start_mark.line + 1
-        self.notes.append(at(self._path, line, f"key {key} is given twice with the same value."))
 
     def _merged(self, node: yaml.Node) -> Iterator[Pair]:
         """What `<<` brings; of several mappings the first wins."""

@@ -5,7 +5,8 @@ are looked at together: the largest of the differences to it, each in its own st
 compared with the largest that chance would give (Hsu 1981). The models' errors are drawn jointly,
 from their covariance, so that models which fail on the same units are told apart by the others.
 
-Two models alone are parted exactly where their comparison parts them.
+No model is behind another from which their comparison alone does not part it, so that a table and
+`compare` agree; two models alone are parted exactly where their comparison parts them.
 
 Tiers: A holds all that may be the best; B all that may be the best of the rest; and so on. A rank
 interval counts who is surely better and who surely worse (Mogstad et al. 2024).
@@ -119,7 +120,10 @@ class _MaxT:
         if n < 2:
             return np.zeros(n, np.int64)
         if len(self.height_m) == 2:
-            return self._count_of_two(models, way)
+            # Of two models alone: as their comparison says, which looks both ways.
+            pair = compare_with(self.scores, 0, np.array([1]))
+            is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
+            return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
         least = float(stdtrit(self.freedom, level))
         most = float(stdtrit(self.freedom, 1 - (1 - level) / (n - 1)))  # Bonferroni
         far_mm = way * self.far_mm[np.ix_(models, models)]
@@ -130,12 +134,6 @@ class _MaxT:
             needs = most if is_sure else max(least, self._critical(models, place, way, level))
             counts[place] = self._count_sure(models, place, far_m, needs, stop)
         return counts
-
-    def _count_of_two(self, models: np.ndarray, way: int) -> np.ndarray:
-        """Of two models alone: as their comparison says, which looks both ways."""
-        pair = compare_with(self.scores, 0, np.array([1]))
-        is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
-        return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
 
     def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
         """What the largest of the differences to one model reaches by chance."""
@@ -177,7 +175,20 @@ class _MaxT:
             open_k = ahead[~is_sure]
             n_k = self.scores.n_discordant(int(models[place]), models[open_k], _ENOUGH)
             is_sure[~is_sure] = self._is_sure(n_k, far_m[open_k] / needs)
-        return int(is_sure.sum())
+        sure = ahead[is_sure]
+        sure = sure[np.argsort(-far_m[sure], kind="stable")]
+        if stop and len(sure) and self._n_parted(models, place, sure[:1]):
+            return 1  # the farthest is enough
+        return self._n_parted(models, place, sure)
+
+    def _n_parted(self, models: np.ndarray, place: int, others: np.ndarray) -> int:
+        """How many of them their comparison parts from the model too: it looks both ways, this
+        test one, so that of few units it asks for a little more.
+        """
+        if not len(others):
+            return 0
+        pairs = compare_with(self.scores, int(models[place]), models[others])
+        return int((pairs.p <= 1 - LEVEL).sum())
 
     @staticmethod
     def _is_sure(n_k: np.ndarray, beyond_k: np.ndarray) -> np.ndarray:

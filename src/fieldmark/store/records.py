@@ -27,6 +27,8 @@ OK = "ok"
 """the outcome of an item that was answered; any other word is the reason why not"""
 UNANSWERED = {"failed": "failed", "refused": "refused", "length": "cut off", "unparsed": "not read"}
 """the other outcomes that chat models' items may have, and what they are called in a sentence"""
+NOT_SENT = "not sent"
+"""how the reason begins of a question that failed without being sent: asking again cannot help"""
 AMONG_ANSWERED, ANSWERED_RATE = "among_answered", "answered_rate"
 """names of two scores of a run: its own metric among the items that were answered, and their share;
 the run's other scores count what was not answered as wrong"""

@@ -173,7 +173,13 @@ def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataF
 
 def _chosen(rows: pl.DataFrame, draw: Draw, seed: tuple[object, ...]) -> list[str]:
     if draw.shots:
-        return _per_class(rows, draw.shots, seed)
+        # `n` ids of every class, or all of a class that has fewer.
+        grouped = rows.select("id", "target").group_by("target").agg("id").sort("target")
+        return [
+            item
+            for target, ids in grouped.iter_rows()
+            for item in draws.shuffled(ids, *seed, target)[: draw.shots]
+        ]
     if draw.sampling == "uniform":
         return draws.shuffled(rows.get_column("id"), *seed)[: draw.n_train]
     return _balanced(rows, draw.n_train, seed)
@@ -215,16 +221,6 @@ def rows_of(
                 frames.append(draw_train(task, part, draw, repeat))
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
     return rows.unique("id", maintain_order=True)
-
-
-def _per_class(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
-    """`n` ids of every class, or all of a class that has fewer."""
-    grouped = rows.select("id", "target").group_by("target").agg("id").sort("target")
-    return [
-        item
-        for target, ids in grouped.iter_rows()
-        for item in draws.shuffled(ids, *seed, target)[:n]
-    ]
 
 
 def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:

@@ -21,7 +21,7 @@ import numpy as np
 from fieldmark.charts import BLUE, render, themed
 from fieldmark.data import MEMORY, Contents, ImageRef, load_image
 from fieldmark.errors import DataError, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import csv_text, write_file
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
 from fieldmark.settings import Settings
@@ -135,11 +135,7 @@ def write_table(
     path: Path, names: Sequence[str], rows: Iterable[Sequence[object]], encoding: str = "utf-8-sig"
 ) -> None:
     """A CSV that any spreadsheet reads: without its mark they guess the encoding wrong."""
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    write_file(path, target.getvalue().encode(encoding))
+    write_file(path, csv_text([names, *rows]).encode(encoding))
 
 
 def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:

@@ -147,7 +147,7 @@ def test_texts_that_fill_the_context_are_counted(
     assert "tokens" not in caplog.text
     monkeypatch.setattr(Words, "context", 11)
     batches(data)
-    assert "fill the 11 tokens the model reads: what is longer is cut off" in caplog.text
+    assert "reach the 11 tokens that the model reads: longer ones are cut off" in caplog.text
     assert caplog.text.count("tokens") == 1
 
 

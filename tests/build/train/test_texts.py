@@ -190,7 +190,7 @@ def test_texts_that_fill_the_context_are_counted_at_first() -> None:
     tokens(["d" * 99])
     assert (tokens.n_full, tokens.n_seen, tokens.context) == (2, 3, 20)
     assert full_words(0, 3, 12) == ""
-    assert full_words(2, 3, 12).startswith("2 of the first 3 texts fill the 12 tokens")
+    assert full_words(2, 3, 12).startswith("2 of the first 3 texts reach the 12 tokens")
 
 
 def test_tokens_of_open_clip() -> None:

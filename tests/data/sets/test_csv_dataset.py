@@ -183,8 +183,8 @@ def test_bad_rows(tmp_path: Path):
     )
     assert refusal(write(tmp_path, "")) == "ROOT  is empty: expected a header line and rows."
     assert refusal(write(tmp_path, "image,label\nhttps://x.org/a.jpg,oak\n")) == (
-        "ROOT:2  image 'https://x.org/a.jpg' does not lie in the table's folder: fetch the images, "
-        "put the table above them, name them from there."
+        "ROOT:2  image 'https://x.org/a.jpg' is not below the table's folder. Put the images "
+        "there, and give their paths as seen from the table."
     )
     assert refusal(write(tmp_path, "key,image,label\n1,a.jpg,oak\n1,b.jpg,elm\n"), id="key") == (
         "ROOT:3  id '1' stands on line 2 already: ids must be unique."

@@ -246,8 +246,8 @@ class CaptionRun:
         name = next(iter(self._left))
         who, silent_s = self._leases.holder(name)
         self.progress.say(
-            f"waiting for {len(self._left):,} of {len(self.shards):,} shards: {name} is with "
-            f"{who}, last heard of {silent_s:.0f} s ago"
+            f"waiting for {len(self._left):,} of {len(self.shards):,} shards: {who} is working on "
+            f"{name} (last sign of life {silent_s:.0f} s ago)"
         )
 
     # --- requests ---
@@ -274,7 +274,10 @@ class CaptionRun:
             if (job := self._job) is None:
                 return None
             try:
-                self._check_lease(job)
+                now = time.monotonic()
+                if now - self._lease_seen >= _LEASE_EVERY_S:
+                    self._lease_seen = now
+                    job.lease.check()
                 coming = job.next_request()
             except ClaimLost as error:
                 self._drop(job, str(error))
@@ -291,12 +294,6 @@ class CaptionRun:
                 else:
                     self.progress.advance()
                 self._finish_if_settled(job)
-
-    def _check_lease(self, job: ShardJob) -> None:
-        now = time.monotonic()
-        if now - self._lease_seen >= _LEASE_EVERY_S:
-            self._lease_seen = now
-            job.lease.check()
 
     def _next_job(self) -> ShardJob | None:
         """The next shard that is neither done nor in other hands."""

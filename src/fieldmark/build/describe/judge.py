@@ -136,7 +136,13 @@ def read_labelled(path: Path, split: str = "") -> list[LabelledSentence]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file)
-            _check_columns(path, lines.fieldnames or ())
+            columns = lines.fieldnames or ()
+            for name in ("sentence", "visible"):
+                if name not in columns:
+                    raise DataError(
+                        f"{path}:1  has no column {name!r}: expected sentence, visible (0 or 1) "
+                        "and, if wanted, group, split, note."
+                    )
             rows = [_labelled(path, lines.line_num, line) for line in lines]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -146,15 +152,6 @@ def read_labelled(path: Path, split: str = "") -> list[LabelledSentence]:
         which = f" of the split {split!r}" if split and rows else ""
         raise DataError(f"{path}  has no sentences{which}.")
     return chosen
-
-
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    for name in ("sentence", "visible"):
-        if name not in columns:
-            raise DataError(
-                f"{path}:1  has no column {name!r}: expected sentence, visible (0 or 1) and, if "
-                "wanted, group, split, note."
-            )
 
 
 def _labelled(path: Path, number: int, line: dict[str, str | None]) -> LabelledSentence:

@@ -80,7 +80,8 @@ def check_shards(
         report.add(path, Defect("key_in_two_shards", sample.members[0].offset, sample.key, text))
     for path in listed:
         if not path.exists():
-            report.add(path, Defect("shard_missing", 0, "", f"{index} lists it, it is not there"))
+            text = f"{index} lists it, but it does not exist"
+            report.add(path, Defect("shard_missing", 0, "", text))
     return report
 
 

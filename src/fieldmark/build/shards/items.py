@@ -87,8 +87,8 @@ def read_source(word: str, root_of: Callable[[str], Path]) -> ShardSource:
         root = root_of(word)
         if not root.exists():
             raise DataError(
-                f"{root}  does not exist: `fieldmark datasets {word}` says how to get it, "
-                f"--data {word}=FOLDER where it is."
+                f"{root}  does not exist. `fieldmark datasets {word}` says how to get the data; "
+                f"--data {word}=FOLDER says where they are."
             )
         return ShardSource(short_name(word), root, _readable(word, root))
     if path.is_file():
@@ -138,7 +138,7 @@ def choose_items(
     photo, taxon = ["image", "_box"], ["image", "_box", *fields]
     once = named.sort("id").unique(taxon, keep="first", maintain_order=True)
     if once.is_empty():
-        raise DataError(f"{source.root}  has no photo with a name: nothing to make shards of.")
+        raise DataError(f"{source.root}  has no photo with a species or other name to pack.")
     n_photos = once.select(photo).unique().height
     order = pl.DataFrame({"id": draws.shuffled(once["id"], seed, "shards")})
     ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")

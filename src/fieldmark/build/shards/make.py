@@ -96,7 +96,12 @@ def make_shards(
             progress.advance(len(items))
         if not maker.rows:
             raise DataError(f"{source.root}  none of {len(maker.bad):,} images can be read.")
-        _remove_surplus(out, options.name, {row["url"] for row in maker.rows})
+        # Shards of an earlier, larger set, now that this one is complete.
+        urls = {row["url"] for row in maker.rows}
+        for path in _shards_in(out, options.name):
+            if path.name not in urls:
+                path.unlink()
+                _note(path).unlink(missing_ok=True)
         write_index(maker.index, maker.rows, options.name)
     return MadeShards(
         files=[out / row["url"] for row in maker.rows],
@@ -330,7 +335,9 @@ def _working(out: Path, name: str) -> Iterator[None]:
         manifest.mkdir(parents=True, exist_ok=True)
         with (manifest / f"{name}.lock").open("ab") as lock:
             if try_lock(lock) is False:
-                raise DataError(f"{out}  another process makes the shards of {name!r}: wait.")
+                raise DataError(
+                    f"{out}  another process is making the shards of {name!r}: wait until it ends."
+                )
             own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
             for folder in (out, manifest):
                 remove_parts(folder, own.fullmatch)
@@ -347,11 +354,3 @@ def _note(path: Path) -> Path:
 def _shards_in(out: Path, name: str) -> list[Path]:
     own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.tar")
     return sorted(path for path in out.iterdir() if own.fullmatch(path.name))
-
-
-def _remove_surplus(out: Path, name: str, urls: set[str]) -> None:
-    """Shards of an earlier, larger set, now that this one is complete."""
-    for path in _shards_in(out, name):
-        if path.name not in urls:
-            path.unlink()
-            _note(path).unlink(missing_ok=True)

@@ -75,7 +75,11 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
         job = _read(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
-            _check_same_job(recipe, out, row.id)
+            if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
+                raise UsageError(
+                    f"{out}  is being trained by job {row.id} with another recipe: wait for it, "
+                    f"end it (`scancel {row.id}`), or give another --out."
+                )
             return _standing(out, row.state, row.id, row.reason)
         if _is_finished(recipe, out):
             return _standing(out, "finished", str(job.get("id", "")))
@@ -107,7 +111,7 @@ def _only_for(seconds: float, folder: Path) -> Callable[[str], None]:
     def wait(launcher: str) -> None:
         if time.monotonic() > end:
             raise ClaimLost(
-                f"{folder}  is held by {launcher}, which submits the same training: give the same "
+                f"{folder}  is in use: {launcher} is submitting the same training. Run the same "
                 "command again later."
             )
 
@@ -121,19 +125,11 @@ def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
     cluster = read_config().get("ClusterName", "")
     if job.get("cluster", "") != cluster:
         raise UsageError(
-            f"{out}  was submitted on the cluster {job.get('cluster')}, and this one is {cluster}: "
-            "give the command there, or, once it has ended, remove slurm/job.json in that folder."
+            f"{out}  was submitted on the cluster {job.get('cluster')}, but this is {cluster}: run "
+            "the command there. Once that job has ended, you can remove slurm/job.json instead."
         )
     rows = queue("--states=all", f"--name={job['name']}")
     return rows[-1] if rows else None
-
-
-def _check_same_job(recipe: TrainRecipe, out: Path, job_id: str) -> None:
-    if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
-        raise UsageError(
-            f"{out}  is being trained by job {job_id} with another recipe: wait for it, end it "
-            f"(`scancel {job_id}`), or give another --out."
-        )
 
 
 def _is_finished(recipe: TrainRecipe, out: Path) -> bool:

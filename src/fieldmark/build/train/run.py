@@ -180,7 +180,7 @@ class TrainRun:
             state = self.checkpoints.read(step)
             updater = self.updater
             restore_state(state, self.clip_model, updater.optimiser, updater.average, self.ranks)
-            self.progress.say(f"going on after step {step:,}")
+            self.progress.say(f"continuing after step {step:,}")
         return step
 
     def _open_log(self, step: int, data: TrainData) -> None:
@@ -372,7 +372,7 @@ def _only_one(out: Path, ranks: Ranks) -> Iterator[None]:
     with file:
         if try_lock(file) is False:
             raise UsageError(
-                f"{out}  is being trained by another process: wait for it, end it, or give another "
-                "--out."
+                f"{out}  is in use by another training process: wait for it, stop it, or give "
+                "another --out."
             )
         yield

@@ -91,7 +91,7 @@ class DumpIndex:
             text = f"{fault}, {fault.position} bytes into the stream at byte {offset}."
             raise DataError(at(self.dump, None, text)) from fault
         if not kept.n_read:
-            text = f"names byte {offset} of {self.dump}, where no page is: it is another's index."
+            text = f"no page begins at byte {offset} of {self.dump}: this index is of another dump."
             raise DataError(at(self.index, None, text))
         return kept
 
@@ -117,7 +117,7 @@ class DumpIndex:
                     offsets.append(int(offset))
                 keys.append(_checksum(title) << _STREAM_BITS | len(offsets) - 1)
         except (ValueError, OverflowError) as error:
-            text = "offset:page id:title is expected, as in an index of a multistream dump."
+            text = "expected offset:page id:title, as in the index of a multistream dump."
             raise DataError(at(self.index, len(keys) + 1, text)) from error
         self._check_end(offsets)
         by_sum = np.frombuffer(keys, np.uint64)
@@ -129,7 +129,9 @@ class DumpIndex:
         after = read_stream(self.dump, offsets[-1])[1] if offsets else 0
         ending, _ = read_stream(self.dump, after)
         if not ending.strip().endswith(XML_END) or PAGE_START in ending:
-            text = f"does not reach the end of {self.dump}: one of them is cut short, or another's."
+            text = (
+                f"ends before {self.dump} does: one is cut short, or they do not belong together."
+            )
             raise DataError(at(self.index, None, text))
 
 

@@ -101,8 +101,8 @@ class BatchSender(Sender):
     ) -> None:
         if model.provider.batch_price is None:
             raise UsageError(
-                f"model {model.name!r}: no batch API of {model.provider.name!r} is known, so "
-                "--batch cannot be used: leave it out. openai, anthropic and google have one."
+                f"model {model.name!r}: fieldmark knows no batch API of {model.provider.name!r}. "
+                "Leave out --batch; openai, anthropic and google have one."
             )
         if journal is None:
             raise UsageError("a batch needs a journal, which knows it when its answers are there.")
@@ -140,8 +140,8 @@ class BatchSender(Sender):
             batch_id = await self.form.create(self.calls, self.model.id, name, rows)
         except (Uncertain, *UNREADABLE) as error:
             raise BatchPending(
-                f"model {self.model.name!r}: {len(rows):,} questions were submitted, but whether "
-                f"they were taken is not known ({error}): run the same command again, which looks."
+                f"model {self.model.name!r}: {len(rows):,} questions were submitted, but the "
+                f"provider did not confirm it ({error}). Run the same command again to find out."
             ) from None
         except BaseException as error:
             if isinstance(error, ModelError):  # refused: nothing is waiting
@@ -179,9 +179,9 @@ class BatchSender(Sender):
             return record
         if age_s < SETTLE_S:
             raise BatchPending(
-                f"model {self.model.name!r}: {len(record.questions):,} questions were being "
-                f"submitted {duration(age_s)} ago when the command ended. Whether they were taken "
-                f"shows in {duration(SETTLE_S - age_s)}: run the same command again."
+                f"model {self.model.name!r}: the command ended {duration(age_s)} ago while it was "
+                f"submitting {len(record.questions):,} questions. Run it again in "
+                f"{duration(SETTLE_S - age_s)} to see whether the provider has them."
             )
         LOG.warning("%s was never submitted: its questions are asked again", record.title)
         self._forget(record)
@@ -200,7 +200,7 @@ class BatchSender(Sender):
             if results and not any(question.key in results for question in record.questions):
                 if record.is_guess:
                     return False
-                raise ModelError(f"model {self.model.name!r}: {record.id} has other questions.")
+                raise ModelError(f"model {self.model.name!r}: {record.id} holds other questions.")
         for question in record.questions:
             self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))
@@ -216,15 +216,15 @@ class BatchSender(Sender):
 
     @contextmanager
     def _looking_at(self, record: BatchRecord) -> Iterator[None]:
-        give_up = f"To give {record.title} up, delete {record.path(self.answers.folder)}."
+        give_up = f"To give up {record.title}, delete {record.path(self.answers.folder)}."
         try:
             yield
         except ModelError as error:
             raise ModelError(f"{error} {give_up}") from None
         except UNREADABLE as error:
             raise ModelError(
-                f"model {self.model.name!r}: what it says of {record.title} cannot be read "
-                f"({first_line(error)}). {give_up}"
+                f"model {self.model.name!r}: the provider's reply about {record.title} cannot be "
+                f"read ({first_line(error)}). {give_up}"
             ) from None
 
     def _forget(self, record: BatchRecord) -> None:
@@ -307,7 +307,7 @@ class BatchDispatch(Dispatch):
         if cost.usd is not None:
             cost = dataclasses.replace(cost, usd=cost.usd * sender.price)
         if not sender.budget.fits(cost):
-            self.stop(None, f"the budget is used up ({sender.budget.words})")
+            self.stop(None, sender.budget.refusal(cost))
             return
         body = sender.client.body(request, pictures)
         n_bytes = len(as_json(body)) + 200
@@ -339,12 +339,12 @@ class BatchDispatch(Dispatch):
             n = sum(len(record.questions) for record in self.handed_in)
             names = ", ".join(record.id for record in self.handed_in[:5])
             names += ", …" if len(self.handed_in) > 5 else ""
-            tried = f" ({self._n_asked:,} asked at once, to try)" if self._n_asked else ""
+            tried = f" ({self._n_asked:,} asked directly, as a trial)" if self._n_asked else ""
             lines.append(f"{n:,} questions submitted as {names}{tried}")
         for name, n in self.waits.items():
             how = self.batches.running.get(name, "just submitted")
             lines.append(f"{n:,} questions wait in {name}, which is still running ({how})")
         if self.tally.stopped:
-            lines.append(f"the rest is not submitted, because {self.tally.stopped}")
+            lines.append(f"the rest was not submitted, because {self.tally.stopped}")
         again = "run the same command again to fetch the answers"
         return f"model {self.sender.model.name!r}: {'; '.join([*lines, again])}."

@@ -41,6 +41,7 @@ from fieldmark.chat.tokens import squares
 from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.files import parse_json
+from fieldmark.registry import ask_nobody
 
 PATIENCE_S = 10.0
 SETTINGS = (
@@ -136,9 +137,9 @@ def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
 def _explain(name: str, place: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     if kind == "GatedRepoError":
-        text = f"{place} is open only to those who asked: accept its terms there, `hf auth login`"
+        text = f"{place} needs permission: accept its terms there, then run `hf auth login`"
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{place} does not exist or is private: check the name, or `hf auth login`"
+        text = f"{place} does not exist or is private: check the name, or run `hf auth login`"
     else:
         text = f"its files could not be fetched from {place} ({first_line(error)}): try again"
     raise ModelError(f"model {name!r}: {text}.") from error
@@ -206,6 +207,7 @@ class Engine:
     ) -> None:
         self.name, self.folder, self.album = name, folder, album
         self.device, self.precision = device, precision
+        ask_nobody()  # a processor loads its parts without being told who is trusted
         self.config = self._load(transformers.AutoConfig)
         self._refuse_other_kinds()
         self.processor = self._load(transformers.AutoProcessor)

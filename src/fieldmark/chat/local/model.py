@@ -112,8 +112,9 @@ class LocalModel:
         from fieldmark.chat.prices import Card
 
         return Card(
-            provider=FAMILY, id=self.id, context=self.context, max_image_px=self.max_image_px,
-            image_tokens=self.engine.image_rule, usd_in=0.0, usd_out=0.0, lacks=LACKS,
+            provider=FAMILY, id=self.id, title=self.id, context=self.context,
+            max_image_px=self.max_image_px, image_tokens=self.engine.image_rule,
+            usd_in=0.0, usd_out=0.0, lacks=LACKS,
         )  # fmt: skip
 
     def limit(self, name: str) -> int | None:

@@ -175,8 +175,8 @@ class LocalLine:
             self._deliver(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 
     def _check_budget(self) -> None:
-        if not self.budget.fits(Cost(tokens_in=1)):
-            raise _BudgetSpent(f"the budget is used up ({self.budget.words})")
+        if not self.budget.fits(one := Cost(tokens_in=1)):
+            raise _BudgetSpent(self.budget.refusal(one))
 
     def _answer(self, written: GeneratedText, taken_s: float) -> Answer:
         return Answer(

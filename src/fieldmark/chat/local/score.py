@@ -75,7 +75,12 @@ class Batches:
             batch = items[done : done + self.size]
             results, error = _tried(work, batch)
             if isinstance(error, OutOfMemory) and len(batch) > 1:
-                self._halve(len(batch))
+                size = len(batch)
+                self.size = max(1, size // 2)
+                LOG.warning(
+                    "%s is out of memory for %d at once: now %d", self.device, size, self.size
+                )
+                free_memory(self.device)
                 continue
             if error is None:
                 yield from zip(batch, results, strict=True)
@@ -85,11 +90,6 @@ class Batches:
             else:
                 yield batch[0], error
             done += len(batch)
-
-    def _halve(self, size: int) -> None:
-        self.size = max(1, size // 2)
-        LOG.warning("%s is out of memory for %d at once: now %d", self.device, size, self.size)
-        free_memory(self.device)
 
 
 def _tried(

@@ -209,7 +209,11 @@ class MockVision:
         knows = luck < script.skill_after(max(0, len(view.pictures) - size))
         if scale := _SCALE.search(view.text):
             is_high = self._is_so(view, truths) == knows
-            return (("", _grade(int(scale[1]), int(scale[2]), is_high, script.seed, who)),)
+            # From the half of the scale that fits.
+            low = int(scale[1])
+            high = int(scale[2])
+            off = draws.number(script.seed, who, "grade") % max(1, (high - low) // 2)
+            return (("", str(high - off if is_high else low + off)),)
         options = self.offered(view)
         if are_yes_no(options) and not are_yes_no([("", truth) for truth in truths[:1]]):
             truths = ("yes" if self._is_so(view, truths) else "no",) if self._words else truths
@@ -303,12 +307,6 @@ def _with_a_slip(
 def _count(truths: Sequence[str], knows: bool) -> str:
     known = next((int(truth) for truth in truths if truth.isdecimal()), None)
     return "1" if known is None else str(known if knows else known + 1)
-
-
-def _grade(low: int, high: int, is_high: bool, seed: int, who: str) -> str:
-    """From the half of the scale that fits."""
-    off = draws.number(seed, who, "grade") % max(1, (high - low) // 2)
-    return str(high - off if is_high else low + off)
 
 
 def _all(value: str | Collection[str]) -> tuple[str, ...]:

@@ -65,13 +65,9 @@ _PLAIN = ("with a slender outline", "with a rounded outline", "with an upright o
 
 def may_be_builder(settings: Mapping[str, Any], data: bytes) -> bool:
     """Could this body be a prompt of the builder? `settings` is what stands beside its messages."""
-    schema = _schema(settings)
-    return "spans" in (schema.get("properties") or {}) or (not schema and SPECIES.encode() in data)
-
-
-def _schema(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     form = (settings.get("response_format") or {}).get("json_schema") or {}
-    return form.get("schema") or {}
+    schema = form.get("schema") or {}
+    return "spans" in (schema.get("properties") or {}) or (not schema and SPECIES.encode() in data)
 
 
 def build_answer(view: PromptView, script: MockScript, who: str) -> str | None:

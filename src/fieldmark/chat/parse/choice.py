@@ -9,7 +9,6 @@ neither is taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.names import nearest, spellings
@@ -44,11 +43,12 @@ _SAYS_LETTER = re.compile(r"^(?:(?:option|choice|letter|answer)\b\W*)+(?=\w)", r
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
 _HEAD_ENDS = re.compile(rf"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])|\b(?:{_REASONS})\b")
 _GOES_ON = re.compile(
-    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
+    r"\W*(?:let(?! me know)|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
     r"|[^()\n]*\)\s*(?:is|are|has|have|was|were|can|would|could|may|might)\b",
     re.IGNORECASE,
 )
-"""small talk ("Yes, I can help"), or the verb of a subject: "The lion (Panthera leo) is" """
+"""small talk ("Yes, I can help"; a closing "Let me know" is none), or the verb of a subject: "The
+lion (Panthera leo) is" """
 _LAST_SENTENCE = re.compile(
     r"(?:(?<!\bvs)[.!?]|\b(?:so|hence|confident|answer|verdict|conclusion|clear):)\s+"
     r"(?:(?:hence|thus|therefore|so|overall|final(?:ly)?)[,:]? )?",
@@ -76,7 +76,9 @@ def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
         return Parsed(label, "whole text")
     spoken = [opening(value, names) for value in spoken_values(plain)]
     ends = [opening(plain, names), _closing(plain, names)]
-    ticked = _ticked(plain, names)
+    # "[x] B": the options whose lines are ticked.
+    lines = [line for line in plain.split("\n") if _TICKED.search(line)]
+    ticked = [exactly(_TICKED.sub(" ", line).strip(" -*"), names) for line in lines]
     for how, readings in (("answer line", spoken), ("tick", ticked), ("line", ends)):
         labels = set(readings) - {None}
         if labels:
@@ -217,12 +219,6 @@ def _closing(plain: str, names: NameIndex) -> Reading:
     passage = read(plain)
     others = [mention for mention in find_mentions(passage, names) if mention.label != label]
     return label if all(is_rejected(passage, other) for other in others) else AMBIGUOUS
-
-
-def _ticked(plain: str, names: NameIndex) -> Sequence[Reading]:
-    """ "[x] B": the options whose lines are ticked."""
-    lines = [line for line in plain.split("\n") if _TICKED.search(line)]
-    return [exactly(_TICKED.sub(" ", line).strip(" -*"), names) for line in lines]
 
 
 def _without_list(plain: str, names: NameIndex) -> str:

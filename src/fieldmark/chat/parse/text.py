@@ -138,7 +138,14 @@ def read(text: str) -> Passage:
     plain = level(text)
     words: list[Word] = []
     sentence = last = 0
-    for start, end in _spans(plain):
+    # Where words begin and end; French and Italian articles are words of their own.
+    spans = []
+    for match in _WORD.finditer(plain):
+        elided = _ELIDED.match(plain, match.start(), match.end())
+        if elided:
+            spans.append((match.start(), elided.end() - 1))
+        spans.append((elided.end() if elided else match.start(), match.end()))
+    for start, end in spans:
         gap, raw = plain[last:start], plain[start:end]
         folded = raw.replace("'", "").casefold()
         # "P. leo" is no end of a sentence
@@ -149,17 +156,6 @@ def read(text: str) -> Passage:
         words.append(Word(folded, raw, start, end, sentence, is_after_break))
         last = end
     return Passage(plain, tuple(words))
-
-
-def _spans(plain: str) -> list[tuple[int, int]]:
-    """Where words begin and end; French and Italian articles are words of their own."""
-    spans = []
-    for match in _WORD.finditer(plain):
-        elided = _ELIDED.match(plain, match.start(), match.end())
-        if elided:
-            spans.append((match.start(), elided.end() - 1))
-        spans.append((elided.end() if elided else match.start(), match.end()))
-    return spans
 
 
 def is_cjk(text: str) -> bool:

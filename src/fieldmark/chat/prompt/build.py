@@ -174,15 +174,20 @@ class Built:
         }
 
 
-LONGEST_PROMPT = 2_000
-"""letters of a prompt that are kept: with many examples its end says what was asked"""
+LONGEST_PROMPT = 12_000
+"""letters of a prompt that are kept: some thirty examples"""
 
 
 def prompt_text(messages: Sequence[Message]) -> str:
-    """The words of a prompt, `[photo]` for each picture; a long one loses its beginning."""
+    """The words of a prompt, `[photo]` for each picture; a long one loses its middle: the question
+    stands at its beginning, and what is asked about at its end.
+    """
     parts = (part for message in messages for part in message.parts)
     text = "\n".join(part.text if isinstance(part, Text) else "[photo]" for part in parts)
-    return text if len(text) <= LONGEST_PROMPT else f"… {text[-LONGEST_PROMPT:]}"
+    half, n_more = LONGEST_PROMPT // 2, len(text) - LONGEST_PROMPT
+    if n_more <= 0:
+        return text
+    return f"{text[:half]}\n[… {n_more:,} letters left out …]\n{text[-half:]}"
 
 
 def build(

@@ -267,6 +267,22 @@ class Prompts:
         base = base or self.bases[item.id]
         return choose(self.pool, item, self.wanted, self.limits.room, base, self._offered(item))
 
+    def why_too_long(self, item: Item) -> str:
+        """Why the question alone, without examples, is more than the model takes; "" = it is not.
+
+        `shots` has measured it, unless no examples are wanted.
+        """
+        size, room = self.largest or self.bases.get(item.id, NOTHING), self.limits.room
+        return {
+            "context": f"the question takes about {size.tokens:,} tokens and its answer may take "
+            f"{room.answer_tokens:,}, but the model's context holds {room.tokens or 0:,}: "
+            "lower --max-output",
+            "pictures": f"the question shows {size.pictures:,} pictures, and max_images allows "
+            f"{room.pictures or 0:,}",
+            "bytes": f"the question takes {size.n_bytes:,} bytes, and max_request_bytes allows "
+            f"{room.n_bytes or 0:,}",
+        }.get(room.lacks(size), "")
+
     def _offered(self, item: Item) -> tuple[str, ...]:
         """The classes the item is offered; () where it is offered all, or the prefix is shared."""
         question = self.question

@@ -44,7 +44,10 @@ def offer(question: PromptQuestion, item: Item, asking: Asking) -> tuple[Option,
         return _yes_no(question)
     if question.kind == "count" or question.kind == "open":
         return ()
-    order = _ordered(question, item, asking)
+    labels, n = list(question.names), question.n_choices
+    if n and n < len(labels):
+        labels = _sampled(question, item, n, asking.seed)
+    order = draws.shuffled(labels, asking.seed, question.task, item.id, "order of options")
     turn = asking.rotation % len(order)
     order = [*order[turn:], *order[:turn]]
     letters = ascii_uppercase if question.has_letters else [""] * len(order)
@@ -52,13 +55,6 @@ def offer(question: PromptQuestion, item: Item, asking: Asking) -> tuple[Option,
         Option(label, question.names[label], letter, question.aliases.get(label, ()))
         for label, letter in zip(order, letters, strict=False)
     )
-
-
-def _ordered(question: PromptQuestion, item: Item, asking: Asking) -> list[str]:
-    labels, n = list(question.names), question.n_choices
-    if n and n < len(labels):
-        labels = _sampled(question, item, n, asking.seed)
-    return draws.shuffled(labels, asking.seed, question.task, item.id, "order of options")
 
 
 def _sampled(question: PromptQuestion, item: Item, n: int, seed: int) -> list[str]:

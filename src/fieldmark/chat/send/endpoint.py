@@ -144,10 +144,14 @@ class ChatModel:
     def key_note(self) -> str:
         """What was sent as the key, for an endpoint that says it is wrong."""
         if self.key_env and read_key(self.key_env):
-            return f"The key in {self.key_env} was sent: check it."
+            return f"The key in {self.key_env} was sent: check that it is right."
         if self.key_env:
-            return f"No key was sent: put it into the environment variable {self.key_env}."
-        return "No key was sent: ?key_env=VARIABLE in the model's name says where it is."
+            return f"No key was sent. Put it into the environment variable {self.key_env}."
+        more = "&" if "?" in self.name else "?"
+        return (
+            "No key was sent. Put it into an environment variable, such as LAB_KEY, and add "
+            f"{more}key_env=LAB_KEY to the model's name."
+        )
 
     def refuse_stray_key(self) -> None:
         """Raises where there is a key that only a file would send to this address."""

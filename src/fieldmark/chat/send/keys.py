@@ -53,10 +53,10 @@ def refusal(home: KeyHome, place: str) -> UsageError:
 
     variable, host = home[0], host_of(home[1])
     return UsageError(
-        f"{place}  would send the key in {variable} to {host}, which only this file says: "
-        f"nothing was sent. If you trust {host} with that key, add --send-key {variable}={host}, "
-        "or give your own configuration a [[chat_providers]] row with this base_url and key_env "
-        f"({user_config()})."
+        f"{place}  would send the key in {variable} to {host}. Only this file names that address, "
+        f"so nothing was sent. If you trust {host} with the key, add --send-key {variable}={host}. "
+        "Or put a [[chat_providers]] row with this base_url and key_env into your own "
+        f"configuration ({user_config()})."
     )
 
 
@@ -76,8 +76,8 @@ def redirect_refusal(provider: Provider, place: str) -> UsageError:
 
     return UsageError(
         f"{place}  gives the known provider {provider.name!r} another address "
-        f"({host_of(provider.base_url) or provider.base_url}): nothing was sent. Give that row a "
-        f"name of its own, or put it into your own configuration ({user_config()})."
+        f"({host_of(provider.base_url) or provider.base_url}), so nothing was sent. Give that row "
+        f"a name of its own, or put it into your own configuration ({user_config()})."
     )
 
 

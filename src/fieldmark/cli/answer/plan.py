@@ -1,10 +1,9 @@
 """Show what `run` would do: jobs, time, disk, cost, power. It changes nothing.
-Code that tasks name is not run; what only it tells is unknown.
 
-With --on slurm, or a table [slurm] in the file: the steps that would be submitted, and the time,
-memory, CPUs and GPUs each of them asks for, from what runs like these took before.
+With --on slurm, or a table [slurm] in the file, it shows the steps that would be submitted, and
+the time, memory, CPUs and GPUs of each, estimated from earlier runs.
 
-Power: the smallest difference between two models that the planned test items would show.
+Power is the smallest difference between two models that the planned test photos would show.
 
 examples:
   fieldmark plan grid.toml
@@ -22,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli import grid_flags
+from fieldmark.cli.answer.run import refuse_if_none_can_run
 from fieldmark.cli.grid_flags import (
     PlaceFlags,
     Where,
@@ -35,7 +35,9 @@ from fieldmark.errors import readable
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
-    from fieldmark.chat import Estimate
+    from pathlib import Path
+
+    from fieldmark.chat import Budget, Estimate
     from fieldmark.experiments import Grid, Plan
     from fieldmark.experiments.cluster import PlannedStep
     from fieldmark.protocols import Draw
@@ -47,7 +49,7 @@ FIRST_FLAGS = (*grid_flags.FIRST_FLAGS, "json")
 @dataclass(frozen=True, slots=True)
 class PlanFlags(PlaceFlags):
     run_code: bool = False
-    """run the code of tasks (!function, file.py:NAME) to learn what only it tells"""
+    """run the code of tasks (!function, file.py:NAME) too, to plan what depends on it"""
     json: bool = False
     """print JSON"""
 
@@ -77,7 +79,7 @@ def _job_rows(plan: Plan) -> list[dict[str, Any]]:
             "to embed": planned.n_missing,
             "requests": planned.cost.n if planned.cost else 0,
             "usd": _usd(planned.cost),
-            "why": readable(planned.why) or _priced_as(planned.cost),
+            "why": readable(planned.why) or _about(planned.cost),
         }
         for planned in plan.jobs
     ]
@@ -107,6 +109,8 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
+    if all(planned.status == "refused" for planned in plan.jobs):
+        refuse_if_none_can_run(plan)
     _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
@@ -147,7 +151,7 @@ def _show_totals(plan: Plan, settings: Settings) -> None:
         else size(plan.n_bytes)
     )
     if plan.cost is not None:
-        talk(_cost(plan.cost))
+        talk(_cost(plan.cost, _budget(plan), settings.journal))
     talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
 
 
@@ -158,7 +162,7 @@ def _show_steps(steps: PlannedSteps) -> None:
     arrays = f" in {counted(steps.n_arrays, 'job array')}" if steps.n_arrays else ""
     talk(f"{counted(len(steps.steps), 'step')} on {steps.where}{arrays}.")
     if steps.n_taken:
-        talk(f"{counted(steps.n_taken, 'run')} left out: steps of an earlier command are on them.")
+        talk(f"{counted(steps.n_taken, 'run')} left out: an earlier command is running them.")
 
 
 def _n_train(draw: Draw) -> str:
@@ -173,17 +177,46 @@ def _usd(cost: Estimate | None) -> str:
     return "unknown" if cost.usd is None else f"{cost.usd:.4f}"
 
 
-def _priced_as(cost: Estimate | None) -> str:
-    """A dated id has the price and limits of its family."""
-    return f"priced as {cost.priced_as}" if cost is not None and cost.priced_as else ""
+def _about(cost: Estimate | None) -> str:
+    """A dated id has the price and limits of its family; not every example may fit."""
+    if cost is None:
+        return ""
+    priced = f"priced as {cost.priced_as}" if cost.priced_as else ""
+    return "; ".join(filter(None, [priced, cost.fewer_examples]))
 
 
-def _cost(cost: Estimate) -> str:
-    money = "price unknown" if cost.usd is None else f"at most about ${cost.usd:.2f}"
-    return (
+def _budget(plan: Plan) -> Budget:
+    """The limits of the command."""
+    from fieldmark.chat import Budget
+
+    asked = [job.question for job in plan.to_run if job.cost is not None]
+    own = asked[0].settings if asked and asked[0] is not None else Budget()
+    return Budget(own.max_usd, own.max_tokens)
+
+
+def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
+    from fieldmark.chat import dollars, spent_usd
+    from fieldmark.chat.budget import Cost
+
+    money = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
+    lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money} (stored answers cost nothing; --max-usd sets a limit)."
-    )
+        f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
+    ]
+    if before := spent_usd(journal):
+        lines.append(f"spent so far: the answers in {journal} have cost {dollars(before)}.")
+    limits = [dollars(budget.max_usd)] if budget.max_usd is not None else []
+    limits += [f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []
+    if not limits:
+        lines.append("limit: none. `--max-usd X` sets one.")
+    elif budget.fits(Cost(cost.tokens_in, cost.tokens_out, cost.usd)):
+        lines.append(f"limit: {' and '.join(limits)}, which is enough.")
+    else:
+        lines.append(
+            f"limit: {' and '.join(limits)} for each command. `run` stops there; the same command "
+            "continues."
+        )
+    return "\n".join(lines)
 
 
 def _power(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
@@ -233,9 +266,10 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     )
     if any(row["basis"] == "assumed" for row in power):
         talk(
-            "assumed: one of the two is right and the other wrong on "
-            f"{100 * DISAGREEMENT:g} % of items, with a correlation of {CORRELATION} within a "
-            "unit. Once two models have run, their answers are used instead."
+            "assumed: only one of the two models is right on "
+            f"{100 * DISAGREEMENT:g} % of photos, with a correlation of {CORRELATION} among "
+            "photos of one burst, camera or animal (a unit). Once two models have run, their "
+            "answers are used instead."
         )
 
 
@@ -297,7 +331,7 @@ class PlannedSteps:
                 "what": _title([self.steps[one] for one in numbers]),
                 "steps": len(numbers),
                 "after": ", ".join(dict.fromkeys(str(number[other]) for other in after)),
-                "each asks for": describe_request(request),
+                "each requests": describe_request(request),
             }
             for n, ((kind, _, after, request), numbers) in enumerate(rows.items(), 1)
         ]

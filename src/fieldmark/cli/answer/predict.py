@@ -16,11 +16,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli.flags import Common, CommonFlags
+from fieldmark.cli.flags import Common, CommonFlags, Only
 from fieldmark.cli.show import print_json, show, talk
 
-FIRST_FLAGS = ("model", "photos", "out", "copy_into", "camtrap_dp", "offline", "quiet")
-"""what most people need; `--help-all` shows the rest"""
+COMPUTING = ("cache", "device", "decode", "threads", "batch_size", "offline", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,13 @@ class PredictArgs:
     out: Path = Path("predictions.csv")
     """table to write, one row per photo"""
     copy_into: Path | None = None
-    """a new folder: each photo is copied into a folder in it, named after its answer; copies keep
-    their metadata, positions too"""
+    """a new folder: each photo is copied into it, sorted into one folder per answer; copies keep
+    their metadata, positions included"""
     camtrap_dp: Path | None = None
     """also write Camtrap DP observations to this file; PHOTOS is then a Camtrap DP"""
     json: bool = False
     """print the predictions as JSON"""
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(COMPUTING)] = Common()
 
 
 def run(args: PredictArgs) -> int:

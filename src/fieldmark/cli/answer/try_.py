@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli.flags import ChatFlags, ChatModelFlags, Common, CommonFlags
+from fieldmark.cli.flags import ChatFlags, ChatModelFlags, Common, CommonFlags, Only
 from fieldmark.cli.show import print_json, talk, tell
 from fieldmark.errors import UsageError
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatTrial
 
 FIRST_FLAGS = (
-    *("photos", "out", "models", "image", "label", "unit", "label_part", "boxes", "offline"),
-    "quiet",
+    *("photos", "out", "models", "image", "label", "unit", "label_part", "boxes", "chat"),
+    *("max_usd", "json", "device", "offline", "quiet"),
 )
-"""what most people need; `--help-all` shows the rest"""
+COMPUTING = ("cache", "device", "precision", "decode", "threads", "batch_size", "offline", "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TryArgs:
     a Camtrap DP"""
     out: Path = Path("try")
     """folder for the page, the tables and the model"""
-    models: tuple[str, ...] = ("auto",)
+    models: Annotated[tuple[str, ...], arg(metavar="NAME …")] = ("auto",)
     """auto (what works here; the small list where torch is installed), classical, small (125 MB to
     fetch), best (2.8 GB), or names"""
     image: str = ""
@@ -49,18 +49,18 @@ class TryArgs:
     unit: str = ""
     """column that names the camera, site or individual: models are tested on others than they were
     trained on"""
-    label_part: int = 0
-    """which folder names the label: 1 is the outermost [found by its names]"""
+    label_part: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
+    """which folder names the label, where folders lie in folders: 1 is the outermost [found]"""
     boxes: Path | None = None
     """results of MegaDetector (.json): photos are cut to their animal"""
     find: float = 0.95
     """share of a label's photos that you want to find when you look for it"""
-    chat: str = ""
+    chat: Annotated[str, arg(metavar="MODEL")] = ""
     """also ask this chat model about 200 photos: they are sent to its provider"""
     json: bool = False
     """print the verdict as JSON"""
     asking: ChatModelFlags = ChatFlags()
-    common: CommonFlags = Common()
+    common: Annotated[CommonFlags, Only(("results", *COMPUTING))] = Common()
 
 
 def run(args: TryArgs) -> int:

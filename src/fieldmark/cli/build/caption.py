@@ -7,9 +7,9 @@ examples:
   fieldmark caption 'shards/a-{000..159}.tar' --descriptions described --out captions \\
       --model 'chat/vllm/OpenGVLab/InternVL3-38B-AWQ?base_url=http://gpu7:8000/v1'
 
-`vllm serve MODEL` starts the server that chat/vllm/MODEL asks. Killed at any moment, the same
-command goes on and asks nothing twice. Several processes with the same arguments share the shards
-(`sbatch --array=1-12` of one command does that on a cluster).
+Run the same command again to continue after a stop: no photo is paid for twice. On a cluster,
+`sbatch --array=1-12` of one command lets twelve processes share the shards. `vllm serve MODEL`
+starts the server for chat/vllm/MODEL.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """tar files or folders of them; `a-{000..159}.tar` stands for 160, `*` and `?` are known too"""
+    """tar files or folders of them; `a-{000..159}.tar` stands for 160, and * and ? are wildcards"""
     model: Annotated[str, arg(metavar="MODEL", help_behavior_hint="")]
-    """a chat model that sees: chat/PROVIDER/MODEL or hf-chat/REPO_OR_FOLDER"""
+    """a chat model that can see: chat/PROVIDER/MODEL or hf-chat/REPO_OR_FOLDER"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
-    """folder for captions/SHARD.parquet and what is needed to go on after a stop"""
+    """folder for the captions, and for what is needed to continue after a stop"""
     descriptions: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
-    """folder that `fieldmark describe` wrote [none: species are named, not described]"""
+    """folder that `fieldmark describe` wrote [none: the model is given names only]"""
     max_words: Annotated[int, arg(metavar="N")] = 20
-    """most words of a caption"""
+    """most words in a caption"""
     tries: Annotated[int, arg(metavar="N")] = 3
-    """captions asked for per image, before it is rejected"""
+    """captions to try per photo before it is rejected"""
     temp: Annotated[float, arg(metavar="X")] = 0.0
     """sampling temperature"""
     top_p: _Number = None
-    """nucleus sampling [the model's own]"""
+    """nucleus sampling: share of the likeliest words to choose from [the model's own]"""
     max_output: _Count = None
-    """most tokens of an answer, thoughts included [by the model]"""
+    """most tokens in an answer, thoughts included [the model's own]"""
     json: bool = False
     """print the summary as JSON"""
     chat: ChatModelFlags = ChatFlags()
@@ -127,7 +127,12 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
             talk(f"  {n_images:>8,}  {reason}")
     folder = args.out / "captions"
     for path in sorted(folder.glob("*.parquet"))[:1]:
-        if example := _example(path):
+        # The first caption of a shard; "" where none passed.
+        import polars as pl
+
+        captions = pl.read_parquet(path, columns=["status", "caption"])
+        good = captions.filter(pl.col("status") == "ok")["caption"]
+        if example := (str(good[0]) if len(good) else ""):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
     shards = [shard for shard in args.shards if Path(shard).stem not in totals.refused]
@@ -139,12 +144,3 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
 
 _TINY_BATCH = 192
 """what recipe `tiny` trains on at once: fewer photos fill no batch"""
-
-
-def _example(path: Path) -> str:
-    """The first caption of a shard; "" where none passed."""
-    import polars as pl
-
-    captions = pl.read_parquet(path, columns=["status", "caption"])
-    good = captions.filter(pl.col("status") == "ok")["caption"]
-    return str(good[0]) if len(good) else ""

@@ -7,8 +7,8 @@ examples:
   fieldmark describe --judge labelled.csv --filter chat/vllm/MODEL
 
 NAMES is a CSV or Parquet file with columns kingdom, phylum, class, order, family, genus, species
-(as many as are known; common_name too), or a catalog of TreeOfLife. The same command again goes on
-where it was stopped: no page is fetched twice and no answer paid twice.
+(as many as are known; common_name too), or a catalog of TreeOfLife. Run the same command again to
+continue after a stop: no page is fetched twice and no answer is paid for twice.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ class DescribeArgs:
     wiki: Annotated[str, arg(metavar="URL")] = WIKIPEDIA
     """address of a MediaWiki's action API"""
     dump: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """read this dump (.xml, .gz, .bz2) instead of asking a wiki; its index, FILE without .xml.bz2
-    and with -index.txt.bz2, is used where it lies beside it"""
+    """read this dump (.xml, .gz, .bz2) instead of asking a wiki; with its index beside it
+    (…-index.txt.bz2), only the pages that are needed are read"""
     pages: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """where pages are kept, for this list and others [FOLDER/pages.sqlite]; delete it to fetch all
-    of them anew"""
+    """file that keeps the pages, for this list and others [FOLDER/pages.sqlite]; delete it to fetch
+    all pages again"""
     contact: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
     """your mail address or page, sent to the wiki as its rules ask [FIELDMARK_CONTACT]"""
     wiki_rpm: Annotated[float, arg(metavar="X")] = 60.0
-    """most requests per minute that are sent to the wiki"""
+    """most requests to the wiki per minute"""
     filter: Annotated[str, arg(metavar="rules|MODEL")] = RULES
     """what picks the sentences about appearance: rules, or a chat model"""
     judge: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """instead: precision and recall of the filter on labelled sentences (CSV: sentence, visible);
-    `--judge shipped` takes those that come with fieldmark"""
+    """only measure precision and recall of the filter, on labelled sentences (CSV: sentence,
+    visible); `--judge shipped` uses the sentences that come with fieldmark"""
     json: bool = False
     """print the summary as JSON"""
     chat: ChatModelFlags = ChatFlags()
@@ -123,7 +123,7 @@ def _wiki(
             yield store, open_dump(args.dump, store, len(taxa.taxa), settings.n_threads, progress)
         return
     if settings.offline:
-        raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")
+        raise UsageError("--offline asks no wiki: read a dump with --dump FILE.")
     etiquette = Etiquette(per_minute=args.wiki_rpm)
     api = WikiApi(args.wiki, args.contact or settings.contact, etiquette, progress)
     with PageStore.open(pages) as store, api:

@@ -30,8 +30,8 @@ class ShardsMakeArgs:
       fieldmark shards make photos.csv --out shards --per-shard 10000
       fieldmark shards make inat21 --max-px 224 --out shards --name inat21
 
-    Photos of the training split are taken, where photos have splits; --split chooses others.
-    The same command again goes on where it was stopped, and gives the same bytes.
+    Where photos have splits, only training photos are packed; --split chooses others. Run the same
+    command again to continue after a stop: the shards are the same to the byte.
     """
 
     source: Annotated[Positional[str], arg(metavar="TABLE|DATASET|FOLDER")]
@@ -42,13 +42,13 @@ class ShardsMakeArgs:
     name: _Word = None
     """shards are called NAME-00000.tar [the source's name]"""
     per_shard: int = 10_000
-    """samples a shard"""
+    """photos per shard"""
     split: _Word = None
     """only photos of this split; `all` takes every photo [train, where photos have splits]"""
     seed: int = 0
-    """another seed, another order"""
+    """seed of the order of the photos"""
     max_px: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """shrink images whose longer side is longer, and encode them as JPEG [bytes as they are]"""
+    """shrink photos with a longer side than this, and store them as JPEG [files unchanged]"""
     caption: Annotated[str | None, arg(metavar="COLUMN", help_behavior_hint="")] = None
     """column with a sentence on each photo, which becomes its caption.txt [none]"""
     json: bool = False
@@ -100,24 +100,22 @@ def _summary(made: MadeShards) -> dict[str, Any]:
 def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
     chosen = made.chosen
     if chosen.split:
-        others = f"{counted(chosen.n_other_splits, 'photo')} of other splits left out"
-        talk(f"split {chosen.split}: {others} (--split all takes every photo).")
+        others = counted(chosen.n_other_splits, "photo")
+        talk(f"Only split {chosen.split} is packed, not {others} of others (--split all for all).")
     for image, reason in made.bad[:20]:
-        talk(f"left out: {image}  {reason}.")
+        talk(f"left out: {image} ({reason}).")
     if made.bad:
-        talk(f"{counted(len(made.bad), 'image')} left out, because unreadable.")
+        talk(f"{counted(len(made.bad), 'image')} left out (cannot be read).")
     if chosen.n_nameless:
-        talk(f"{counted(chosen.n_nameless, 'row')} without a name of any kind left out.")
+        talk(f"{counted(chosen.n_nameless, 'row')} left out: no species or other name.")
     if chosen.n_repeated:
         talk(f"{counted(chosen.n_repeated, 'row')} left out: the same photo and names again.")
     if chosen.n_contradicting:
-        talk(
-            f"{counted(chosen.n_contradicting, 'row')} name a photo that another row names "
-            "otherwise: kept."
-        )
+        n = counted(chosen.n_contradicting, "row")
+        talk(f"{n} kept, although an earlier row gives the same photo another name.")
     if caption and chosen.n_captions < chosen.table.height:
         n_without = chosen.table.height - chosen.n_captions
-        talk(f"{counted(n_without, 'photo')} without a caption in {caption!r}: kept, without one.")
+        talk(f"{counted(n_without, 'photo')} kept without a caption: {caption!r} is empty there.")
     n = f"{counted(len(made.files), 'shard')}, {counted(made.n_samples, 'sample')}"
     kept = f"; {made.n_kept:,} there already" if made.n_kept else ""
     talk(f"{out}  {n}, {size(made.n_bytes)}{kept}.")
@@ -139,9 +137,9 @@ class ShardsCheckArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
     """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` stands for a hundred"""
     index: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """index file to hold them against, by checksums: what `shards index` or wids wrote"""
+    """index file to compare the checksums with, from `shards index` or wids"""
     images: bool = False
-    """also look at every image: is it one, and is it whole?"""
+    """also open every image to see whether it is whole"""
     json: bool = False
     """print JSON"""
     common: QuietFlags = Common()
@@ -171,7 +169,7 @@ def check(args: ShardsCheckArgs) -> int:
         for kind, text in report.lines:
             show(f"{kind}  {readable(text)}")
         _tell_counts(report.counts, "defects")
-        _tell_counts(report.notes, "passed over, as readers do")
+        _tell_counts(report.notes, "ignored, as readers do")
         n = f"{counted(len(paths), 'shard')}, {counted(report.n_samples, 'sample')}"
         state = "sound" if report.is_sound else counted(report.counts.total(), "defect")
         talk(f"{n}, {size(report.n_bytes)}: {state}.")
@@ -198,7 +196,7 @@ class ShardsIndexArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
     """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` stands for a hundred"""
     out: Annotated[Path, arg(metavar="FILE", help_behavior_hint="")] = Path("index.json")
-    """file to write [index.json]; shards are named as seen from its folder"""
+    """file to write [index.json]; the paths in it are relative to its folder"""
     json: bool = False
     """print the lines of the index"""
     common: QuietFlags = Common()
@@ -236,7 +234,7 @@ class ShardsJoinArgs:
       fieldmark shards join shards captions --out train
       fieldmark shards join 'shards/a-{000..099}.tar' captions --out train
 
-    For tools that want one tar. `fieldmark train` needs no join: it has --captions.
+    Some tools need the captions in the same tar. `fieldmark train` does not: it has --captions.
     """
 
     shards: Annotated[Positional[str], arg(metavar="SHARDS")]
@@ -244,7 +242,7 @@ class ShardsJoinArgs:
     captions: Annotated[Positional[Path], arg(metavar="CAPTIONS")]
     """the folder that `fieldmark caption --out FOLDER` wrote"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
-    """folder for the copies, which are called as the shards are"""
+    """folder for the copies, which keep the names of the shards"""
     json: bool = False
     """print the summary as JSON"""
     common: QuietFlags = Common()

@@ -10,10 +10,10 @@ examples:
       --out runs/biocap --on slurm --set slurm.nodes=4 slurm.gpus=8 slurm.time=24:00:00
   fieldmark train runs/biocap --export biocap-captions --projector caption
 
-Killed at any moment, the same command goes on from the last checkpoint. SIGUSR1 writes one;
-SIGTERM writes one and ends with 143, Ctrl-C with 130. runs/tiny/page.html shows how it goes.
-With --on slurm the command submits a job and ends; given again, it says how the job stands, and
-submits the rest of an unfinished training whose job is gone.
+Run the same command again to continue from the last checkpoint, whatever stopped it. Open
+page.html in the run's folder to watch the training. SIGUSR1 writes a checkpoint; SIGTERM writes
+one and ends with 143, Ctrl-C with 130. With --on slurm the command submits a job and ends. Run it
+again to see how far the job is; it submits the rest if the job has ended early.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class TrainArgs:
     evaluate: Annotated[tuple[str, ...], arg(metavar="TASK…", help_behavior_hint="")] = ()
     """tasks that the model is evaluated on [the recipe's evaluate.tasks]"""
     on: Literal["here", "slurm"] = "here"
-    """where to train: in this process, or in a job of the cluster, as the recipe's [slurm] says"""
+    """where to train: in this process, or in a Slurm job as the recipe's [slurm] describes it"""
     check: bool = False
-    """only check recipe and shards, and say how much there is to do"""
+    """only check the recipe and the shards, and say how much there is to do"""
     export: _Folder = None
-    """write the model of a run here, and do nothing else: that of the best checkpoint where the
-    recipe chooses one (evaluate.best), else of the newest"""
+    """only write the model of a finished or running training into this folder: the best checkpoint
+    where the recipe chooses one (evaluate.best), else the newest"""
     projector: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """image projector of the exported model [the recipe's first]"""
     json: bool = False
@@ -75,7 +75,13 @@ def run(args: TrainArgs) -> int:
     from fieldmark.progress import for_people
 
     if args.export is not None:
-        return _export(args, args.export)
+        _need_torch()
+        from fieldmark.build.train.record.scores import export_run
+
+        step = export_run(Path(args.recipe), args.export, args.projector, talk)
+        if not args.common.quiet:
+            talk(f"model: {args.export} (step {step:,})")
+        return 0
     if args.on == "slurm" and not args.check:
         return _submit(args)
     plan = _plan(args)
@@ -152,7 +158,7 @@ def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> l
     total = f" of {standing.n_steps:,}" if standing.n_steps else ""
     loss = "" if standing.loss is None else f", loss {standing.loss:.3f}"
     step = f"step {standing.step:,}{total}{loss}" if standing.step else "no step yet"
-    goes_on = f"goes on after {step}" if standing.step else "begins anew"
+    goes_on = f"continues after {step}" if standing.step else "starts from the beginning"
     page = f"page: {out / 'page.html'}"
     if standing.state == "finished":
         return [f"finished: {step}", f"model: {out / 'model'}", page]
@@ -163,7 +169,7 @@ def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> l
             *([f"{standing.reason}; the next one {goes_on}"] if why else []),
             f"submitted as job {job}: {size}",
             f"log: {standing.log}",
-            f"the same command says how it stands; scancel {job} ends it",
+            f"Run the same command to see how far it is, or scancel {job} to stop it.",
         ]
     return [f"job {job} is {standing.state}{why}: {step}", f"log: {standing.log}", page]
 
@@ -261,13 +267,3 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
         "best_step": totals.best_step,
         "out": str(out),
     }, lines
-
-
-def _export(args: TrainArgs, folder: Path) -> int:
-    _need_torch()
-    from fieldmark.build.train.record.scores import export_run
-
-    step = export_run(Path(args.recipe), folder, args.projector, talk)
-    if not args.common.quiet:
-        talk(f"model: {folder} (step {step:,})")
-    return 0

@@ -33,16 +33,15 @@ class CheckArgs:
     data: bool = False
     """for tasks in lmms-eval's format: open the data and show the prompts they give"""
     n_documents: int = 3
-    """rows of data to show for each task, with --data"""
+    """how many prompts to show for each task, with --data"""
     fetch: bool = False
     """allow --data to download datasets"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
-    """one more folder whose files tasks may include, and whose code they may run"""
+    """a further folder whose files tasks may include, and whose code they may run"""
     run_code: bool = False
-    """run the code that tasks name: import it (in processes of its own, without network and keys),
-    and with --data call it"""
+    """run the code that tasks name, in separate processes without network and keys"""
     code_s: float = 30.0
-    """most seconds for importing one file of code"""
+    """seconds that importing one file of code may take"""
     json: bool = False
     """print JSON: counts, and the problems by file and by kind"""
     debug: bool = False

@@ -5,7 +5,7 @@ examples:
   fieldmark embed classical/colour newt --data newt=/data/newt --out newt.npy
   fieldmark embed my_model.py:Mine 'shards/a-{000..099}.tar' --out a.safetensors --dtype float16
 
-The same command again goes on where it was stopped, and computes only what is new.
+Run the same command again to continue after a stop: only what is new is computed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class EmbedArgs:
     """datasets, folders of images, image files, .tar, .tar.gz, .tgz or .parquet files;
     `a-{000..099}.tar` stands for a hundred files"""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """file to write: .parquet, .npy or .safetensors [none: the cache is filled]"""
+    """file to write: .parquet, .npy or .safetensors [none: only the cache is filled]"""
     dtype: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
-    """float32 or float16: precision of what is written [float32]"""
+    """precision of the file: float32 or float16 [float32]"""
     json: bool = False
     """print the summary as JSON"""
     common: Annotated[CommonFlags, Only(FLAGS)] = Common()
@@ -192,12 +192,10 @@ def _tell(summary: dict[str, Any]) -> None:
     n_known = summary["n_images"] - summary["n_bad"] - summary["n_computed"]
     parts = [f"{counted(summary['n_images'], 'image')}: {summary['n_computed']:,} embedded"]
     parts += [f"{n_known:,} known already"] if n_known else []
-    parts += [f"{summary['n_bad']:,} left out, because unreadable"] if summary["n_bad"] else []
+    parts += [f"{summary['n_bad']:,} left out (cannot be read)"] if summary["n_bad"] else []
     talk(f"{', '.join(parts)}.")
     if summary["n_computed"]:
-        fallback = (
-            f", {summary['n_fallback']:,} on that of reference" if summary["n_fallback"] else ""
-        )
+        fallback = f" ({summary['n_fallback']:,} on reference)" if summary["n_fallback"] else ""
         busy = (f"{name} {seconds:.1f} s" for name, seconds in summary["busy_s"].items())
         device = summary["device_busy"]
         share = "" if device is None else f"; device busy {device:.0%}"

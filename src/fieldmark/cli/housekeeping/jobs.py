@@ -43,22 +43,22 @@ DIGITS = "123456789"
 class JobsLsArgs:
     """List the steps of runs on Slurm or in local processes.
 
-    Finished work is left out unless you give --all. silent: the job is gone, but its worker may
-    still live. lost: it ended without a result. finished: its results are not merged yet. In both
-    cases, run the same `run` command again.
+    Steps that are done are left out unless you give --all. silent: the job is gone, but its worker
+    may still live. lost: it ended without a result. finished: its results are not merged yet. For
+    lost and finished steps, run the same `run` command again.
 
     examples:
       fieldmark jobs
-      fieldmark jobs --watch             a digit shows the log of that line, q ends it
+      fieldmark jobs --watch
       fieldmark jobs ls --all --json
     """
 
     steps: StepNames = ()
-    """only these: an id of a step, or text in the title of a run [all that are not done]"""
+    """only these: the id of a step, or text in the title of a run [all that are not done]"""
     all: bool = False
-    """done steps too"""
+    """list steps that are done too"""
     watch: bool = False
-    """show it every two seconds until nothing is waiting or running"""
+    """refresh every two seconds until nothing is waiting or running"""
     json: bool = False
     """print JSON"""
     common: ResultsFlags = Common()
@@ -100,7 +100,7 @@ def _show(shown: list[ShownStep], args: JobsLsArgs, is_screen: bool) -> list[Sho
     words = " · ".join(f"{n} {state}" for state, n in counts.items())
     talk(f"{counted(len(shown), 'step')}: {words}")
     if is_screen:
-        talk("a digit shows the log of that line, q ends this; the steps go on.")
+        talk("Press a digit to see the log of that line, or q to leave. The steps continue.")
     elif kept:
         talk("`fieldmark jobs logs STEP` shows its log, `fieldmark jobs cancel STEP` ends it.")
     return kept
@@ -216,9 +216,9 @@ class JobsCancelArgs:
     """
 
     steps: StepNames = ()
-    """an id of a step, or text in the title of a run: all living steps it fits"""
+    """the id of a step, or text in the title of a run, which may match several steps"""
     all: bool = False
-    """every step that runs or waits"""
+    """cancel every step that runs or waits"""
     json: bool = False
     """print JSON"""
     common: ResultsFlags = Common()
@@ -230,7 +230,12 @@ def cancel(args: JobsCancelArgs) -> int:
     job_folder, executors = open_steps(args.common.settings())
     steps = job_folder.steps() if args.all else choose_steps(args.steps, job_folder.steps())
     if any(step.job is None for step in steps):
-        _recover(job_folder, steps, executors)
+        # Steps may have jobs that their launcher did not live to note down, or be on their way.
+        from fieldmark.experiments.cluster import recover_steps
+        from fieldmark.leases import LeaseFolder
+
+        with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
+            recover_steps(steps, executors)
     living = [one.step for one in look(steps, executors) if one.status.state not in ENDED]
     by_executor = defaultdict(list)
     for step in living:
@@ -247,15 +252,6 @@ def cancel(args: JobsCancelArgs) -> int:
         print_json([step.id for step in living])
     talk(f"{counted(len(living), 'step')} cancelled, {len(steps) - len(living)} had ended before.")
     return 0
-
-
-def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Executors) -> None:
-    """Steps may have jobs that their launcher did not live to note down, or be on their way."""
-    from fieldmark.experiments.cluster import recover_steps
-    from fieldmark.leases import LeaseFolder
-
-    with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
-        recover_steps(steps, executors)
 
 
 # --- steps ---

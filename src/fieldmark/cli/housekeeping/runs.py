@@ -132,7 +132,7 @@ def _named(word: str, by_id: Mapping[int, RunStatus]) -> RunStatus:
 
 def _refuse_claimed(chosen: list[RunStatus]) -> None:
     problems = [
-        f"run {status.run.id} is being run by {who(status.claim)}: stop that one first."
+        f"run {status.run.id} is in progress in {who(status.claim)}: stop that process first."
         for status in chosen
         if status.claim is not None
     ]
@@ -178,8 +178,8 @@ def free(args: RunsFreeArgs) -> int:
                 talk(f"{key[:SHORT]}  was not claimed")
                 continue
             n_freed += 1
-            since = f"since {claim.started}, last heard of {claim.heartbeat}"
-            talk(f"{key[:SHORT]}  freed; it was held by {who(claim)} {since}")
+            since = f"at {claim.started} (last sign of life {claim.heartbeat})"
+            talk(f"{key[:SHORT]}  freed; {who(claim)} had claimed it {since}")
     talk(f"{counted(n_freed, 'claim')} freed.")
     return 0
 

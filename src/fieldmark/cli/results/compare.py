@@ -23,14 +23,14 @@ from fieldmark.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class CompareArgs:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
-    """two rows of the table, by name or by a part of it that fits one model only: models, versions
-    (NAME#4ae7), or setups of one"""
+    """two models of the table. A part of a name will do where only one model has it. NAME#4ae7 is a
+    version of a model, "NAME (probe)" one way to use it"""
     task: Annotated[Words, arg(metavar="TASK")] = ()
     """only these tasks (* and ? are wildcards)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """use this metric instead of each task's own"""
     power: Annotated[UseAppendAction[tuple[float, ...]], arg(metavar="POINTS")] = ()
-    """say how many more units would show a difference of so many points between the two"""
+    """how many photos would show a difference of this many points?"""
     published: bool = False
     """compare your scores with published ones instead"""
     json: bool = False

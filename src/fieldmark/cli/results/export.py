@@ -8,7 +8,6 @@ examples:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli.flags import RunChoice
-from fieldmark.cli.show import counted, printable, show_rows, talk
+from fieldmark.cli.show import counted, show, show_json, show_rows, talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import whole_file
 
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class ExportArgs(RunChoice):
     form: Annotated[Positional[str], arg(name="format", metavar="FORMAT")] = ""
-    """which format; without it, the ending of --out decides, or all formats are listed"""
+    """which format [by the ending of --out; without --out, lists all]"""
     out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")] = None
-    """file to write, or folder for formats with one file per model [standard output]"""
+    """file to write, or a folder for formats with one file per model [standard output]"""
     predictions: bool = False
-    """export the prediction for each item instead of the scores"""
+    """export the prediction for each photo instead of the scores"""
     source: Annotated[str, arg(metavar="ADDRESS", help_behavior_hint="")] = ""
     """web address of the full results, for formats that link to it"""
     lmms_eval: bool = False
-    """short for the format `lmms-eval`"""
+    """the same as the format `lmms-eval`"""
     json: bool = False
     """list the formats as JSON"""
 
@@ -68,8 +67,8 @@ def _form_of(out: Path | None) -> str:
     endings = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json"}
     if out.suffix.lower() not in endings:
         raise UsageError(
-            f"--out {out}: this ending stands for no format; expected one of "
-            f"{', '.join(endings)}, or give the format (`fieldmark export` lists them)."
+            f"--out {out}: no format has this ending. Expected one of {', '.join(endings)}; or "
+            "give the format (`fieldmark export` lists them)."
         )
     return endings[out.suffix.lower()]
 
@@ -80,12 +79,12 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
     is_single = len(files) == 1 and "/" not in files[0].name
     if out is None:
         if not is_single:
-            raise UsageError(f"{form} makes {counted(len(files), 'file')}: --out FOLDER is needed.")
+            n = counted(len(files), "file")
+            raise UsageError(f"{form} makes {n}: say with --out FOLDER where to put them.")
         if is_binary(form):
-            raise UsageError(f"{form} is a binary format: --out FILE is needed.")
+            raise UsageError(f"{form} is a binary format: give a file with --out FILE.")
         for chunk in files[0].chunks:
-            text = chunk.decode()
-            sys.stdout.write(printable(text, "\n\t") if sys.stdout.isatty() else text)
+            (show_json if form == "json" else show)(chunk.decode(), end="")
         return
     ending = Path(files[0].name).suffix
     if is_single and out.suffix and not out.is_dir():

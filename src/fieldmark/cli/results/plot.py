@@ -23,11 +23,12 @@ from fieldmark.files import write_file
 @dataclass(frozen=True, slots=True)
 class PlotArgs(RunChoice):
     kind: Annotated[Positional[str], arg(metavar="KIND", help_behavior_hint="")] = ""
-    """which plot; without it, all are listed"""
+    """which plot [lists all]"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """use this metric instead of each task's own"""
     by: Annotated[str, arg(metavar="SETTING", help_behavior_hint="")] = ""
-    """the x axis: of `sweep` a setting [that with most values], of `pareto` size or speed [size]"""
+    """the x axis: a setting for `sweep` [the one with most values], size or speed for `pareto`
+    [size]"""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a file that ends in .png, .svg or .pdf [KIND.png]"""
     json: bool = False

@@ -39,5 +39,5 @@ def run(args: SiteArgs) -> int:
         page = build_site(store, args.out, args.common.settings(), options, progress)
     show(str(page))
     if not args.common.quiet:
-        talk(f"{size(folder_bytes(args.out))}; open it by double click, no internet needed.")
+        talk(f"{size(folder_bytes(args.out))}. Double-click it to open it; it works offline.")
     return 0

@@ -122,8 +122,8 @@ def _item_column(task_name: str, column: str, settings: Settings, ran_in: str) -
     root = Path(ran_in) if ran_in and Path(ran_in).exists() else root_of(task, settings)
     if not root.exists():
         raise DataError(
-            f"{root}  does not exist: the column {column!r} of task {task.task!r} is in its "
-            f"data (`fieldmark datasets {task.dataset}` says how to get it)."
+            f"{root}  does not exist. The column {column!r} of task {task.task!r} is in these "
+            f"data; `fieldmark datasets {task.dataset}` says how to get them."
         )
     table = load_dataset(task.dataset).table(root, **task.options)
     if column not in table.columns:

@@ -6,8 +6,6 @@ name to save it under. `report.csv` lists what could not be fetched and why.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ from fieldmark.data.get.state import FOLDER, locked_folder
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
 from fieldmark.data.read.table import find_table, read_columns, read_table
 from fieldmark.errors import DataError, UnknownName, at
-from fieldmark.files import write_file
+from fieldmark.files import csv_text, write_file
 from fieldmark.progress import Progress, Silent
 
 URL_COLUMNS = (
@@ -195,8 +193,4 @@ def _row(result: DownloadResult, out: Path) -> FailedRow:
 
 
 def write_report(path: Path, header: Sequence[str], failed: Sequence[Sequence[str]]) -> None:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(header)
-    writer.writerows(failed)
-    write_file(path, text.getvalue().encode())
+    write_file(path, csv_text([header, *failed]).encode())

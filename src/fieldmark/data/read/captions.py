@@ -47,7 +47,7 @@ from fieldmark.data.read.table import (
 from fieldmark.world import write_photo
 
 if TYPE_CHECKING:
-    from fieldmark.world import Scene, World
+    from fieldmark.world import World
 
 HEADER = ("", "id", "source_url", "captions", "md5")
 IMAGES = "images"
@@ -184,7 +184,9 @@ def make_captions(root: Path, world: World, size: int, captions: CaptionSet) -> 
     planned = plan_photos(world, size, captions.name, ("test",), captions.plans)
     for number, photo in enumerate(planned):
         path = root / IMAGES / f"{_made_id(world, captions, number)}.jpg"
-        shot = world.photo(_posed(photo))
+        # Animals do something else from photo to photo; plants stand.
+        possible = [name for name in BEHAVIOURS if name in photo.species.plan.behaviours]
+        shot = world.photo(replace(photo.scene, behaviour=possible[photo.turn % len(possible)]))
         write_photo(shot, path)
         text = _made_caption(photo, str(shot.truth["caption"]), captions, texts)
         texts.add(text)
@@ -197,12 +199,6 @@ def make_captions(root: Path, world: World, size: int, captions: CaptionSet) -> 
 
 def _made_id(world: World, captions: CaptionSet, number: int) -> int:
     return 1_000 * (number + 1) + pick(1_000, world.seed, captions.name, "id", number)
-
-
-def _posed(photo: PlannedPhoto) -> Scene:
-    """Animals do something else from photo to photo; plants stand."""
-    possible = [name for name in BEHAVIOURS if name in photo.species.plan.behaviours]
-    return replace(photo.scene, behaviour=possible[photo.turn % len(possible)])
 
 
 def _made_caption(photo: PlannedPhoto, seen: str, captions: CaptionSet, texts: set[str]) -> str:

@@ -235,8 +235,8 @@ def _paths(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
     is_outside = values.str.contains(r"^(/|[A-Za-z]:/|[a-z]+://)")
     if is_outside.any():
         row = is_outside.arg_max() or 0
-        text = f"image {values[row]!r} does not lie in the table's folder: fetch the images, "
-        raise DataError(at(path, row + 2, f"{text}put the table above them, name them from there."))
+        text = f"image {values[row]!r} is not below the table's folder. Put the images there, and "
+        raise DataError(at(path, row + 2, f"{text}give their paths as seen from the table."))
     return _image_folder(path.parent, values) + values
 
 

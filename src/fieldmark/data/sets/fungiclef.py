@@ -91,7 +91,16 @@ def table(root: Path, rows: str = "photo") -> pl.DataFrame:
 
 def _photos(root: Path) -> pl.DataFrame:
     parts = {split: _read(root, split) for split in FILES}
-    names = _class_names(parts["train"])
+    # class_id → species, where the table names exactly one and no other class has it.
+    pairs = (
+        parts["train"].drop_nulls("species").select("class_id", "species").unique().sort("class_id")
+    )
+    fit = pairs.filter(
+        ~pl.col("class_id").is_duplicated()
+        & ~pl.col("species").is_duplicated()
+        & (pl.col("species") != UNKNOWN)
+    )
+    names = dict(fit.rows())
     ranks = _class_ranks(parts["train"])
     known = parts["train"].get_column("class_id").unique().to_list()
     is_unknown = (pl.col("class_id") == "-1") | ~pl.col("class_id").is_in(known)
@@ -183,17 +192,6 @@ def _file_names(folder: Path, names: pl.Series) -> pl.Series:
     by_fold = {name.lower(): name for name in sorted(there, reverse=True)}
     on_disk = [name if name in there else by_fold.get(name.lower(), name) for name in names]
     return pl.Series(names.name, on_disk, dtype=pl.String)
-
-
-def _class_names(train: pl.DataFrame) -> dict[str, str]:
-    """class_id → species, where the table names exactly one and no other class has it."""
-    pairs = train.drop_nulls("species").select("class_id", "species").unique().sort("class_id")
-    fit = pairs.filter(
-        ~pl.col("class_id").is_duplicated()
-        & ~pl.col("species").is_duplicated()
-        & (pl.col("species") != UNKNOWN)
-    )
-    return dict(fit.rows())
 
 
 def _class_ranks(train: pl.DataFrame) -> dict[str, dict[str, str]]:

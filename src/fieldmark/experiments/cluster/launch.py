@@ -174,11 +174,11 @@ class _Launcher:
                 self.job_folder.drop(step)
             self.job_folder.drop_contents()
             if n := len(new) - len(refused):
-                self.progress.say(f"{n} of {counted(len(new), 'step')} submitted: they go on")
+                self.progress.say(f"{n} of {counted(len(new), 'step')} submitted: they continue")
             raise
 
     def _wait_for(self, launcher: str) -> None:
-        self.progress.status(f"waiting for {launcher}, which submits")
+        self.progress.status(f"waiting for {launcher}, which is submitting steps")
 
     def _attach(self, names: set[str]) -> set[str]:
         """Makes the steps of dead launchers that do some of these runs its own; the runs they do.
@@ -214,8 +214,8 @@ class _Launcher:
         lease = self.leases.claim(name)
         if lease is None:
             raise UsageError(
-                f"{self.leases.holder(name)[0]} holds this grid ({what}): wait until it ends, or "
-                "end it. `fieldmark jobs` shows how far it is."
+                f"{self.leases.holder(name)[0]} is already running this grid ({what}): wait for "
+                "it, or stop it. `fieldmark jobs` shows how far it is."
             )
         self.held[tag] = lease
 
@@ -251,7 +251,7 @@ class _Launcher:
         n_attached = len(self.own) - len(self.new)
         if n_attached:
             steps = counted(n_attached, "step")
-            self.progress.say(f"{steps} of an earlier command do some of these runs: waiting")
+            self.progress.say(f"waiting for {steps} of an earlier command, with some of these runs")
         if new:
             kinds = Counter(step.record.kind for step in new)
             words = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
@@ -330,7 +330,11 @@ class _Launcher:
                 if outcome is None:
                     failures += self._lost(step)
                 elif step.id in self.put_off and not step.is_merged:
-                    failures += self._unread(step)
+                    _, why = self.put_off[step.id]
+                    error = f"it is done, but its results cannot be read now: {why}"
+                    failures += [
+                        Failure(title, error, RunsFailed.exit_code) for title in step.record.runs
+                    ]
                 elif step.record.names:
                     names += outcome.names
                     failures += [f for f in outcome.failures if f.title in titles]
@@ -339,17 +343,12 @@ class _Launcher:
             gaps = gaps_of(self.plan, names, store)
         return Outcome(tuple(dict.fromkeys(names)), tuple(failures), n_claimed, tuple(words), gaps)
 
-    def _unread(self, step: StepFolder) -> list[Failure]:
-        _, why = self.put_off[step.id]
-        error = f"it is done, but its results cannot be read now: {why}"
-        return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
-
     def _lost(self, step: StepFolder) -> list[Failure]:
         """Of a step without a result: where to look, which is the embedding if that has none."""
         before = (self.job_folder.step(name) for name in step.record.after)
         first = next((one for one in before if one is not None and not one.is_finished), step)
         error = (
-            f"step {short_id(first.id)} ended without a result (cancelled, killed or out of time): "
-            f"`fieldmark jobs logs {short_id(first.id)}` shows why, the same command does it again."
+            f"step {short_id(first.id)} ended without a result (cancelled, killed or out of time). "
+            f"`fieldmark jobs logs {short_id(first.id)}` shows why; run the same command to retry."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]

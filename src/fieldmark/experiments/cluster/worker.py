@@ -70,23 +70,19 @@ class StepTask:
         from submitit.helpers import DelayedSubmission
 
         folder = Path(self.folder)
-        if _n_idle(folder) < MOST_IDLE:
+        # How many times in a row, with this one, a step was stopped where it had stood before.
+        step, mark = StepFolder(folder), _brought_about(folder)
+        before = step.checkpoint
+        n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
+        with suppress(StoreError):
+            step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
+        if n_idle < MOST_IDLE:
             return DelayedSubmission(self)
         StepProgress(folder).say(
-            "given up: Slurm restarted this step several times, and it made no progress. Give it "
-            "more time (`time` in [slurm]) or less work, then run the same command again."
+            "given up: Slurm restarted this step several times without progress. Give it more time "
+            "(`time` in [slurm]) or less work, and run the same command again."
         )
         return None
-
-
-def _n_idle(folder: Path) -> int:
-    """How many times in a row, with this one, a step was stopped where it had stood before."""
-    step, mark = StepFolder(folder), _brought_about(folder)
-    before = step.checkpoint
-    n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
-    with suppress(StoreError):
-        step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
-    return n_idle
 
 
 def _brought_about(folder: Path) -> list[int]:
@@ -94,7 +90,7 @@ def _brought_about(folder: Path) -> list[int]:
     Others add to these too; then the step is given up later.
     """
     settings = read_work(folder).settings
-    kept = (settings.cache / "features", settings.results / "journal")
+    kept = (settings.cache / "features", settings.journal)
     return [max(map(_n_parts, folder.glob("attempt-*")), default=0), *map(_n_bytes, kept)]
 
 
@@ -128,7 +124,7 @@ def run_step(folder: Path) -> int:
             return 0
         before = _outcomes_before(folder, work)
         if before is None:
-            progress.say("its embedding is not there: run the same command again.")
+            progress.say("the features it needs are missing: run the same command again.")
             return NOT_EMBEDDED
         attempt = folder / f"attempt-{_number_of(lease)}"
         attempt.mkdir(exist_ok=True)
@@ -155,7 +151,7 @@ def _claim(folder: Path, leases: LeaseFolder, progress: Lines) -> Lease | None:
         if lease is not None:
             return lease
         if not is_waiting:
-            progress.say(f"{leases.holder(WORKER)[0]} is on this step: waiting for it.")
+            progress.say(f"{leases.holder(WORKER)[0]} is working on this step: waiting for it.")
             is_waiting = True
         time.sleep(LOOK_EVERY_S)
     return None
@@ -200,7 +196,7 @@ class _Step:
         plan = make_plan(self.work.jobs, settings, may_load=True, models=models, is_private=True)
         plan.workspace.shared |= {
             "leases": True,
-            "journal": self.work.settings.results / "journal",
+            "journal": self.work.settings.journal,
         }
         outcome = self._embed(plan) if self.work.kind == "embed" else self._run(plan, settings)
         models.contents.flush()

@@ -131,7 +131,12 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
             settings = letter_settings(settings_of(setup, sending))
-            prompt = _without_many_inputs(setup, row)
+            if has_many_inputs(setup, row):
+                raise UsageError(
+                    f"{setup.task.place_of('doc_to_text')}  the choices of this task are "
+                    "questions, which needs a model that gives likelihoods (hf-chat/…)."
+                )
+            prompt = build_prompt(setup, row)
             choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)
             asked[row] = (question[-1].text, options)
@@ -139,15 +144,6 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
 
     sending.ask(requests(), keep, setup.task.task)
     return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
-
-
-def _without_many_inputs(setup: Setup, row: int) -> Prompt:
-    if has_many_inputs(setup, row):
-        raise UsageError(
-            f"{setup.task.place_of('doc_to_text')}  the choices of this task are questions: that "
-            "needs a model that tells likelihoods (hf-chat/…)."
-        )
-    return build_prompt(setup, row)
 
 
 def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -> DocumentReply:

@@ -21,8 +21,7 @@ from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.code.inside import TEMPLATE_OUTPUT, TemplateLimit, template_limits
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.data.pictures import find_picture, holds_picture, without_pictures
-from fieldmark.lmms.data.sources import folders_of
+from fieldmark.lmms.data.pictures import folders_for, holds_picture, without_pictures
 from fieldmark.lmms.read.schema import DocumentTask
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Fields:
         given = self.task.doc_to_target
         if not isinstance(given, str) or not given or "{" in given or given in self.columns:
             return ""
-        return f"doc_to_target {given!r} is not a column, so the word itself is right"
+        return f"doc_to_target {given!r} is not a column, so the word itself is the right answer"
 
     def text(self, doc: Doc, index: int | None = None) -> Any:
         """The question: text as a rule; a whole number means one of the choices."""
@@ -244,7 +243,7 @@ class Fields:
     def _placed(self, visual: Any) -> Any:
         if not isinstance(visual, str):
             return visual
-        path = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
+        path = folders_for(self.task).find(visual)
         return visual if path is None else str(path)
 
     def _wrong(self, key: str, index: int | None, text: str) -> UsageError:
@@ -394,14 +393,14 @@ def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
 def _missing(message: str, doc: Mapping[str, Any]) -> str:
     match = _MISSING.match(message)
     if not match:
-        return f"a template asks for what is not there: {message}."
+        return f"a template uses something that does not exist: {message}."
     near = closest(match[1], map(str, doc), most=1)
     if near:
-        return f"a template asks for {match[1]!r}, no column. Did you mean {near[0]!r}?"
+        return f"a template uses {match[1]!r}, which is not a column. Did you mean {near[0]!r}?"
     names = [str(name) for name in doc]
     more = f", … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     return (
-        f"a template asks for {match[1]!r}, no column: the document has "
+        f"a template uses {match[1]!r}, which is not a column: the document has "
         f"{', '.join(names[:_MOST_NAMES]) or 'none'}{more}."
     )
 

@@ -156,7 +156,7 @@ def _round_requests(
             continue
         if number == MOST_ROUNDS:
             where = setup.part.task.place_of("doc_to_text")
-            raise UsageError(f"{where}  document {talk.row} is not over after {number} rounds.")
+            raise UsageError(f"{where}  document {talk.row} did not end after {number} rounds.")
         yield Request(f"{talk.row}#{number}", turn, settings_of(setup, sending), info=talk.row)
 
 
@@ -187,6 +187,6 @@ def _go_on(setup: Setup, talk: _Conversation, number: int) -> tuple[Message, ...
 
 def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:
     if len(shown) == 1:
-        return read_messages(shown[0], setup.part.task.place_of("doc_to_messages"))
+        return read_messages(shown[0], setup.part.task)
     visuals, text = shown
     return (user_message(setup, visuals, text),)

@@ -153,10 +153,10 @@ def _of_file(text: str) -> tuple[Level, Kind, str]:
     if match := _PACKAGE.search(text):
         return "warning", "package", f"{match[0]}."
     if match := _NETWORK.match(text):
-        words = f"{match['place']} reaches for the network when it is imported: it was refused."
+        words = f"{match['place']} uses the network when it is imported, which is not allowed."
         return "warning", "network", words
     if match := _PROGRAM.match(text):
-        words = f"{match['place']} starts a program when it is imported: it was refused."
+        words = f"{match['place']} starts a program when it is imported, which is not allowed."
         return "warning", "program", words
     if _SECRET.search(text):
         return "warning", "key wanted", text
@@ -246,13 +246,10 @@ def _signatures(path: Path, _changed_ns: int) -> Signatures:
         for name in _bound(node):
             signatures.pop(name, None)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            signatures[node.name] = _positional(node.args)
+            args = node.args
+            n_all = len(args.posonlyargs) + len(args.args)
+            signatures[node.name] = n_all - len(args.defaults), _ANY if args.vararg else n_all
     return signatures
-
-
-def _positional(args: ast.arguments) -> tuple[int, int]:
-    n_all = len(args.posonlyargs) + len(args.args)
-    return n_all - len(args.defaults), _ANY if args.vararg else n_all
 
 
 def _bound(node: Any) -> Iterator[str]:

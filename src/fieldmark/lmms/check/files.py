@@ -167,7 +167,7 @@ def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:
     for name, (first, *further) in by_name.items():
         for second in further:
             word = "group" if second.kind == "group" else "task"
-            text = f"{word} {name!r} stands in {first.place} too: rename one."
+            text = f"{word} {name!r} is defined in {first.place} too: rename one."
             yield Problem("error", "name", second.place, text, (first.path, second.path))
 
 

@@ -239,7 +239,7 @@ def name_problems(task: DocumentTask) -> Iterator[Problem]:
     for index, item in enumerate(task.metric_list or ()):
         yield from _metric(task, index, item)
         if item.name in names:
-            text = f"metric {item.name!r} stands twice in metric_list: keep one."
+            text = f"metric {item.name!r} is listed twice in metric_list: keep one."
             yield Problem("error", "metric", task.place_of("metric_list", index), text)
         names.append(item.name)
     yield from _pipelines(task, task.filter_list or ())
@@ -305,7 +305,7 @@ def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Pr
     names = [pipeline.name for pipeline in pipelines]
     for index, pipeline in enumerate(pipelines):
         if pipeline.name in names[:index]:
-            text = f"pipeline {pipeline.name!r} stands twice in filter_list: name them differently."
+            text = f"pipeline {pipeline.name!r} is listed twice in filter_list: rename one."
             yield Problem("error", "metric", task.place_of("filter_list", index, "name"), text)
         for step_index, step in enumerate(pipeline.filter):
             place = task.place_of("filter_list", index, "filter", step_index, "function")
@@ -314,7 +314,7 @@ def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Pr
                 yield from _known(look, place, sorted(FILTERS))
             k = step.options.get("k")
             if step.function == "take_first_k" and isinstance(k, int) and k > task.repeats:
-                text = f"take_first_k wants {k} answers and repeats is {task.repeats}."
+                text = f"take_first_k needs {k} answers, but repeats is {task.repeats}."
                 yield Problem("error", "metric", place, text)
 
 

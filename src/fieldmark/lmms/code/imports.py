@@ -196,7 +196,9 @@ class CodeLoader:
         if spec is None:
             raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
-        _offer_hub_home()
+        # Some task code reads HF_HOME: it gets the folder the hub's libraries take without it.
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
         importer = Importer(self, path, search, tuple(sys.path))
         vars(module)["__builtins__"] = vars(builtins) | {"__import__": importer}
         sys.modules[name] = self.by_content[key] = module
@@ -282,12 +284,6 @@ def _compiled(content: bytes, path: Path) -> CodeType:
         return compile(content, str(path), "exec", dont_inherit=True)
 
 
-def _offer_hub_home() -> None:
-    """Some task code reads HF_HOME: it gets the folder the hub's libraries take without it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
-
-
 def _set_part(module: ModuleType, part: str, inner: ModuleType) -> None:
     """As Python does for packages, but never on modules that others share."""
     if module.__name__.startswith(MARK):
@@ -309,7 +305,7 @@ def _compat(name: str) -> ModuleType:
     if not any(key == inner or key.startswith(f"{inner}.") for key in MODULES):
         text = f"fieldmark offers no {name} to the code of tasks"
         if name.startswith(TASKS):
-            text = f"no folder that was named holds {name}: name lmms-eval's tasks folder too"
+            text = f"no folder you named holds {name}: name lmms-eval's tasks folder too"
         raise ModuleNotFoundError(text, name=name)
     module = Namespace(name, lambda part: _compat(f"{name}.{part}"))
     home, names = MODULES.get(inner, ("", ""))
@@ -402,7 +398,7 @@ def _is_stem(stem: str) -> bool:
 def _no_file(function: Function, stem: str) -> str:
     folder = function.file.parent
     if stem.startswith(f"{TASKS}."):
-        return f"no folder that was named holds {stem}: name lmms-eval's tasks folder too."
+        return f"no folder you named holds {stem}: name lmms-eval's tasks folder too."
     known = sorted(path.stem for path in folder.glob("*.py"))
     where = "beside this file" if str(folder) == "." else f"in {folder}"
     return f"there is no {stem}.py {where}.{meant(stem, known)}"

@@ -200,4 +200,4 @@ def _part(part: Any) -> MessagePart:
             return Picture(base64.b64decode(url.partition(",")[2], validate=True))
     except (binascii.Error, ValueError):
         pass
-    raise NoJudgement(f"the task shows the judge what is no picture of its own ({url[:60]!r})")
+    raise NoJudgement(f"the task shows the judge something else than its pictures ({url[:60]!r})")

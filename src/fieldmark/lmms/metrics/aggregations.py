@@ -165,7 +165,7 @@ def _question_of(document: Any) -> tuple[Any, Any]:
         return place["paragraph"], place["question"]
     except (KeyError, TypeError):
         raise UsageError(
-            "aggregation 'acc_all' wants documents with idx.paragraph, idx.question and label "
+            "aggregation 'acc_all' needs documents with idx.paragraph, idx.question and label "
             "(MultiRC's columns): use another aggregation for these."
         ) from None
 

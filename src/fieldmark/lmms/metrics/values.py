@@ -217,7 +217,7 @@ def _right(score_k: np.ndarray, places: Sequence[int]) -> float:
 def _unconditional(unconditional: Sequence[float] | None, choices: Sequence[str]) -> np.ndarray:
     if unconditional is None or len(unconditional) != len(choices):
         raise UsageError(
-            "acc_mutual_info wants the log-probability of every choice without the question: "
+            "acc_mutual_info needs the log-probability of every choice without the question: "
             f"expected {len(choices)}, found {len(unconditional or ())}."
         )
     return np.asarray(unconditional, np.float64)

@@ -283,7 +283,7 @@ class Index:
             return hits[0]
         if hits:
             files = " and ".join(str(hit.path) for hit in hits)
-            words = f"task {name!r} stands in {files}: name the file, or rename one."
+            words = f"task {name!r} is defined in {files}: name the file, or rename one."
             raise UsageError(f"{where}  {words}" if where else words)
         if name in self.tags:
             return IndexEntry(name, "tag", self.tagged(name)[0].path)

@@ -41,7 +41,7 @@ def notes_of(task: DocumentTask, located: Located) -> Iterator[str]:
         if key in NO_EFFECT:
             yield f"{located.where((key,))}  {key} {NO_EFFECT[key]}."
     if task.group:
-        yield f"{located.where(('group',))}  group in a task is an old word for tag: read as tag."
+        yield f"{located.where(('group',))}  group in a task is an old word for tag, and read so."
     for key in _CODE_FIELDS:
         if _is_untagged(getattr(task, key), located, key):
             words = "names a function, but without `!function` it is plain text"
@@ -253,7 +253,7 @@ class _Expansion:
             task = load_document_task(entry.path, self.trust, over)
             home = self.homes.setdefault(task.task, entry.path)
             if home != entry.path:
-                words = f"task {task.task!r} stands in {home} too: rename one, or name its file"
+                words = f"task {task.task!r} is defined in {home} too: rename one, or name its file"
                 raise UsageError(f"{task.place_of('task')}  {words}.")
             self.made[key] = self._keep(task)
         return self.made[key]

@@ -139,7 +139,7 @@ class TakeKFilter(ResponseFilter):
         fewest = min(map(len, resps), default=self.k)
         if fewest < self.k:
             raise UsageError(
-                f"take_first_k wants {self.k} responses of a document, found {fewest}: "
+                f"take_first_k needs {self.k} responses of a document, found {fewest}: "
                 f"expected repeats: {self.k} or more in the task."
             )
         return [response[: self.k] for response in resps]
@@ -366,7 +366,7 @@ def _with_choices(docs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, An
         if "choices" not in doc:
             near = closest("choices", doc)
             raise UsageError(
-                "multi_choice_regex wants the column 'choices', which the documents do not have"
+                "multi_choice_regex needs the column 'choices', which the documents do not have"
                 + (f": {near[0]!r} is nearest." if near else ".")
             )
     return docs

@@ -376,20 +376,18 @@ class _OwnAggregation:
         first: FieldmarkError | None = None
         for grouping in groupings:
             try:
-                return self._jackknifed(grouping, min(most, count_units(grouping)))
+                n_blocks = min(most, count_units(grouping))
+                block_n = unit_blocks(grouping, n_blocks, self.resampling)
+                without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
+                limits = {}
+                for key, value in self.values.items():
+                    value_b = np.array([block.get(key, math.nan) for block in without])
+                    limits[key] = _jackknife(value, value_b, grouping, self.resampling.level)
+                return limits
             except FieldmarkError as error:
                 first = first or error
         assert first is not None
         raise first
-
-    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, ScoreLimits]:
-        block_n = unit_blocks(grouping, n_blocks, self.resampling)
-        without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
-        limits = {}
-        for key, value in self.values.items():
-            value_b = np.array([block.get(key, math.nan) for block in without])
-            limits[key] = _jackknife(value, value_b, grouping, self.resampling.level)
-        return limits
 
 
 def _shared_id(items: Sequence[Any]) -> np.ndarray | None:

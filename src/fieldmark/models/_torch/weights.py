@@ -139,7 +139,11 @@ def hub_folder(request: ModelRequest, repo: str, need: Sequence[Sequence[str]]) 
     from huggingface_hub import constants
 
     repo_id, _, revision = repo.partition("@")
-    folders = {_cached_in(repo_id, group, revision) for group in need}
+    try:
+        folders = {_cached_in(repo_id, group, revision) for group in need}
+    except ValueError as error:  # a model's configuration may name anything
+        text = f"model {request.name.text!r}: {repo!r} is no name of a repository on the hub."
+        raise ModelError(text) from error
     if len(folders) == 1 and (folder := folders.pop()):
         return folder
     host = constants.ENDPOINT.partition("://")[2]
@@ -229,11 +233,9 @@ def _explain(request: ModelRequest, place: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     start = f"model {request.name.text!r}: "
     if kind == "GatedRepoError":
-        text = (
-            f"{place} is open only to those who asked: accept its terms there, then `hf auth login`"
-        )
+        text = f"{place} needs permission: accept its terms there, then run `hf auth login`"
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{place} does not exist or is private: check the name, or `hf auth login`"
+        text = f"{place} does not exist or is private: check the name, or run `hf auth login`"
     else:
         text = f"its files could not be fetched from {place} ({_reason(error)}): connect, {INSTEAD}"
     raise ModelError(start + text + ".") from error

@@ -259,7 +259,11 @@ def choose_nodes(system: System, alphas: np.ndarray, p_rms_m: np.ndarray) -> Nod
     table_am = filter_am * weight_m
     length_a = np.linalg.norm(table_am, axis=1)
     table_am /= np.where(length_a > 0, length_a, 1.0)[:, None]
-    index_k = _pivots(table_am)
+    # Rows that span the table to the tolerance, most telling first.
+    triangle, order = qr(table_am.T, mode="r", pivoting=True, check_finite=False)
+    left_a = np.abs(np.diag(triangle))
+    n_nodes = max(1, int(np.count_nonzero(left_a > TOLERANCE)))
+    index_k = np.asarray(order[:n_nodes])
     coef_ak = np.linalg.lstsq(table_am[index_k].T, table_am.T, rcond=None)[0].T
     length_a = np.where(length_a > 0, length_a, 1.0)
     coef_ak *= length_a[:, None] / length_a[index_k]
@@ -267,7 +271,9 @@ def choose_nodes(system: System, alphas: np.ndarray, p_rms_m: np.ndarray) -> Nod
     apart_ak = np.linalg.norm(table_am[:, None] - table_am[index_k], axis=2)
     nearest_a = apart_ak.argmin(axis=1)
     nearest_a[index_k] = np.arange(len(index_k))
-    reach = _reach(system.q_mc, spread_m)
+    # The longest q in units of the spread, twice: two classes are compared.
+    scaled_mc = system.q_mc / np.where(spread_m > 0, spread_m, 1.0)[:, None]
+    reach = 2 * float(np.sqrt(np.einsum("mc,mc->c", scaled_mc, scaled_mc).max()))
     rounding_am = _ROUNDING * (np.abs(coef_ak) @ filter_am[index_k])
     miss_am = np.abs(filter_am - coef_ak @ filter_am[index_k]) + rounding_am
     change_am = np.abs(filter_am - filter_am[index_k][nearest_a])
@@ -279,20 +285,6 @@ def choose_nodes(system: System, alphas: np.ndarray, p_rms_m: np.ndarray) -> Nod
         _bound(miss_am * spread_m, reach),
         _bound(change_am * spread_m, reach),
     )
-
-
-def _pivots(table_am: np.ndarray) -> np.ndarray:
-    """Rows that span the table to the tolerance, most telling first."""
-    triangle, order = qr(table_am.T, mode="r", pivoting=True, check_finite=False)
-    left_a = np.abs(np.diag(triangle))
-    n_nodes = max(1, int(np.count_nonzero(left_a > TOLERANCE)))
-    return np.asarray(order[:n_nodes])
-
-
-def _reach(q_mc: np.ndarray, spread_m: np.ndarray) -> float:
-    """The longest q in units of the spread, twice: two classes are compared."""
-    scaled_mc = q_mc / np.where(spread_m > 0, spread_m, 1.0)[:, None]
-    return 2 * float(np.sqrt(np.einsum("mc,mc->c", scaled_mc, scaled_mc).max()))
 
 
 def _bound(error_am: np.ndarray, reach: float) -> Bound:

@@ -72,13 +72,13 @@ class Ridge(ProbeEstimator):
         self.alphas = alphas
         """penalties to try: a number, a power `2^-3`, a range `2^-15 .. 2^10`, or a list of them"""
         self.folds = folds
-        """of the stratified cross-validation that chooses"""
+        """number of folds in the cross-validation that chooses"""
         self.select_by = select_by
         """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.class_weight = class_weight
         """`balanced` (each class counts the same) or none"""
         self.n_jobs = n_jobs
-        """folds searched at a time, in threads; changes no answer"""
+        """number of folds to search at the same time, in threads; changes no answer"""
 
     def check_parameters(self) -> None:
         parse_alphas(self.alphas)

@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
 from fieldmark.protocols.ask.items import PartQuestion, read_trait
 from fieldmark.stats import wilson
-from fieldmark.store import ANSWERED_RATE, OK, PartRecord, Score
+from fieldmark.store import ANSWERED_RATE, NOT_SENT, OK, PartRecord, Score
 
 FRAME = {
     "id": pl.String,
@@ -44,9 +44,8 @@ class ParsedAnswer:
     """None where there was no answer to read"""
 
     @classmethod
-    def too_long(cls, item: Item, built: Built, repeat: int) -> ParsedAnswer:
-        text = "not sent: the question alone is too long for the model"
-        return cls(item, built, repeat, Answer("failed", error=text), None)
+    def not_sent(cls, item: Item, built: Built, repeat: int, why: str) -> ParsedAnswer:
+        return cls(item, built, repeat, Answer("failed", error=f"{NOT_SENT}: {why}"), None)
 
     def place(self) -> tuple[str, int, int]:
         return self.item.id, self.repeat, self.built.rotation
@@ -163,7 +162,9 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     fewer = Counter(answer.built.why_fewer for answer in answers if answer.built.why_fewer)
     summary = spent([answer.answer for answer in answers])
     if fewer:
+        shown = [answer.built.k_used for answer in answers]
         summary["fewer_examples_because"] = dict(sorted(fewer.items()))
+        summary["examples_shown"] = [min(shown), max(shown)]
     if left_out := {name for answer in answers for name in answer.answer.left_out}:
         summary["not_taken"] = sorted(left_out)
     return summary

@@ -111,7 +111,8 @@ class PartRequests:
             for repeat in range(context.draw.repeats):
                 for built in turns:
                     if not built.fits:
-                        self.answers.append(ParsedAnswer.too_long(item, built, repeat))
+                        why = self.prompts.why_too_long(item)
+                        self.answers.append(ParsedAnswer.not_sent(item, built, repeat, why))
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.

@@ -42,7 +42,7 @@ class AskOptions:
 
 def ask_options(own: AskSettings, workspace: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
-    journal: Path = workspace.shared.get("journal", workspace.settings.results / "journal")
+    journal: Path = workspace.shared.get("journal", workspace.settings.journal)
     bad_images = workspace.settings.bad_images
     timeout_s = own.timeout or Options().timeout_s
     asked = Options(own.concurrency, rpm=own.rpm, tpm=own.tpm, timeout_s=timeout_s)

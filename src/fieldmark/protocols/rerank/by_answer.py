@@ -196,7 +196,7 @@ def _reranking(question: Question, model: ChatModel | LocalModel, images: Images
     block: RerankBlock = question.task.block("rerank")
     if block.by == "likelihood" and "logprobs" in model.lacks:
         raise UsageError(
-            f"{question.task.place_of('rerank')}  by: likelihood needs a model that tells "
+            f"{question.task.place_of('rerank')}  by: likelihood needs a model that gives "
             f"log-probabilities, and {model.name!r} does not: expected auto or grade."
         )
     return Reranking(block, model, images, question.settings, question.draw.seed)
@@ -241,7 +241,7 @@ def _tried_way(asker: Reranking, queries: Sequence[Query], session: AskSession, 
         return "likelihood"
     if asker.block.by == "likelihood":
         raise ModelError(
-            f"model {asker.model.name!r} tells no log-probabilities, and `by: likelihood` needs "
+            f"model {asker.model.name!r} gives no log-probabilities, and `by: likelihood` needs "
             "them: expected `by: auto` or `by: grade` in the task's `rerank` block."
         )
     return "grade"
@@ -315,8 +315,8 @@ def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:
     n_by_text = sum(one.is_by_text for one in judged)
     if n_by_text:
         fits.notes[
-            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: what "
-            "they say counts as certain"
+            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: their "
+            "text counts, as certain"
         ] += 1
     outcomes = dict(sorted(Counter(one.outcome for one in judged).items()))
     return spent([one.answer for one in judged]) | {"outcomes": outcomes, "by": way} | fits.noted()

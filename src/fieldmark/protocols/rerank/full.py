@@ -47,11 +47,11 @@ def why_no_gallery(block: RerankBlock) -> str | None:
     """Why the task cannot be asked of a gallery, as far as its file tells."""
     if not block.gallery:
         return (
-            "the photos are in a gallery: say by which model they were embedded, "
+            "the photos are in a gallery of features: say which model made them with "
             "`--rerank gallery=NAME`, a folder below embs"
         )
     if not block.k:
-        return "k: expected the number of results that count, as in `--rerank k=50`"
+        return "say how many results count, as in `--rerank k=50`"
     return None
 
 

@@ -254,8 +254,8 @@ def _notes(pairs: Pairs, cut: CutTexts) -> dict[str, Any]:
     notes = cut.words("captions")
     if n_texts < n or n_images < n:
         notes.append(
-            f"rows share images or captions ({n:,} rows, {n_images:,} distinct images, {n_texts:,} "
-            "distinct captions): strict scores cannot reach 100 %, those over all positives can"
+            f"some rows share a photo or a caption ({n:,} rows, {n_images:,} photos, {n_texts:,} "
+            "captions), so that scores where only a row's own partner is right cannot reach 100 %"
         )
     fits.add(None, {}, notes)
     return fits.noted()

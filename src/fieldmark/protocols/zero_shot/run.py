@@ -88,7 +88,7 @@ class _Asked:
         if rows.is_empty():
             raise DataError(
                 f"task {task.task!r}: none of the {n_asked} test images is of one of its "
-                f"{len(classes.labels)} classes: draw more (n_test), or take other taxa."
+                f"{len(classes.labels)} classes: test more (n_test), or take other taxa."
             )
         test = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
         frame = choose(self.model, features.matrix(test), text_cd, classes, test)

@@ -150,7 +150,7 @@ def compare_models(
     known = [question for question in questions if question.pair.column.errors is not None]
     if not known:
         raise DataError(
-            f"{names.a!r} and {names.b!r} were asked no item in common, so nothing can be paired: "
+            f"{names.a!r} and {names.b!r} answered no photo in common, so they cannot be compared: "
             "run both on the same data with the same --n-test and --seed."
         )
     compared = compare_tasks([question.pair for question in known])
@@ -163,7 +163,7 @@ def compare_models(
         for task, question in zip(compared, known, strict=True)
     )
     nothing = tuple(
-        f"{question.pair.a.heading}: no item that both were asked"
+        f"{question.pair.a.heading}: no photo that both answered"
         for question in questions
         if question not in known
     )
@@ -221,7 +221,7 @@ class PairedErrors:
     @property
     def errors(self) -> Errors:
         if self.column.errors is None:
-            raise ValueError(f"{self.a.heading}: no item that both were asked")
+            raise ValueError(f"{self.a.heading}: no photo that both answered")
         return self.column.errors
 
 
@@ -351,8 +351,8 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
     pairs = [pair for pair in itertools.product(first.setups, second.setups) if pair[0] != pair[1]]
     if not pairs:
         versions = ", ".join((first.label, *first.others))
-        wanted = f"name two of its versions ({versions})" if first.others else "expected two rows"
-        raise UsageError(f"{a!r} and {b!r} both name {first.setups[0]!r}: {wanted}.")
+        wanted = f"name two of its versions ({versions})" if first.others else "expected two models"
+        raise UsageError(f"{a!r} and {b!r} both mean {first.setups[0]!r}: {wanted}.")
     places = {
         name: {row.column_key for row in rows if row.name == name}
         for name in (*first.setups, *second.setups)
@@ -367,8 +367,8 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
     chosen = min(pairs, key=standing)
     if not places[chosen[0]] & places[chosen[1]]:
         raise DataError(
-            f"{chosen[0]!r} and {chosen[1]!r} share no column of the table: compare two that "
-            "answered the same task, on the same data, among the same options."
+            f"{chosen[0]!r} and {chosen[1]!r} have no column of the table in common: compare two "
+            "that answered the same task, on the same data, among the same options."
         )
     notes = [note for match in (first, second) for note in match.version_note()]
     notes += [
@@ -412,7 +412,7 @@ def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
     models = sorted({model_name(row.run.spec) for row in fitting})
     if len(models) > 1:
         shown = ", ".join(models[:5]) + (", ..." if len(models) > 5 else "")
-        raise UsageError(f"{name!r} fits {len(models)} models ({shown}): expected one.")
+        raise UsageError(f"{name!r} is part of {len(models)} names ({shown}): expected one.")
     if not models:
         known = {text for row in rows for text in (row.name, row.model, model_name(row.run.spec))}
         short = {text.partition("?")[0].rpartition("/")[2] for text in known}

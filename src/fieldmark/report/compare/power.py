@@ -177,15 +177,16 @@ def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:
         for row in rows
     ]
     legend = [
-        "needed: units like these in all, so that a test at 5 % sees such a difference 4 times in "
-        "5",
-        "more items: with as many items per unit as here",
+        "units: photos that are independent of each other (a burst, camera or animal counts once)",
+        "needed: how many units would show such a difference 4 times in 5, in a test at 5 %",
+        "more items: photos, with as many per unit as here",
     ]
     if rows[0].heading == ALL:
-        legend.append(f"{ALL}: every task grown in the same proportion")
+        legend.append(f"{ALL}: every task grows in the same proportion")
     if any(row.needed is None for row in rows):
         legend.append(
-            "none: the luck of the training draws hides it, whatever is tested; more --repeats help"
+            "none: differences between training samples hide it, however many photos you test; "
+            "add --repeats"
         )
     table = align(names, body, right=names[1:])
     return "\n".join([*table, "", *textwrap.wrap(" · ".join(legend), width)])

@@ -148,8 +148,8 @@ def _match(row: Row, number: Published) -> Match:
 def _images(n: int, n_theirs: int | None) -> str:
     """Whether both tested the same items, as far as their number tells; "" = they did."""
     if n_theirs is None:
-        return "taken to be the same images, their number is not published"
-    return "" if n == n_theirs else f"ours tested {n:,} items, theirs {n_theirs:,}"
+        return "assumed to be the same photos: their number is not published"
+    return "" if n == n_theirs else f"ours tested {n:,} photos, theirs {n_theirs:,}"
 
 
 def _why_not(row: Row, number: Published) -> str:

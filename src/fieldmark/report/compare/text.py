@@ -236,16 +236,16 @@ def _legend(compared: RowComparison, width: int) -> list[str]:
     if len(tasks) > 1:
         parts.append("A, B: better after Holm's correction over all tasks, =: too close to call")
     if any(task.comparison.n_repeats > 1 for task in tasks):
-        parts.append("draws: trainings, or rounds of answers, that a score is the mean of")
+        parts.append("draws: how many trainings, or rounds of answers, a score is the mean of")
     parts.append("detectable difference: these photos would show it 4 times in 5")
     parts += dict.fromkeys(task.comparison.method for task in tasks)
     if any(row.outcomes for task in tasks for row in (task.a, task.b)):
         parts.append("missing answers count as wrong")
     n_left_out = sum(task.n_left_out for task in tasks)
     if n_left_out:
-        parts.append(f"{n_left_out:,} items that only one of the two was asked are left out")
+        parts.append(f"{n_left_out:,} photos that only one of the two answered are left out")
     if any(max(t.a.n_draws, t.b.n_draws) > t.comparison.n_repeats for t in tasks):
-        parts.append("A − B is over the draws that both have, A and B over all of theirs")
+        parts.append("A − B uses the trainings that both have, A and B use all of their own")
     parts += training_notes(compared)
     if len(tasks) > FEW:
         parts.append("fieldmark compare A B --task NAME shows where they disagree")
@@ -261,8 +261,8 @@ def training_notes(compared: RowComparison) -> list[str]:
             notes.append(ONE_TRAINING)
         elif once:
             notes.append(
-                f"{once[0]} was trained once: other training samples are taken to change it as "
-                "much as they change the other model"
+                f"{once[0]} was trained once: its score is assumed to vary with the training "
+                "sample as much as the other model's"
             )
     return list(dict.fromkeys(notes))
 

@@ -68,7 +68,7 @@ def plot(results: Results) -> Spec:
     have = {row.model for rows in known.values() for row in rows}
     lacking = sorted({row.label for row in results.rows if row.model not in have})
     if not shown:
-        raise DataError(f"{cost.lacking} of all these models: there is nothing to draw.")
+        raise DataError(f"{cost.lacking} for all these models: there is nothing to draw.")
     drawn = [_panel(known[name], cost, heading(known[name][0])) for name in shown]
     rows = [row for name in shown for row in known[name]]
     unnamed = sorted({model for _, names in drawn for model in names})

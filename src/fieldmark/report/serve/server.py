@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from http.cookies import SimpleCookie
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -70,7 +70,7 @@ def serve(results: LiveResults, place: ServeAddress, on_ready: Callable[[str], N
     name = f"[{place.host}]" if ":" in place.host else place.host
     if name in ("0.0.0.0", "[::]"):
         name = socket.gethostname()
-    ending = f"?token={place.token}" if place.token else ""
+    ending = f"?token={quote(place.token, safe='')}" if place.token else ""
     on_ready(f"http://{name}:{port}/{ending}")
     server.run(sockets=[listening])
 
@@ -182,7 +182,7 @@ def _lookup_handler(find: Callable[[str], bytes | None], kind: str) -> Callable[
     async def answer(request: Request) -> Response:
         content = await run_in_threadpool(find, request.path_params["name"])
         if content is None:
-            return PlainTextResponse("There is nothing of that name.", 404)
+            return PlainTextResponse("There is no page or file of that name.", 404)
         return Response(content, media_type=kind)
 
     return answer

@@ -162,18 +162,18 @@ def mean_notes(table: Table) -> Iterator[str]:
     unlike = [text for place, text in other.items() if _kind(rows[place]) != kind]
     rare = [text for place, text in other.items() if _kind(rows[place]) == kind]
     if unlike:
-        yield f"not in the mean, as unit or direction differ: {', '.join(unlike)}."
+        yield f"Not in the mean, as their unit or direction differs: {', '.join(unlike)}."
     if rare:
-        yield f"not in the mean, as most rows lack it: {', '.join(rare)}."
+        yield f"Not in the mean, as most models lack it: {', '.join(rare)}."
     studied = _studied_means(table)
     values = _values(table.rows, places)
     gaps = [abs(studied[name] - _mean(values[name], places)) for name in studied]
     if max(gaps, default=0.0) > 1e-6:
-        yield "means are over the items and training draws that all rows share, cells over all."
+        yield "Means use the photos and trainings that all models share, cells all of their own."
     _, known = above_chance(table)
     unknown = [rows[place].heading for place in places if place not in known]
     if known and unknown:
-        yield f"not in `above chance`, as the chance level is not known: {', '.join(unknown)}."
+        yield f"Not in `above chance`, as the chance level is unknown: {', '.join(unknown)}."
 
 
 def _kind(row: Row) -> tuple[bool, bool]:
@@ -240,11 +240,11 @@ def agreement(grid: Grid) -> str:
     if not len(first):
         return ""
     tau_p = tau_tt[first, second]
-    words = "Do the tasks order the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
+    words = "Do the tasks rank the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
     least, most = int(tau_p.argmin()), int(tau_p.argmax())
     tasks = [column.split("\n")[0] for column in columns]
     return (
-        f"{words}: {_signed(median(tau_p.tolist()))} in the middle of all pairs of tasks, from "
+        f"{words}: median over all pairs of tasks {_signed(median(tau_p.tolist()))}, from "
         f"{_signed(tau_p[least])} ({tasks[first[least]]}, {tasks[second[least]]}) to "
         f"{_signed(tau_p[most])} ({tasks[first[most]]}, {tasks[second[most]]})."
     )

@@ -60,7 +60,7 @@ def _why_not(row: Row, column: str) -> str:
     if not is_valued(row.run):
         return ""
     if column not in STORED:
-        return "of its items only label (the target) and unit are stored, not their columns"
+        return "only the label and unit of its photos are stored, not their other columns"
     return "" if value_metric(row.run) else why_not_paired(row.run, row.score.metric)
 
 
@@ -82,8 +82,8 @@ def _with_slice(
     kept = frame.with_columns(kinds).filter(pl.col("slice").is_not_null())
     if kept.is_empty():
         raise DataError(
-            f"task {row.run.spec.task!r}: no stored item has a {column!r} in the data here: "
-            "expected the data the runs were made with."
+            f"task {row.run.spec.task!r}: none of its photos has a {column!r} in the data here: "
+            "expected the data that the runs used."
         )
     return kept
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from fieldmark.report.chance import OPTIONS
 from fieldmark.report.rows import Row, Table, names_with_caveats
 from fieldmark.report.tiers import ColumnKey, Overall
 
@@ -31,7 +32,10 @@ def verdict(table: Table) -> str:
             columns.setdefault(row.column_key, []).append(row)
     counted = [rows for rows in columns.values() if rows[0].is_counted]
     if len(counted) > 1:
-        return _task_by_task(table, [row for rows in counted for row in rows])
+        own = [row for rows in counted for row in rows]
+        places, kept = [rows[0].column_key for rows in counted], {row.name for row in own}
+        apart = _left_out(table.rows, places, kept, names_with_caveats(table.rows))
+        return " ".join([_task_by_task(table, own), *apart])
     ordered = sorted(columns.values(), key=lambda rows: not rows[0].is_counted)
     is_alone = len({row.column_key for row in table.rows}) == 1
     return " ".join(_on_one(rows, "" if is_alone else f" on {rows[0].heading}") for rows in ordered)
@@ -50,13 +54,60 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
         words = f"Too close to call overall ({where}): {_close(first, others, is_up)}"
     else:
         words = f"Best overall ({where}): {first}. All others are clearly worse."
-    n_absent = len({row.name for row in rows if row.competes}) - n_rows
-    absent = (
-        "1 other is left out: it lacks"
-        if n_absent == 1
-        else f"{n_absent} others are left out: they lack"
-    )
-    return f"{words} {absent} some of these tasks." if n_absent else words
+    kept = {one.name for one in overall.standings}
+    return " ".join([words, *_left_out(rows, overall.columns, kept, names)])
+
+
+def _left_out(
+    rows: Sequence[Row],
+    columns: Sequence[ColumnKey],
+    kept: Collection[str],
+    names: Mapping[str, str],
+) -> Iterator[str]:
+    """Who is not compared over these columns, and why: a model that lacks a task, or one that was
+    asked it as another question, with other options.
+    """
+    own: dict[str, set[ColumnKey]] = {}
+    for row in rows:
+        if row.competes and row.name not in kept:
+            own.setdefault(row.name, set()).add(row.column_key)
+    first = {row.column_key: row for row in rows}
+    lacking, apart = [], list[tuple[str, Row, Row]]()
+    for name, columns_of_row in own.items():
+        missing = [place for place in columns if place not in columns_of_row]
+        others = [_other_options(first[place], columns_of_row, first) for place in missing]
+        known = [other for other in others if other is not None]
+        if missing and len(known) == len(missing):
+            apart.append((name, known[0], first[missing[0]]))
+        else:
+            lacking.append(name)
+    if apart:
+        _, other, counted = apart[0]
+        is_one = len(apart) == 1
+        yield (
+            f"{named([names[name] for name, *_ in apart])} {'is' if is_one else 'are'} not "
+            f"compared with these: {'it' if is_one else 'they'} chose among {_choice(other)} on "
+            f"{counted.run.spec.task_name}, the others among {_choice(counted)}. "
+            "`--ask choices=0` offers all classes."
+        )
+    if lacking:
+        one = len(lacking) == 1
+        yield (
+            f"{named([names[name] for name in lacking])} {'is' if one else 'are'} left out: "
+            f"{'it lacks' if one else 'they lack'} some of these tasks."
+        )
+
+
+def _other_options(
+    row: Row, places: Collection[ColumnKey], first: Mapping[ColumnKey, Row]
+) -> Row | None:
+    """The row of one of these columns that is about the same task with other options."""
+    same = (first[place] for place in places if first[place].run.spec.task == row.run.spec.task)
+    return next((other for other in same if OPTIONS in f"{other.column}{row.column}"), None)
+
+
+def _choice(row: Row) -> str:
+    return row.chance.among if row.chance else row.column.partition(OPTIONS)[2] or "all classes"
 
 
 def _close(first: str, others: Sequence[str], is_up: bool) -> str:

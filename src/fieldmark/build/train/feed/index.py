@@ -185,8 +185,8 @@ def _jobs(
     if packed:
         names = " ".join(shlex.quote(str(path)) for path in packed)
         raise DataError(
-            f"{_some([str(path) for path in packed], len(packed))}  training reads shards at any "
-            f"place, which packed ones do not allow. Unpack them: `gunzip {names}`."
+            f"{_some([str(path) for path in packed], len(packed))}  training jumps within shards, "
+            f"which compressed ones do not allow. Unpack them: `gunzip {names}`."
         )
     sidecars = {} if captions is None else captions_files(paths, captions)
     return tuple(
@@ -223,7 +223,7 @@ def _make(jobs: Sequence[IndexJob]) -> Iterator[tuple[IndexJob, IndexedShard]]:
             yield from zip(jobs, pool.map(make_index, jobs), strict=True)
     except ChildDied as error:
         raise DataError(
-            f"a process that indexed shards {error}: run the command again, what is indexed is "
+            f"a process that indexed shards {error}. Run the same command again: finished work is "
             "kept."
         ) from error
 
@@ -255,9 +255,9 @@ class _Checked:
         if missing := self._absent_types() if not damaged else []:
             return lines + missing
         kinds = " or ".join(self.types)
-        hint = "give a type that they have a weight in texts.types"
+        hint = "in texts.types, give a weight to a type that they have"
         lines += self._line("no text", f"samples with no text of type {kinds}", hint)
-        lines += self._line("stray", f"captions in {self.captions} whose keys their shards lack")
+        lines += self._line("stray", f"captions in {self.captions} for photos not in their shards")
         return lines
 
     def _line(self, kind: str, text: str, hint: str = "") -> list[str]:
@@ -276,11 +276,11 @@ class _Checked:
         lines = []
         for name, extension in self.pairs[0][0].members:
             if name == CAPTION and name in absent:
-                where = f"in {self.captions} or " if self.captions else "(--captions FOLDER) or "
-                lines.append(f"no sample has a caption {where}as its member {EXTENSION}.")
+                where = f"in {self.captions} nor " if self.captions else "(--captions FOLDER) nor "
+                lines.append(f"no photo has a caption, neither {where}as its member {EXTENSION}.")
             elif name in absent:
                 hint = meant(extension, known)
-                lines.append(f"no sample has a text of type {name!r} (member {extension}).{hint}")
+                lines.append(f"no photo has a text of type {name!r} (member {extension}).{hint}")
         return lines
 
     def words(self) -> str:

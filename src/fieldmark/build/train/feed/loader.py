@@ -393,12 +393,9 @@ class _BatchLoader:
             self._source.finished()
             self.threads.put(self._ready, replace(batch, replaced=replaced))
             if step == self.steps[:SAY_AFTER][-1]:
-                self._say_cut()
-
-    def _say_cut(self) -> None:
-        tokens = self.tokens
-        if words := full_words(tokens.n_full, tokens.n_seen, tokens.context):
-            LOG.warning("%s", words)
+                tokens = self.tokens
+                if words := full_words(tokens.n_full, tokens.n_seen, tokens.context):
+                    LOG.warning("%s", words)
 
     def _whole(self, step: int) -> list[ReadSample]:
         with self._grown:

@@ -61,10 +61,11 @@ class SampleOrder:
         for stream in (self._main, self._replay):
             if isinstance(stream, _Epochs) and stream.n_samples < stream.size:
                 fits = 1 << max(stream.n_samples, 1).bit_length() - 1
+                photos = "photos" if stream is self._main else "replay photos"
                 raise DataError(
-                    f"a batch takes {stream.size:,} {stream.seed[0]} samples, and there are only "
-                    f"{stream.n_samples:,}. Try a smaller batch, such as --set train.batch={fits}, "
-                    'or draw with replacement (data.mode = "resampled").'
+                    f"The batch ({stream.size:,}) is larger than your {stream.n_samples:,} {photos}"
+                    f". Try --set train.batch={fits}, or use photos more than once: --set "
+                    "data.mode=resampled."
                 )
 
     @property

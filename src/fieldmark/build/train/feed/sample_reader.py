@@ -93,7 +93,11 @@ class SampleReader:
                 data, facts, crop = self._image(raw.image, place.step, sample, on_card)
             except DataError as error:
                 replaced.append(f"{self.job.data.name_of(sample)}: {plain_reason(error)}")
-                sample = self._another(place, len(replaced))
+                batch = self._order.batch(place.step)
+                drawn = draws.number(
+                    self.job.seed, "another", place.step, place.sample, len(replaced)
+                )
+                sample = int(batch[drawn % len(batch)])
                 continue
             text = self.job.texts.draw_text(place.step, sample, raw.texts)
             name = raw.key
@@ -102,11 +106,6 @@ class SampleReader:
             f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}. "
             "Check the shards with `fieldmark shards check SHARDS --images`."
         )
-
-    def _another(self, place: BatchPlace, turn: int) -> int:
-        batch = self._order.batch(place.step)
-        drawn = draws.number(self.job.seed, "another", place.step, place.sample, turn)
-        return int(batch[drawn % len(batch)])
 
     def _image(
         self, data: bytes, step: int, sample: int, on_card: bool

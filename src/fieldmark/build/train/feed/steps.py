@@ -130,7 +130,7 @@ class BadImages:
             return ()
         self._first = self._first or replaced[0]
         for line in replaced:
-            LOG.info("step %d: another sample stands for %s", step, line)
+            LOG.info("step %d: replaced by another sample: %s", step, line)
         epoch = step // self._n_batches
         self._n_bad[epoch] += len(replaced)
         if self._n_bad[epoch] > MOST_BAD_SHARE * self._n_images:

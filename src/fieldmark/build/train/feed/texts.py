@@ -167,11 +167,11 @@ def full_words(n_full: int, n_seen: int, context: int) -> str:
     """A line for the log; "" where no text is cut.
 
     >>> full_words(3, 400, 77)
-    '3 of the first 400 texts fill the 77 tokens the model reads: what is longer is cut off'
+    '3 of the first 400 texts reach the 77 tokens that the model reads: longer ones are cut off'
     """
     if not n_full:
         return ""
     return (
-        f"{n_full:,} of the first {n_seen:,} texts fill the {context} tokens the model reads: "
-        "what is longer is cut off"
+        f"{n_full:,} of the first {n_seen:,} texts reach the {context} tokens that the model "
+        "reads: longer ones are cut off"
     )

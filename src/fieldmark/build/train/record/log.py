@@ -38,7 +38,7 @@ MOST_LOSSES = 1000
 """of the last steps, that are kept in memory"""
 STATE = "state.json"
 FINISHED = "finished"
-GOES_ON = "the same command goes on"
+GOES_ON = "run the same command to continue"
 """of a run that was stopped on request: a job is put back into the queue where it reads this"""
 Row = dict[str, Any]
 _TEMPLATE = Path(__file__).with_name("page.html")
@@ -64,7 +64,13 @@ class RunLog:
         """Rows after `step` are cut off: the run goes on from there."""
         self.folder, self.path, self._say = folder, folder / "log.jsonl", say
         self.curves = RunCurves(cut_rows(self.path, step))
-        self._trackers = _load_trackers(say)
+        trackers = {}
+        for name, point in entry_points_of(TRACKERS).items():
+            try:
+                trackers[name] = point.load()
+            except Exception as error:  # noqa: BLE001  whatever another package does
+                say(f"tracker {name!r} is left out: {first_line(error)}.")
+        self._trackers = trackers
         self._next_page = -math.inf
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -164,16 +170,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return value
-
-
-def _load_trackers(say: Callable[[str], None]) -> dict[str, Callable[[list[Row], Path], object]]:
-    trackers = {}
-    for name, point in entry_points_of(TRACKERS).items():
-        try:
-            trackers[name] = point.load()
-        except Exception as error:  # noqa: BLE001  whatever another package does
-            say(f"tracker {name!r} is left out: {first_line(error)}.")
-    return trackers
 
 
 # --- the page ---

@@ -92,12 +92,17 @@ class SlurmExecutor:
         for folder in {_arrays_folder(group.steps[0]) for group in groups}:
             if any(mark in str(folder) for mark in ("%A", "%a", "%j", "%t")):
                 raise UsageError(
-                    f"{folder}  holds what Slurm replaces by numbers of jobs (%A, %a, %j, %t): "
-                    "give another --results."
+                    f"{folder}  contains %A, %a, %j or %t, which Slurm replaces by numbers: choose "
+                    "another --results."
                 )
         _require_slurm()
         if groups:
-            _prune(_arrays_folder(groups[0].steps[0]))
+            # Removes folders of arrays where no step of their launch is in the job folder any more.
+            arrays = _arrays_folder(groups[0].steps[0])
+            tags = {StepFolder(path).tag for path in (arrays.parent / "steps").iterdir()}
+            for path in arrays.iterdir() if arrays.is_dir() else ():
+                if path.name.split("-")[1] not in tags:
+                    shutil.rmtree(path, ignore_errors=True)
         for group in groups:
             for array in self._arrays(group):
                 self._submit(array)
@@ -302,14 +307,6 @@ def _require_slurm() -> None:
 def _arrays_folder(step: StepFolder) -> Path:
     """Beside the steps: a folder for every array, with script, pickle and logs."""
     return step.path.parent.parent / "slurm"
-
-
-def _prune(arrays: Path) -> None:
-    """Removes folders of arrays where no step of their launch is in the job folder any more."""
-    tags = {StepFolder(path).tag for path in (arrays.parent / "steps").iterdir()}
-    for path in arrays.iterdir() if arrays.is_dir() else ():
-        if path.name.split("-")[1] not in tags:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _ranges(numbers: Iterable[int]) -> str:
