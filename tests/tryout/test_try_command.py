@@ -186,8 +186,9 @@ def test_a_changed_backbone_is_refused(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.json", b"{", "cannot be read"),
-        ("model.json", b"{}", "is not a model that `fieldmark try` has written"),
+        ("model.json", b"{", "is not a model that this fieldmark has written (it: Invalid JSON"),
+        ("model.json", b"[" * 10**5, "is not a model that this fieldmark has written"),
+        ("model.json", b"{}", "is not a model that this fieldmark has written (model: Field req"),
         ("model.json", None, "holds no model"),
         ("model.safetensors", b"\xff" * 64, "cannot be read"),
         ("model.safetensors", None, "cannot be read"),
@@ -260,8 +261,8 @@ def test_flags_and_files_that_do_not_fit_are_told_in_a_line(
 
 
 def test_a_column_that_could_be_the_unit_is_named(photos: Path, tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     lines = ["photo,species,family,plant,note"]
     for number in range(24):
@@ -405,8 +406,8 @@ def test_raw_files_and_videos_are_named_by_kind(
 
 def test_a_table_may_name_raw_files(tmp_path: Path) -> None:
     """Some of them hold a small preview, which must not be taken for the photo."""
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     (tmp_path / "t.csv").write_text("image,label\na.jpg,fox\nb.DNG,fox\nc.jpg,hare\n")
     photos = read_photos(tmp_path / "t.csv", Columns())
@@ -451,8 +452,8 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_which_folder_is_the_label(
     tmp_path: Path, folders: list[str], label: str, unit: str
 ) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for number, folder in enumerate(folders):
         picture(tmp_path / folder / "x.png", number)
@@ -463,8 +464,8 @@ def test_which_folder_is_the_label(
 
 def test_stations_that_hold_labels(tmp_path: Path) -> None:
     """By names of species the label is found; without them it is asked about."""
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for labels in (("Vulpes vulpes", "Meles meles"), ("fox", "badger")):
         for number in range(4):
@@ -480,8 +481,8 @@ def test_stations_that_hold_labels(tmp_path: Path) -> None:
 
 
 def test_boxes_become_crops(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for number, label in enumerate(("cat", "dog", "dog")):
         picture(tmp_path / "p" / label / f"{number}.png", number, (200, 100))
@@ -496,8 +497,8 @@ def test_boxes_become_crops(tmp_path: Path) -> None:
 
 
 def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     tables = {
         "deployments": "deploymentID,locationID\nd1,north\nd2,south\n",
@@ -560,8 +561,8 @@ def test_predictions_are_camtrap_dp_observations(
 
 
 def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     data = {
         "categories": [{"id": 1, "name": "fox"}, {"id": 2, "name": "badger"}],

@@ -86,10 +86,11 @@ def tell_counts(survey: Survey) -> Iterator[str]:
 def tell_single(survey: Survey) -> str:
     """Labels that cannot be tested, because all their photos are of one unit."""
     unit = survey.unit_name if survey.photos.unit_from else "burst"
-    every, it_was = ("", "it was") if len(survey.in_one_unit) == 1 else (" each", "they were")
+    is_one = len(survey.in_one_unit) == 1
+    source, it_was = (f"one {unit}", "it was") if is_one else (f"one {unit} each", "they were")
     return (
-        f"All photos of {first_few(survey.in_one_unit)} come from one {unit}{every}, so {it_was} "
-        f"left out: no test on another {unit} is possible."
+        f"All photos of {first_few(survey.in_one_unit)} come from {source}, so {it_was} left out: "
+        f"no test on another {unit} is possible."
     )
 
 
@@ -331,7 +332,7 @@ def _advice(verdict: Verdict) -> Iterator[str]:
             yield f"A guess: more photos of {name} would help most."
     if verdict.best.images_per_s:
         speed = verdict.best.images_per_s
-        pace = f"{_round(speed):,} photos per second"
-        if speed < 1.5:
-            pace = f"a photo in {counted(_round(1 / speed), 'second')}"
+        pace = f"{counted(max(1, _round(speed)), 'photo')} per second"
+        if speed < 0.75:
+            pace = f"1 photo in {_round(1 / speed):,} seconds"
         yield f"It processes about {pace} on this machine."

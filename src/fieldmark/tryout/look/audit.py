@@ -21,9 +21,9 @@ import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
+from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
-from fieldmark.tryout.look.photos import LabelledPhotos, tell_unread
 from fieldmark.words import counted, first_few
 
 HASH_BITS = 26
@@ -247,9 +247,9 @@ def _bursts(burst_n: np.ndarray, copy_n: np.ndarray) -> Iterator[DataFinding]:
     groups = tuple(g for g in groups_of(burst_n) if len({int(copy_n[row]) for row in g}) > 1)
     if groups:
         n, longest = sum(map(len, groups)), max(map(len, groups))
-        series = counted(len(groups), "burst or series", "bursts or series")
-        text = f"{n:,} photos belong to {series} of near-identical frames"
-        yield DataFinding("burst", f"{text} (the longest has {longest}).", groups)
+        bursts = f"{len(groups):,} bursts of near-identical photos (the longest has {longest})"
+        text = "one burst of near-identical photos" if len(groups) == 1 else bursts
+        yield DataFinding("burst", f"{n:,} photos belong to {text}.", groups)
 
 
 def _small(label_n: np.ndarray) -> Iterator[DataFinding]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.data import COLUMNS, SPLITS
+from fieldmark.data._dataset import COLUMNS, SPLITS
 from fieldmark.data.read.folders import is_image, walk_files
 from fieldmark.data.sets.csv import LEAST_UNITS
 from fieldmark.data.sets.csv import table as read_csv
