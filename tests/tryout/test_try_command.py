@@ -391,7 +391,7 @@ def test_raw_files_and_videos_are_named_by_kind(
     told = capsys.readouterr().err
     assert "\n3 RAW files (.cr2, .nef) were left out: export them as JPEG.\n" in told
     assert "\n1 video was left out: take frames out of it first.\n" in told
-    assert "2 files were ignored: they are not labelled photos." in told, (
+    assert "2 files are not labelled photos and were ignored." in told, (
         "the text and the file saved twice"
     )
     assert main(["check", str(root)]) == 0

@@ -92,7 +92,10 @@ def _tried(path: Path) -> set[str]:
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
     """The verdict as data."""
-    choice, sample = verdict.choice, verdict.sample
+    choice, sample, chat = verdict.choice, verdict.sample, verdict.chat
+    gain = (
+        {name: getattr(chat.gain, name) for name in ("difference", "low", "high")} if chat else {}
+    )
     limits = (choice.low, choice.high) if choice.has_interval else (None, None)
     return {
         "model": verdict.best.model,
@@ -107,7 +110,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "is_better_than_most_common_label": verdict.is_useful,
         "models": _models(verdict),
         "could_be_as_good": [rival.model for rival in verdict.rivals if rival.is_as_good],
-        "chat": verdict.chat and dataclasses.asdict(verdict.chat),
+        "chat": chat and {**dataclasses.asdict(chat), "gain": gain},
         "data": [{"kind": f.kind, "text": f.text} for f in sample.survey.audit.findings],
         "text": verdict.lines,
     }

@@ -75,12 +75,8 @@ def tell_counts(survey: Survey) -> Iterator[str]:
                 "separate one."
             )
     if n := survey.photos.n_ignored:
-        were, are = (
-            ("was", "it is not a labelled photo")
-            if n == 1
-            else ("were", "they are not labelled photos")
-        )
-        yield f"{counted(n, 'file')} {were} ignored: {are}."
+        is_one = "file is not a labelled photo and was ignored"
+        yield f"{counted(n, is_one, 'files are not labelled photos and were ignored')}."
 
 
 def tell_single(survey: Survey) -> str:
@@ -133,9 +129,9 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         )
     if choice.has_interval:
         yield (
-            f"{verdict.best.model} with {verdict.best.head} was chosen for its accuracy. Corrected "
-            f"for the choice, that accuracy is {100 * choice.accuracy:.1f} % (95 % interval "
-            f"{100 * choice.low:.1f} to {100 * choice.high:.1f} %, over units)."
+            f"{verdict.best.model} with {_HEADS[verdict.best.head]} was chosen for its accuracy. "
+            f"Corrected for the choice, that accuracy is {100 * choice.accuracy:.1f} % (95 % "
+            f"interval {100 * choice.low:.1f} to {100 * choice.high:.1f} %, over units)."
         )
     yield "Probabilities were calibrated by one temperature, fitted to held-out photos."
     yield (
