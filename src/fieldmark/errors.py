@@ -90,7 +90,8 @@ class MissingExtra(ModelError):
     def __init__(self, wanted_by: str, extra: str, package: str) -> None:
         super().__init__(
             f"{wanted_by} needs the package {package!r}, which is not installed: "
-            f"`pip install 'fieldmark[{extra}]'` (in a clone: `uv sync --extra {extra}`)."
+            f"`pip install 'fieldmark[{extra}]'` (in a clone: `pip install '.[{extra}]'`, with uv "
+            f"`uv sync --extra {extra}`)."
         )
 
 

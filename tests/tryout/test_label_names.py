@@ -61,8 +61,8 @@ def test_it_is_told_saved_and_used(
     assert "random split" not in shown and "More photos" not in shown
     assert "nearest label name" in Path("try/methods.txt").read_text()
     assert main(["predict", "try/model", "photos", "--quiet"]) == 0
-    named = _column(Path("predictions.csv"), "label")
-    tested = _column(Path("try/predictions.csv"), "answer")
+    named = _column(Path("predictions.csv"), "best_guess")
+    tested = _column(Path("try/predictions.csv"), "best_guess")
     assert named == tested, "nothing was trained: the saved model gives the answers of the test"
 
 

@@ -62,6 +62,17 @@ def test_a_budget_that_is_used_up_leaves_the_verdict(
     assert "chat/mock/wren has no score: try: one question may cost up to" in found["text"][-1]
 
 
+def test_a_missing_key_is_told_before_anything_is_computed(
+    photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    chat = ["--chat", "chat/openrouter/openai/gpt-4o-mini", "--max-usd", "1"]
+    assert main([*WORDS, *chat]) == 4
+    shown = capsys.readouterr()
+    assert "needs a key: the environment has no OPENROUTER_API_KEY" in shown.err
+    assert shown.err.count("\n") == 1 and not Path("try").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

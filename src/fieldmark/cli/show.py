@@ -13,7 +13,7 @@ import textwrap
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fieldmark.errors import readable
 from fieldmark.words import STEERING
@@ -77,6 +77,12 @@ def talk(text: str) -> None:
     if sys.stderr.isatty():
         text = "\n".join(folded(line) for line in text.split("\n"))
     print(text, file=sys.stderr)
+
+
+def tell(line: str, to: TextIO) -> None:
+    """A sentence. On a terminal no word is broken at its edge; names keep their double blanks."""
+    line = printable(line)
+    print(folded(line) if to.isatty() else line, file=to, flush=True)
 
 
 def folded(line: str) -> str:

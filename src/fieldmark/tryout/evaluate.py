@@ -323,7 +323,7 @@ def _suspects(
 
     good = [entry.answer_n for entry in others if is_good(entry.answer_n)]
     if not good or not is_good(held_out.answer_n):
-        return Suspects((), (), 0.0)
+        return Suspects((), (), 0.0, is_checked=False)
     return find_suspects(held_out, good, mix_ups)
 
 

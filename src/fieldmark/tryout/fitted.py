@@ -8,6 +8,7 @@ pictures: what a hash cannot see (another version of a resize) shows there, with
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ABOUT, ARRAYS = "model.json", "model.safetensors"
 MOST_KNOWN = 2000
 """photos of a label whose features are kept, for telling what is unlike anything seen"""
+_KEY_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class About:
     unit_word: str
     is_unit_length: bool
     format: Literal["fieldmark-model"] = "fieldmark-model"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     fieldmark: str = app_version()
     """that wrote it"""
 
@@ -77,6 +79,8 @@ class FittedModel:
     weight_k: np.ndarray
     drawn_nd: np.ndarray
     """features of test pictures"""
+    photo_nb: np.ndarray
+    """what stands for the bytes of each photo that it was fitted to: 16 numbers below 256"""
 
     def probabilities(self, x_nd: np.ndarray) -> np.ndarray:
         return softmax(self.head.scores(x_nd), self.about.temperature)
@@ -86,8 +90,15 @@ class FittedModel:
         distance_n = nearest_distance(x_nd, self.known_kd, self.about.neighbour)
         return p_value(distance_n, self.distance_k, self.weight_k)
 
+    @property
+    def photos(self) -> set[bytes]:
+        """The contents of the photos that it was fitted to."""
+        return {row.tobytes() for row in self.photo_nb}
 
-def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedModel:
+
+def fit_model(
+    verdict: Verdict, x_nd: np.ndarray, model: Backbone, contents: Sequence[bytes]
+) -> FittedModel:
     """The chosen model, fitted to all photos that were tested."""
     sample, choice = verdict.sample, verdict.choice
     n_labels = len(sample.labels)
@@ -119,8 +130,15 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
         sample.unit_word,
         head.is_unit_length,
     )
+    drawn, photo_nb = _drawn_features(model), np.frombuffer(b"".join(contents), np.uint8)
     return FittedModel(
-        about, head, known, distance_n[is_known], weight_n[is_known], _drawn_features(model)
+        about,
+        head,
+        known,
+        distance_n[is_known],
+        weight_n[is_known],
+        drawn,
+        photo_nb.reshape(-1, _KEY_BYTES),
     )
 
 
@@ -147,6 +165,7 @@ def save_model(fitted: FittedModel, folder: Path) -> None:
         "distance": fitted.distance_k,
         "distance_weight": fitted.weight_k,
         "drawn": fitted.drawn_nd,
+        "photos": fitted.photo_nb,
     }
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     (folder / ABOUT).unlink(missing_ok=True)
@@ -159,7 +178,7 @@ def load_fitted(folder: Path) -> FittedModel:
     path = folder / ABOUT
     try:
         about = _ABOUT.validate_json(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."
         ) from None
@@ -194,7 +213,8 @@ def _with_arrays(about: About, folder: Path) -> FittedModel:
     try:
         arrays = load((folder / ARRAYS).read_bytes())
         head = Head(arrays["mean"], about.is_unit_length, arrays["weight"], arrays["bias"])
-        rest = [arrays[name] for name in ("known", "distance", "distance_weight", "drawn")]
+        names = ("known", "distance", "distance_weight", "drawn", "photos")
+        rest = [arrays[name] for name in names]
     except KeyError as error:
         raise DataError(f"{folder / ARRAYS} lacks {error}.") from error
     except (OSError, SafetensorError) as error:
@@ -208,6 +228,8 @@ def _with_arrays(about: About, folder: Path) -> FittedModel:
         and fitted.known_kd.shape[1] == dim
         and fitted.distance_k.shape == fitted.weight_k.shape
         and fitted.drawn_nd.shape[1:] == (dim,)
+        and fitted.photo_nb.dtype == np.uint8
+        and fitted.photo_nb.shape[1:] == (_KEY_BYTES,)
         and all(np.isfinite(array).all() for array in (head.mean_d, head.weight_dc, *rest))
         and np.isfinite(head.bias_c).any()
         and len(fitted.known_kd) >= about.neighbour

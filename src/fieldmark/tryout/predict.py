@@ -11,7 +11,7 @@ import codecs
 import datetime
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,12 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
+from fieldmark.data.read.folders import is_image
 from fieldmark.data.read.own_formats import PACKAGE, read_resource
-from fieldmark.data.read.own_photos import photo_files, tell_unread, unread_files
+from fieldmark.data.read.own_photos import COPIES, photo_files, tell_unread, unread_files
 from fieldmark.embed import embed
 from fieldmark.errors import DataError, UsageError
-from fieldmark.files import copy_file
+from fieldmark.files import copy_file, write_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
@@ -44,29 +45,23 @@ class Prediction:
     image: str
     answer: str
     """a label, a genus ("Acer sp."), or why there is none"""
-    label: str = ""
-    """the most likely one, sure or not"""
+    best_guess: str = ""
+    """the most likely label, sure or not"""
     probability: float | None = None
     second: str = ""
     second_probability: float | None = None
     novelty_p: float | None = None
     """small: few photos of known labels are so far from all others"""
+    is_training_photo: bool = False
+    """was the model made with this very photo? Then its answer says nothing about new ones"""
     problem: str = ""
     """why the file cannot be read"""
 
 
-def predict(
-    folder: Path,
-    photos: Path,
-    settings: Settings,
-    progress: Progress,
-    copies: Path | None = None,
-) -> list[Prediction]:
-    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved;
-    `copies` is a folder of copies that an earlier command may have made among them.
-    """
+def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) -> list[Prediction]:
+    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved."""
     fitted = load_fitted(folder)
-    root, images = _find(photos, copies, progress)
+    root, images = _find(photos, progress)
     model = load_model(
         fitted.about.model,
         device=settings.device,
@@ -79,25 +74,22 @@ def predict(
     refs = [ImageRef(image) for image in images]
     embedded = embed(model, root, refs, embed_options(settings), progress)
     rows = np.flatnonzero(embedded.is_ok)
-    answers = iter(_answer(fitted, [images[row] for row in rows], embedded.features[rows]))
-    is_ok = set(rows.tolist())
+    answers = _answer(fitted, [images[row] for row in rows], embedded.features[rows])
+    by_image, used = {answer.image: answer for answer in answers}, fitted.photos
     return [
-        next(answers)
-        if row in is_ok
-        else Prediction(image, UNREADABLE, problem=embedded.bad.get(image, ""))
-        for row, image in enumerate(images)
+        replace(by_image[ref.image], is_training_photo=embedded.keys[ref] in used)
+        if ref.image in by_image
+        else Prediction(ref.image, UNREADABLE, problem=embedded.bad.get(ref.image, ""))
+        for ref in refs
     ]
 
 
-def _find(photos: Path, copies: Path | None, progress: Progress) -> tuple[Path, list[str]]:
-    if photos.is_file() and not unread_files([photos.name]):
+def _find(photos: Path, progress: Progress) -> tuple[Path, list[str]]:
+    if photos.is_file() and is_image(photos.name):
         return photos.parent, [photos.name]
     if not photos.exists():
         raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
     images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
-    if copies is not None and copies.resolve().is_relative_to(photos.resolve()):
-        inside = copies.resolve().relative_to(photos.resolve()).as_posix()
-        images = [image for image in images if not image.startswith(f"{inside}/")]
     unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
         raise DataError(f"{photos} holds no photos. {unread}".rstrip())
@@ -150,6 +142,8 @@ def write_csv(predictions: list[Prediction], path: Path) -> None:
 def _short(value: object) -> object:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return int(value)
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
@@ -213,17 +207,36 @@ def _observation(photo: Prediction) -> dict[str, object]:
         return {**own, "observationType": "unclassified", "observationComments": photo.problem}
     if photo.answer in (UNSURE, UNLIKE):
         return {"observationType": "unknown", "observationComments": photo.answer}
-    if photo.answer != photo.label:  # a genus; its own probability is not kept
+    if photo.answer != photo.best_guess:  # a genus; its own probability is not kept
         return {"observationType": "animal", "scientificName": photo.answer.removesuffix(" sp.")}
-    name = photo.label.replace("_", " ")
+    name = photo.best_guess.replace("_", " ")
     kind = _NO_ANIMAL.get(name.casefold(), "animal")
     is_species = kind == "animal" and _SPECIES.fullmatch(name)
     return {
         "observationType": kind,
         "scientificName": name if is_species else "",
         "classificationProbability": _short(photo.probability),
-        "observationTags": "" if is_species or kind != "animal" else f"label:{photo.label}",
+        "observationTags": "" if is_species or kind != "animal" else f"label:{photo.best_guess}",
     }
+
+
+_ABOUT_COPIES = """\
+Copies of photos, sorted by the answers of a model: `fieldmark predict --copy-into` made them.
+These answers are not checked. `fieldmark try` leaves this folder out for as long as this file is
+in it.
+"""
+
+
+def refuse_copies(photos: Path, out: Path) -> None:
+    """Refuses a folder of somebody's photos, whose labels would then be mixed with answers."""
+    if photos.resolve().is_relative_to(out.resolve()):
+        raise UsageError(f"--copy-into {out} holds the photos themselves: choose a new folder.")
+    is_ours = out.is_dir() and ((out / COPIES).exists() or not any(out.iterdir()))
+    if out.exists() and not is_ours:
+        raise UsageError(
+            f"--copy-into {out} is there already, and `predict` did not make it: choose a new "
+            "folder."
+        )
 
 
 def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
@@ -232,6 +245,7 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
 
     Nothing is moved, deleted or written over: a copy of the same size is taken to be done.
     """
+    write_file(out / COPIES, _ABOUT_COPIES.encode())
     root = photos if photos.is_dir() else photos.parent
     n_copied = 0
     for prediction in predictions:

@@ -34,6 +34,7 @@ from fieldmark.tryout.evaluate import (
     prepare,
     score,
 )
+from fieldmark.tryout.products import refuse_others, write_products
 from fieldmark.tryout.survey import look_at, refuse_small
 from fieldmark.tryout.words import tell_data, tell_short
 
@@ -81,6 +82,8 @@ class TrialOptions:
     """of a label's photos that a person wants to find"""
     chat: ChatTrial | None = None
     """a chat model to ask about some photos"""
+    out: Path | None = None
+    """where the answer will be written; refused where it holds something else"""
 
 
 def try_photos(
@@ -101,15 +104,12 @@ def try_photos(
     verdict = fieldmark.try_photos("photos/")
     print(verdict)
     """
-    from fieldmark.tryout.products import refuse_others, write_products
-
-    options = TrialOptions(Columns(image, label, unit), models)
+    where = None if out is None else Path(out)
+    options = TrialOptions(Columns(image, label, unit), models, out=where)
     settings, progress = settings or load_settings(), progress or Silent()
-    if out is not None:
-        refuse_others(Path(out))
     verdict = run_trial(Path(path), options, settings, progress)
-    if out is not None:
-        write_products(verdict, Path(out), settings, progress)
+    if where is not None:
+        write_products(verdict, where, settings, progress)
     return verdict
 
 
@@ -124,6 +124,8 @@ def run_trial(
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
     refuse_small(photos)
+    if options.out is not None:
+        refuse_others(options.out, photos)
     if options.chat is not None:
         options.chat.check(photos)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
@@ -139,9 +141,7 @@ def run_trial(
     for name in names:
         if name in DOWNLOADS and not settings.offline:
             mb, licence = DOWNLOADS[name].mb, DOWNLOADS[name].licence
-            progress.say(
-                f"{name}: downloads {mb} MB, unless it is here already ({licence} licence)."
-            )
+            show(f"{name}: downloads {mb} MB, unless it is here already ({licence} licence).")
         try:
             entries += score(sample, name, settings, progress)
         except FieldmarkError as error:

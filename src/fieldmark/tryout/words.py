@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 MOST = 3
 """sentences of one kind"""
+GOOD = 0.5
+"""of new photos: a model that is wrong more often is recommended to nobody"""
+MOST_NAMES = 12
+"""labels that are listed"""
+MOST_LOOKED_AT = 0.8
+"""of all photos, to find those of a label: beyond that, the ranking saves nothing"""
 _HEADS = {
     CLASS_MEANS: "the nearest class mean",
     RIDGE: "a ridge classifier",
@@ -51,7 +57,10 @@ def tell_counts(survey: Survey) -> Iterator[str]:
         yield f"{whole}, {counts[small]} of each."
     else:
         yield f"{whole}: from {counts[small]} of {small} to {counts[large]} of {large}."
-    yield f"Labels are read from {survey.photos.label_from}."
+    names = first_few([*counts], MOST_NAMES)
+    yield f"Labels are read from {survey.photos.label_from}: {names}."
+    if survey.photos.hint:
+        yield survey.photos.hint
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         yield (
@@ -83,13 +92,11 @@ def tell_single(survey: Survey) -> str:
 
 def tell_short(tried: str, best: str, choice: ModelChoice, n_first: int = 0) -> str:
     """The answer so far, in a line; `n_first` photos were a sample for a first answer."""
+    if best != tried:
+        return f"Tried {tried}. Still the best: {best}."
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    if n_first:
-        opening = f"A first answer, from {n_first} photos: {best}"
-    elif best == tried:
-        opening = f"Tried {tried}: the best so far. It"
-    else:
-        opening = f"Tried {tried}. Still the best: {best}, which"
+    first = f"A first answer, from {n_first} photos: {best}"
+    opening = first if n_first else f"Tried {tried}: the best so far. It"
     return f"{opening} is right on {_per_100(choice.accuracy)} of 100 photos{limits}."
 
 
@@ -156,8 +163,10 @@ def _answer(verdict: Verdict) -> Iterator[str]:
             f"{units} are too few to say how it does on new ones."
         )
         return
-    if verdict.is_useful:
+    if verdict.is_useful and choice.accuracy >= GOOD:
         yield f"Use {name}."
+    elif verdict.is_useful:
+        yield f"No model is good enough yet: even the best, {name}, is wrong on most photos."
     else:
         yield (
             "No model is clearly better than always giving the most common label, which is right "
@@ -167,6 +176,8 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         f"On new {units} it is right on about {_per_100(choice.accuracy)} of 100 photos (95 % "
         f"limits: {_per_100(choice.low)} to {_per_100(choice.high)})."
     )
+    if verdict.is_useful and choice.accuracy < GOOD:
+        yield f"Always giving the most common label is right on {_per_100(verdict.majority)}."
     if choice.n_units < ROUGH_UNITS:
         yield f"These limits are rough: there are only {choice.n_units} {units}."
     leak = verdict.leak
@@ -195,8 +206,8 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
         more = max(rival.units_to_decide for rival in close)
         if more:
             yield (
-                f"Telling them apart would take about {_round(more):,} more "
-                f"{verdict.sample.unit_word} like these. Until then, use the faster one."
+                f"Telling these models apart would take about {_round(more):,} more "
+                f"{verdict.sample.unit_word} like yours. Until then, use the faster one."
             )
     behind = [rival for rival in verdict.rivals if not rival.is_as_good]
     if behind:
@@ -217,6 +228,9 @@ def _chat(verdict: Verdict) -> Iterator[str]:
 
 
 def _mistakes(verdict: Verdict) -> Iterator[str]:
+    _, worst, n, n_right = next(iterate_labels(verdict.held_out))
+    if n_right < n:
+        yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
     for pair in verdict.mix_ups[:MOST]:
         yield (
             f"It mixes up {pair.first} and {pair.second}: {pair.n_first_as_second} of "
@@ -241,6 +255,10 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"Check {counted(len(shown), 'label')}: all good models disagree with them, and about "
             f"{suspects.expected:.0f} may be wrong: {first_few(shown, MOST)}."
         )
+    elif suspects.is_checked:
+        yield "Labels checked: these models cannot say of any that it is wrong."
+    else:
+        yield "Labels not checked: that takes two models that do clearly better than guessing."
 
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
@@ -267,21 +285,22 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         if unsure := _unsure(verdict):
             yield f"It was unsure most often of {', '.join(unsure)}."
     rarest = min(verdict.searches, key=lambda search: search.n_units)
-    wanted = _per_100(verdict.wanted)
-    if rarest.share > 0.995:
+    if rarest.share > MOST_LOOKED_AT:
         yield (
-            f"To find {wanted} % of {rarest.label}, you would have to look at every photo: it "
-            "ranks some of them last."
+            f"To find {rarest.label}, you would have to look at every photo: it ranks some of them "
+            "last."
         )
         return
+    is_promise = rarest.at_least >= verdict.wanted
+    what = f"{_per_100(verdict.wanted)} % of {rarest.label}" if is_promise else rarest.label
     yield (
-        f"To find {wanted} % of {rarest.label}, look at the {_per_100(rarest.share)} of 100 photos "
-        "that it ranks highest."
+        f"To find {what}, look at the {_per_100(rarest.share)} of 100 photos that it ranks highest."
     )
-    if rarest.at_least < verdict.wanted:
+    if not is_promise:
+        n, n_found = rarest.n_units, round(rarest.share_found * rarest.n_units)
         yield (
-            f"With only {counted(rarest.n_units, 'example')} of {rarest.label}, it can promise no "
-            f"more than {_per_100(rarest.at_least)} %."
+            f"That found it in {n_found} of {n} {units} here, which promises "
+            f"{_per_100(rarest.at_least)} % of new ones."
         )
 
 
@@ -306,7 +325,7 @@ def _advice(verdict: Verdict) -> Iterator[str]:
         )
         _, name, n, n_right = next(iterate_labels(verdict.held_out))
         if n_right < n:
-            yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
+            yield f"A guess: more photos of {name} would help most."
     if verdict.best.images_per_s:
         speed = verdict.best.images_per_s
         pace = f"{counted(max(1, _round(speed)), 'photo')} per second"

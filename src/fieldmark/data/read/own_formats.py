@@ -55,6 +55,8 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
         photos = read_coco(path)
     elif not path.exists():
         raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+    elif kind in (".xlsx", ".xls", ".ods", ".numbers"):
+        raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
     else:
         raise DataError(
             f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
@@ -69,9 +71,9 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
 
 
 def _clean(label: str) -> str:
-    """One Unicode form, and nothing that steers a terminal or cannot be in an SVG."""
-    text = normalize("NFC", label)
-    return "".join(mark if mark.isprintable() else " " for mark in text).strip() or "(blank)"
+    """One Unicode form and single blanks, and nothing that steers a terminal or breaks an SVG."""
+    marks = (mark if mark.isprintable() else " " for mark in normalize("NFC", label))
+    return " ".join("".join(marks).split()) or "(blank)"
 
 
 @contextmanager
@@ -112,7 +114,7 @@ def read_coco(path: Path) -> LabelledPhotos:
     word = next((key for key in keys if any(key in image for image in images.values())), "")
     n_left = len(images) - table.get_column("image").n_unique()
     root = _photo_root(path.parent, table.get_column("image")[0])
-    return LabelledPhotos(root, table, "category", f"column {word}" if word else "", n_left)
+    return LabelledPhotos(root, table, "category", f"column {word}" if word else "", "", n_left)
 
 
 def _coco_rows(
@@ -150,6 +152,8 @@ def _photo_root(folder: Path, first: str) -> Path:
 
 def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> LabelledPhotos:
     """The photos cut to their best animal; photos without one stay whole."""
+    if not path.is_file():
+        raise DataError(f"--boxes {path} does not exist: give the results of MegaDetector (.json).")
     data = read_json(path)
     boxes: dict[str, tuple[Box, bool]] = {}
     with _laid_out(path, "results of MegaDetector"):
@@ -235,7 +239,7 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
         )
     table = pl.DataFrame(rows, orient="row", schema=SCHEMA)
     n_left = sum(len(names) > 1 for names in labels.values())
-    return LabelledPhotos(folder, table, "scientificName", "column location", n_left)
+    return LabelledPhotos(folder, table, "scientificName", "column location", "", n_left)
 
 
 def read_resource(folder: Path, name: str, needed: tuple[str, ...]) -> pl.DataFrame:

@@ -20,11 +20,19 @@ import polars as pl
 
 from fieldmark.data._dataset import COLUMNS, SPLITS
 from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.data.sets.csv import LEAST_UNITS
 from fieldmark.data.sets.csv import table as read_csv
 from fieldmark.errors import DataError, UsageError
 from fieldmark.words import counted, first_few
 
-JUNK = ("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN")
+COPIES = "fieldmark-copies.txt"
+"""marks a folder of copies that `predict` has sorted by a model's answers"""
+JUNK = (
+    *("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN"),
+    *("site-packages", "node_modules"),
+)
+_MARKS = (COPIES, "pyvenv.cfg")
+"""files whose folder holds nobody's labelled photos; the second is of a Python environment"""
 _NEITHER = re.compile(r"conf_[\d.-]+|verified|DCIM|\d{3}[A-Z_]{5}|\d[\d ._:T-]*", re.IGNORECASE)
 """folders that name neither a label nor a place: confidences, camera folders, dates, counters"""
 _PLACE = re.compile(
@@ -67,9 +75,11 @@ class LabelledPhotos:
     table: pl.DataFrame
     """the columns of a dataset; `unit` is null where nothing names it"""
     label_from: str
-    """what names the label, in words: "folder 1", "column species" """
+    """what names the label, in words: "the folder names", "folder 2", "column species" """
     unit_from: str
     """what names the unit; "" = nothing does"""
+    hint: str = ""
+    """what else could name the label or the unit, and how to say so"""
     n_ignored: int = 0
     """files that are not photos, and photos in no folder"""
     unread: tuple[str, ...] = ()
@@ -82,13 +92,13 @@ class LabelledPhotos:
 
 
 def photo_files(root: Path) -> tuple[list[str], list[str]]:
-    """Photos below a folder, and other files; what systems leave there is no photo."""
-    paths, others = list[str](), list[str]()
-    for path in walk_files(root):
-        is_junk = any(part in JUNK for part in path.split("/"))
-        is_photo = is_image(path) and not is_junk and not _is_ours(root / path)
-        (paths if is_photo else others).append(path)
-    return paths, others
+    """Photos below a folder, and other files; what systems and programs leave there is neither."""
+    files = list(walk_files(root))
+    marked = (path.rpartition("/")[::2] for path in files)
+    skipped = tuple({f"{folder}/" for folder, name in marked if folder and name in _MARKS})
+    own = [p for p in files if not p.startswith(skipped) and not set(JUNK) & set(p.split("/"))]
+    paths = [path for path in own if is_image(path) and not _is_ours(root / path)]
+    return paths, sorted(set(own) - set(paths))
 
 
 def unread_files(others: Iterable[str], photos: Iterable[str] = ()) -> list[str]:
@@ -132,6 +142,11 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
             f"{root} is a folder, and --image, --label and --unit name columns of a table: leave "
             "them out, or give the table."
         )
+    if (root / COPIES).exists():
+        raise DataError(
+            f"{root} holds copies that `fieldmark predict` sorted by a model's answers. A model is "
+            f"tested on labels that a person gave: check them, then delete {COPIES} in it."
+        )
     paths, others = photo_files(root)
     unread = unread_files(others, paths)
     folders = [tuple(path.split("/")[:-1]) for path in paths]
@@ -143,10 +158,10 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     depth = max(map(len, rest), default=0)
     if not depth:
         raise _flat(root, len(paths), len(others) - len(unread), unread)
-    wanted, first = columns.label_part, n_shared + 1
+    wanted, first = columns.label_part, n_shared + has_splits + 1
     if wanted and not first <= wanted < first + depth:
-        numbers = f"{first} to {n_shared + depth}" if depth > 1 else f"{first}"
-        raise UsageError(f"--label-part {wanted}: expected {numbers}, the folders there are.")
+        known = " or ".join(f"{first + at} ({_names_at(rest, at)})" for at in range(depth))
+        raise UsageError(f"--label-part {wanted}: expected {known}.")
     parts = _choose_parts(rest, wanted - first if wanted else None)
     rows = []
     for path, outer, names in zip(paths, inner, rest, strict=True):
@@ -157,8 +172,9 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     return LabelledPhotos(
         root,
         pl.DataFrame(rows, orient="row", schema=SCHEMA),
-        f"folder {first + parts.label}{_or_else(rest, parts.other, first)}",
+        f"folder {first + parts.label}" if depth > 1 else "the folder names",
         "" if parts.unit is None else f"folder {first + parts.unit}",
+        _or_else(rest, parts.other, first),
         len(others) - len(unread) + len(paths) - len(rows),
         tuple(unread),
         _empty_folders(root),
@@ -187,8 +203,12 @@ def _or_else(folders: Sequence[Sequence[str]], at: int | None, first: int) -> st
     """What else the label could be, and how to say so."""
     if at is None:
         return ""
-    names = sorted({parts[at] for parts in folders if len(parts) > at})
-    return f"; --label-part {first + at} reads them from folder {first + at} ({first_few(names)})"
+    names = _names_at(folders, at)
+    return f"--label-part {first + at} reads them from folder {first + at} ({names})."
+
+
+def _names_at(folders: Sequence[Sequence[str]], at: int) -> str:
+    return first_few(sorted({parts[at] for parts in folders if len(parts) > at}), 3)
 
 
 SCHEMA: dict[str, Any] = {
@@ -199,13 +219,14 @@ SCHEMA: dict[str, Any] = {
 
 def _empty_folders(root: Path) -> tuple[str, ...]:
     """Innermost folders in which nobody put a photo; hidden ones are other programs'."""
-    empty = (
-        Path(folder).relative_to(root)
-        for folder, inner, names in os.walk(root)
-        if not inner and not any(map(is_image, names)) and "model.safetensors" not in names
-    )
-    is_junk = re.compile(rf"\.|({'|'.join(map(re.escape, JUNK))})$").match
-    return tuple(sorted(path.as_posix() for path in empty if not any(map(is_junk, path.parts))))
+    empty = []
+    for folder, inner, names in os.walk(root):
+        path = Path(folder).relative_to(root)
+        if path.name.startswith(".") or path.name in JUNK or set(_MARKS) & set(names):
+            inner.clear()
+        elif not inner and not any(map(is_image, names)) and "model.safetensors" not in names:
+            empty.append(path.as_posix())
+    return tuple(sorted(empty))
 
 
 def _split_of(parts: Sequence[str]) -> str | None:
@@ -267,8 +288,31 @@ def read_table(path: Path, columns: Columns) -> LabelledPhotos:
     if table.is_empty():
         raise DataError(f"{path} has no row with a label.")
     unit_from = "" if table.get_column("unit").is_null().all() else _same_column(table, "unit")
-    n_ignored = len(every) - len(table)
-    return LabelledPhotos(path.parent, table, _same_column(table, "label"), unit_from, n_ignored)
+    if unit_from and table.get_column("unit").equals(table.get_column("label")):
+        raise UsageError(
+            f"--unit {columns.unit} names the labels: name the column of the camera, site or "
+            "individual, or leave --unit out."
+        )
+    hint = "" if unit_from else _could_be_unit(table)
+    label_from, n_ignored = _same_column(table, "label"), len(every) - len(table)
+    return LabelledPhotos(path.parent, table, label_from, unit_from, hint, n_ignored)
+
+
+def _could_be_unit(table: pl.DataFrame) -> str:
+    """Columns whose values repeat, within labels and not with them: cameras, sites, plants?"""
+    label, names = table.get_column("label"), list[str]()
+    for column in table.drop(*COLUMNS, strict=False).iter_columns():
+        values = column.cast(pl.String)
+        n, pairs = values.n_unique(), pl.DataFrame([label, values.alias("value")])
+        is_word = not column.dtype.is_float() and not values.is_null().any()
+        if is_word and LEAST_UNITS <= n <= len(table) / 2 and pairs.n_unique() > label.n_unique():
+            names.append(column.name)
+    if not names:
+        return ""
+    return (
+        f"Values repeat in column {first_few(names, 3)}: if these are cameras, sites or "
+        f"individuals, add --unit {names[0]}."
+    )
 
 
 def _same_column(table: pl.DataFrame, role: str) -> str:

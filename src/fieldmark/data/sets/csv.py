@@ -145,11 +145,12 @@ def _first(names: Sequence[str], role: str) -> str | None:
 def _needed(path: Path, role: str, names: Sequence[str]) -> str:
     name = _first(names, role)
     if name is None:
-        expected = ", ".join(KNOWN_NAMES[role][:5])
+        short = [known for known in KNOWN_NAMES[role] if "_" not in known and len(known) <= 8]
+        expected = ", ".join(short[:7])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
-            f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`, or "
-            f"`options: {{{role}: NAME}}` in a task file."
+            f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`. In a task "
+            f"file: `options: {{{role}: NAME}}`."
         )
     return name
 

@@ -183,6 +183,8 @@ class Suspects:
     """the label that the models give"""
     expected: float
     """how many of them are wrong, if the probabilities are right: the others are its mistakes"""
+    is_checked: bool = True
+    """False: no two models are good enough to doubt a label"""
 
 
 def find_suspects(
