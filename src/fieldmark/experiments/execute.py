@@ -151,7 +151,7 @@ def execute(
         models = list(dict.fromkeys(planned.job.model for planned in plan.to_run))
         in_order = sorted(plan.to_run, key=lambda planned: models.index(planned.job.model))
         for number, planned in enumerate(in_order, start=1):
-            progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
+            progress.say(f"run {number} of {len(plan.to_run)}: {planned.job.title}")
             done = runner.do(planned)
             if isinstance(done, Failure):
                 failures.append(done)

@@ -40,7 +40,7 @@ from fieldmark.models._user import (
     path_digest,
     read_closure,
 )
-from fieldmark.registry import ANSWERS, resolve_reference
+from fieldmark.registry import ANSWERS, refuse_misspelt, resolve_reference
 
 LOG = logging.getLogger(__name__)
 MOST = 16
@@ -237,7 +237,7 @@ def check_model_name(name: str) -> None:
     """Refuses a name that cannot be loaded, as far as that shows without reading any weights."""
     parsed = parse_name(name)
     if parsed.is_file:
-        resolve_reference(parsed.base)
+        refuse_misspelt(*resolve_reference(parsed.base))
     elif parsed.base not in REGISTRY.added:
         _ = _family(name, "cpu", "float32", "reference").files
 

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import Contents, ImageRef, is_synthetic, load_dataset, read_table
-from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.errors import DataError, FieldmarkError, UsageError, readable
 from fieldmark.protocols._settings import given
 from fieldmark.registry import is_file_reference
 from fieldmark.settings import Settings, dataset_key
@@ -142,6 +142,12 @@ def _read(task: Task, root: Path, settings: Settings) -> pl.DataFrame:
         return read_table(task.dataset, root, task.options)
     except UsageError as error:  # only the task's options can be wrong here
         raise UsageError(f"{task.place_of('options')}  {error}") from error
+    except DataError as error:
+        if task.folder != root:  # a flag or a setting names the folder
+            raise
+        lines = map(readable, str(error).split("\n"))
+        place = task.place_of("data")
+        raise DataError("\n".join(f"{place}  data: {line}" for line in lines)) from error
 
 
 def root_of(task: Task, settings: Settings) -> Path:

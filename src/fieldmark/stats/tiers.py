@@ -143,7 +143,8 @@ class _MaxT:
         own_m = np.diag(cov_mm)
         variance_m = own_m + own_m[index] - 2 * cov_mm[index]
         is_apart = variance_m > 1e-24
-        gap_rm *= np.divide(way, np.sqrt(variance_m), out=np.zeros(len(own_m)), where=is_apart)
+        se_m = np.sqrt(np.maximum(variance_m, 0.0))  # rounding leaves equal models below zero
+        gap_rm *= np.divide(way, se_m, out=np.zeros(len(own_m)), where=is_apart)
         largest_r = gap_rm.max(axis=1)
         place_r = min(int(np.ceil(level * N_DRAWS)), N_DRAWS - 1)
         return float(np.partition(largest_r * self._heavy_r, place_r)[place_r])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.cli.show import counted, show, talk
+from fieldmark.cli.show import counted, show, show_sentence, talk
 from fieldmark.errors import FieldmarkError, readable
 from fieldmark.progress import for_people
 from fieldmark.source_lines import read_text
@@ -233,7 +233,7 @@ def show_findings(args: CheckArgs, findings: Findings) -> None:
     for task in findings.rendered:
         _show_rendered(task)
     for text in _lines(fold(findings.problems)):
-        show(text)
+        show_sentence(text)
     paths = ", ".join(map(str, args.path))
     talk(printable(f"{paths}  {_summary(findings)}"))
 

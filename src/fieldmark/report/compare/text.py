@@ -218,7 +218,10 @@ def _where(task: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     if is_alone:
         for side, ids in zip(labels, (where.examples_a, where.examples_b), strict=True):
             if ids:
-                yield f"  {side}, for example: {', '.join(ids)}"
+                text = f"  {side}, for example: {', '.join(ids)}"
+                yield from textwrap.wrap(
+                    text, width, subsequent_indent="    ", break_long_words=False
+                )
 
 
 def _classes(where: Disagreement) -> str:
