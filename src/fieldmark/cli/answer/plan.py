@@ -150,8 +150,8 @@ def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
         if row["why"] and row["status"] != "done":  # a finished run needs no reason
             about = f"{row['model']} · {row['task']}"
             reasons.setdefault((row["status"], row["why"]), []).append(about)
-    for (status, why), about in reasons.items():
-        jobs = first_few(list(dict.fromkeys(about)), between="; ")
+    for (status, why), waiting in reasons.items():
+        jobs = first_few(list(dict.fromkeys(waiting)), between="; ")
         show_sentence(f"{status} ({jobs}): {why}")
 
 
