@@ -313,7 +313,9 @@ class Ledger:
         n_kept = self.tally.n - self.tally.outcomes.get("failed", 0)
         start = f"model {self.asker.model.name!r}: {reason.rstrip('.')}. "
         if not n_kept:
-            return ModelError(f"{start}No answer was stored.")
+            error = ModelError(f"{start}No answer was stored.")
+            error.is_recorded = False
+            return error
         if self.asker.journal is None:
             return ModelError(f"{start}{n_kept:,} answers came before, and are not kept.")
         return ModelError(

@@ -316,11 +316,16 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too."""
+        """Keeps the traceback with the run; one that could not start gets a record too, unless it
+        was asked of a model that is not there.
+        """
         record = _record(job, self.plan, self.options)
         number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        self.store.fail_run(number, failure.trace)
+        if isinstance(error, FieldmarkError) and not error.is_recorded:
+            self.store.forget_start(number)
+        else:
+            self.store.fail_run(number, failure.trace)
         if len(self.plan.jobs) > 1:
             word = "" if failure.is_waiting else "failed: "
             self.progress.say(f"    {word}{failure.error}")
@@ -452,5 +457,5 @@ def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
             spec = identify(plain_job, prepare(plain_job, plan.workspace))
             names = ("protocol", "settings", "n_train", "n_test")
             own_way = {name: getattr(spec, name) for name in names}
-    config = {"task": job.task.plain(), "own": own_way}
+    config = {"task": job.task.plain(), "own": own_way, "parts": job.draw.parts.words}
     return reproduction_record(options.command, config=config)

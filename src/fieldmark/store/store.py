@@ -168,6 +168,16 @@ class Store:
             if claims.other(connection, self._name(run)[0]) is None:
                 writing.close_run(connection, run, "failed", error)
 
+    def forget_start(self, run: int) -> None:
+        """Forgets a run of which no part was finished; one that another process is on stays."""
+        with self._database.writing() as connection:
+            if claims.other(connection, self._name(run)[0]) is None:
+                connection.execute(
+                    "DELETE FROM run WHERE id = ? AND state <> 'done' "
+                    "AND NOT EXISTS (SELECT 1 FROM part WHERE part.run = run.id)",
+                    [run],
+                )
+
     def rescore_run(self, run: int, scores: Sequence[Score]) -> None:
         """Replaces the scores of a run; its predictions stay."""
         with self._database.writing() as connection:

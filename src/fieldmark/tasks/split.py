@@ -37,6 +37,17 @@ class Selection:
     where: str = ""
     """the place in a file that asked for it, for messages"""
 
+    @property
+    def words(self) -> str:
+        """
+        >>> Selection(any_of=("health",)).words, Selection(without_parts=("ml_age_*",)).words
+        ('health', 'without ml_age_*')
+        """
+        kept = [*self.any_of, *self.parts, *(one for _, names in self.groups for one in names)]
+        out = [*self.without_parts, *(one for _, names in self.without_groups for one in names)]
+        left = f"without {','.join(out)}" if out else ""
+        return " ".join(filter(None, [",".join(kept), left]))
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:

@@ -135,10 +135,12 @@ class ChatModel:
         key = read_key(self.key_env) if self.key_env else ""
         may_lack = self.is_mock or not self.provider.base_url or is_loopback(self.base_url)
         if self.key_env and not key and not may_lack:
-            raise ModelError(
+            error = ModelError(
                 f"model {self.name!r} needs a key: the environment has no {self.key_env}. "
                 f"Set it, for example `export {self.key_env}=…`."
             )
+            error.is_recorded = False
+            raise error
         return key
 
     def key_note(self) -> str:
@@ -244,6 +246,7 @@ def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
     trusted = load_tables(own_files)
     tables.own_keys = trusted.own_keys
     for path in others:
+        tables.raise_prices(path, trusted)
         for provider in load_tables([path]).providers.values():
             if key_home(provider) not in tables.own_keys:
                 tables.strangers[provider.name] = str(path)

@@ -61,23 +61,26 @@ def refusal(home: KeyHome, where: str) -> UsageError:
 
 
 def is_redirect(trusted: ModelTables, provider: Provider) -> bool:
-    """Does a row of a stranger's file give a known provider's name to another address?
+    """Does a row of a stranger's file give a known provider's name to another address, or to other
+    requests (`body` can name another model)?
 
     Photos and questions would go there, and the results would carry the known name.
     """
     rows = trusted.providers.values()
-    address_of = {
-        word: row.base_url.rstrip("/") for row in rows for word in (row.name, *row.aliases)
-    }
-    addresses = {address_of.get(word) for word in (provider.name, *provider.aliases)}
-    return bool(addresses - {None, "", provider.base_url.rstrip("/")})
+    trusted_rows = {word: row for row in rows for word in (row.name, *row.aliases) if row.base_url}
+    named = [trusted_rows[w] for w in (provider.name, *provider.aliases) if w in trusted_rows]
+    return any(
+        provider.base_url.rstrip("/") != row.base_url.rstrip("/")
+        or (provider.body and provider.body != row.body)
+        for row in named
+    )
 
 
 def redirect_refusal(provider: Provider, where: str) -> UsageError:
     from fieldmark.settings import user_config
 
     return UsageError(
-        f"{where}  gives the known provider {provider.name!r} another address "
+        f"{where}  gives the known provider {provider.name!r} another address or other requests "
         f"({host_of(provider.base_url) or provider.base_url}), so nothing was sent. Give that row "
         f"a name of its own, or put it into your own configuration ({user_config()})."
     )

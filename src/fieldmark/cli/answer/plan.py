@@ -148,10 +148,10 @@ def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["why"] and row["status"] != "done":  # a finished run needs no reason
-            about = f"{row['model']} · {row['task']}"
-            reasons.setdefault((row["status"], row["why"]), []).append(about)
-    for (status, why), waiting in reasons.items():
-        jobs = first_few(list(dict.fromkeys(waiting)), between="; ")
+            job = f"{row['model']} · {row['task']}"
+            reasons.setdefault((row["status"], row["why"]), []).append(job)
+    for (status, why), same in reasons.items():
+        jobs = first_few(list(dict.fromkeys(same)), between="; ")
         show_sentence(f"{status} ({jobs}): {why}")
 
 
@@ -206,9 +206,9 @@ def _budget(plan: Plan) -> Budget:
     """The limits of the command."""
     from fieldmark.chat import Budget
 
-    questions = [job.question for job in plan.to_run if job.cost is not None]
-    settings = questions[0].settings if questions and questions[0] is not None else Budget()
-    return Budget(settings.max_usd, settings.max_tokens)
+    asked = [job.question for job in plan.to_run if job.cost is not None]
+    own = asked[0].settings if asked and asked[0] is not None else Budget()
+    return Budget(own.max_usd, own.max_tokens)
 
 
 def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
@@ -384,13 +384,13 @@ def _taken(settings: Settings) -> frozenset[str]:
 
 def _title(steps: Sequence[PlannedStep]) -> str:
     """Of several steps: what all of them do together."""
-    first_step, n = steps[0], len(steps)
+    first, n = steps[0], len(steps)
     if n == 1:
-        return first_step.title
-    if first_step.kind == "embed":
-        return _unsharded(first_step)
+        return first.title
+    if first.kind == "embed":
+        return _unsharded(first)
     n_runs = sum(len(step.work.names) for step in steps)
-    return f"{', '.join(first_step.work.models)}: {n_runs:,} runs"
+    return f"{', '.join(first.work.models)}: {n_runs:,} runs"
 
 
 def _unsharded(step: PlannedStep) -> str:

@@ -183,9 +183,9 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
 
 def _photo_problems(path: Path) -> tuple[list[Problem], str]:
     """What `fieldmark try` says about somebody's photos, without trying a model."""
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
     from fieldmark.settings import load_settings
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
     from fieldmark.tryout.survey import look_at
     from fieldmark.tryout.words import tell_counts, tell_single
 

@@ -312,6 +312,8 @@ def is_plain(task: DocumentTask) -> bool:
 def _only_shows(template: str) -> bool:
     from jinja2 import TemplateSyntaxError, nodes
 
+    if len(template) > _LONGEST:
+        return False
     shown = (nodes.Output, nodes.TemplateData, nodes.Name)
     try:
         tree = _environment().parse(template)
@@ -323,6 +325,10 @@ def _only_shows(template: str) -> bool:
 _MISSING = re.compile(r"^'([^']+)' is undefined$")
 _MOST_NAMES = 8
 """so many columns are named when none is close to the one asked for"""
+
+
+_LONGEST = 100_000
+"""characters of a template: compiling 2 MB took 3.3 GB; the public ones have some thousand"""
 
 
 def render(template: str, doc: Mapping[str, Any], where: str = "") -> str:
@@ -361,6 +367,9 @@ def compile_template(template: str) -> Template:
     """`UsageError` where it is not valid Jinja."""
     from jinja2 import TemplateSyntaxError
 
+    if len(template) > _LONGEST:
+        most = f"{len(template):,} characters: expected at most {_LONGEST:,}"
+        raise UsageError(f"the template {_short_template(template)} has {most}.")
     try:
         return _environment().from_string(template)
     except TemplateSyntaxError as error:

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 
@@ -236,8 +237,11 @@ def compare_tasks(pairs: Sequence[PairedErrors]) -> tuple[ComparedTask, ...]:
 
 
 def counted_tasks(pairs: Sequence[PairedErrors]) -> list[PairedErrors]:
-    """The columns that the overall difference is over."""
-    counted = set(averaged([row for pair in pairs for row in (pair.a, pair.b)]))
+    """The columns that the overall difference is over. Two rows may be compared at any training
+    size, also where the table compares others.
+    """
+    rows = [row for pair in pairs for row in (pair.a, pair.b)]
+    counted = set(averaged([replace(row, has_compared_size=True) for row in rows]))
     if not counted and len(pairs) == 1:  # a task alone needs no mean to be told
         return list(pairs)
     return [pair for pair in pairs if pair.a.column_key in counted]
@@ -362,11 +366,25 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
         for name in (*match_a.setups, *match_b.setups)
     }
     setups = {row.name: row.setup for row in rows}
+    sizes = {name: {row.size for row in rows if row.name == name} for name in columns_of}
+    competing = {row.name for row in rows if row.has_compared_size}
 
-    def standing(pair: tuple[str, str]) -> tuple[bool, int, bool, int, tuple[str, str]]:
+    def standing(pair: tuple[str, str]) -> tuple[Any, ...]:
+        """The setups that both share, else the training size; of several, that of the table's
+        verdict, else the largest.
+        """
         n_shared = len(columns_of[pair[0]] & columns_of[pair[1]])
-        length = len(pair[0]) + len(pair[1])
-        return n_shared == 0, -n_shared, setups[pair[0]] != setups[pair[1]], length, pair
+        largest = max(size for name in pair for size, _ in sizes[name])
+        return (
+            n_shared == 0,
+            -n_shared,
+            setups[pair[0]] != setups[pair[1]],
+            sizes[pair[0]] != sizes[pair[1]],
+            not competing.issuperset(pair),
+            -largest,
+            len(pair[0]) + len(pair[1]),
+            pair,
+        )
 
     chosen = min(pairs, key=standing)
     if not columns_of[chosen[0]] & columns_of[chosen[1]]:
@@ -375,12 +393,17 @@ def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
             "that answered the same task, on the same data, among the same options."
         )
     notes = [note for match in (match_a, match_b) for note in match.version_note()]
-    notes += [
-        f"{match.label} has {len(match.setups)} setups here: to compare another, give its full "
-        f'name, such as "{next(setup for setup in match.setups if setup != name)}".'
+    several = [
+        (match, next(setup for setup in match.setups if setup != name))
         for match, name in zip((match_a, match_b), chosen, strict=True)
         if len(match.setups) > 1
     ]
+    if several:
+        counts = " and ".join(f"{match.label} has {len(match.setups)}" for match, _ in several)
+        notes.append(
+            f"{counts} setups here: to compare another, give its full name, such as "
+            f'"{several[0][1]}".'
+        )
     return RowPair(*chosen, tuple(notes))
 
 

@@ -157,7 +157,7 @@ def _why_not(row: Row, number: Published) -> str:
     spec, score = row.run.spec, row.score
     if row.is_synthetic:
         return "ours are drawings, not these photos"
-    if spec.task_name != number.task:
+    if row.task_name != number.task:
         return f"theirs is {number.task}"
     if score.metric != number.metric:
         return f"theirs is {number.metric}"
@@ -184,7 +184,7 @@ def plain_published(match: Match) -> dict[str, Any]:
     theirs = {f"published_{name}": value for name, value in asdict(match.published).items()}
     return {
         "model": match.row.model,
-        "task": match.row.run.spec.task_name,
+        "task": match.row.task_name,
         "metric": score.metric,
         "ours": known(match.ours),
         "low": known(None if score.low is None else scale * score.low),
@@ -217,7 +217,7 @@ def _lines(matches: Sequence[Match]) -> list[str]:
     body = [
         [
             match.row.model,
-            match.row.run.spec.task_name,
+            match.row.task_name,
             match.row.score.metric,
             _ours(match),
             f"{match.published.value:.1f}",

@@ -305,7 +305,7 @@ def _plain_task(task: ComparedTask) -> dict[str, Any]:
         "score_b": task.b.score.value,
     }
     return {
-        "task": task.a.run.spec.task_name,
+        "task": task.a.task_name,
         "column": task.a.column,
         "metric": task.a.score.metric,
         "model_a": task.a.model,

@@ -112,8 +112,8 @@ def choose(
     names = {row.run.id: row for row in shown}
     rows = [
         Row(
-            row.run, score, row.model, marked_task(row.run.spec.task_name, row.is_synthetic),
-            row.data, row.is_counted,
+            row.run, score, row.model, marked_task(row.task_name, row.is_synthetic),
+            row.data, row.is_counted, task=row.task,
         )
         for row in names.values()
         for score in scores[row.run.id]
@@ -158,13 +158,14 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
     """One frame per run: what was asked, then what was answered."""
     import polars as pl
 
+    tasks = {row.run.id: row.task_name for row in chosen.rows}
     for run in chosen.runs():
         spec = run.spec
         constants = {
             "run": run.id,
             "model": spec.model,
             "model_version": spec.model_version,
-            "task": spec.task_name,
+            "task": tasks.get(run.id, spec.task_name),
             "protocol": spec.protocol,
             "n_train": spec.n_train,
             "seed": spec.seed,

@@ -155,7 +155,7 @@ def columns_in_words(firsts: Sequence[Row]) -> str:
     """What several columns are, given a row of each: `3 tasks`, `2 tasks in 4 columns`."""
     if len(firsts) == 1:
         return heading(firsts[0])
-    n_tasks = len({(row.run.spec.task_name, row.is_synthetic) for row in firsts})
+    n_tasks = len({(row.task_name, row.is_synthetic) for row in firsts})
     drawn = "synthetic " * all(row.is_synthetic for row in firsts)
     tasks = f"{n_tasks} {drawn}task{'s' * (n_tasks > 1)}"
     return tasks if n_tasks == len(firsts) else f"{tasks} in {len(firsts)} columns"

@@ -290,6 +290,6 @@ def by_task(results: Results) -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for rows in defined_columns(results).values():
         for row in rows:
-            task = marked_task(row.run.spec.task_name, row.is_synthetic)
+            task = marked_task(row.task_name, row.is_synthetic)
             groups.setdefault(f"{task}\n{row.score.metric}", []).append(row)
     return groups

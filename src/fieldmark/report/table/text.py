@@ -134,7 +134,7 @@ def _facts(row: Row) -> dict[str, str]:
     return {
         "model": row.label,
         "setup": row.setup,
-        "task": spec.task_name,
+        "task": row.task_name,
         "data": row.data,
         "part": score.part,
         "protocol": spec.protocol,
@@ -356,11 +356,13 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
 def _left_out(table: Table) -> Iterator[str]:
     verbs = {"failed": "failed", "running": "did not finish"}
     for state, n in table.left_out.items():
-        is_one = n == 1
+        are, them = ("is", "it") if n == 1 else ("are", "them")
         yield (
-            f"{counted(n, 'run')} {verbs.get(state, state)} and {'is' if is_one else 'are'} not "
-            f"shown. Run the same command to {'retry it' if is_one else 'retry them'}."
+            f"{counted(n, 'run')} {verbs.get(state, state)} and {are} not shown. Run the same "
+            f"command to retry {them}."
         )
+        if state == "failed":
+            yield f"`fieldmark runs rm --failed` removes {them}."
 
 
 # --- JSON ---
@@ -381,6 +383,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     return {
         **spec_fields,
         **result,
+        "task": spec.task + row.task_name.removeprefix(spec.task_name),
         "model_label": row.model,
         "stand_in": row.stand_in,
         "is_synthetic": row.is_synthetic,

@@ -87,7 +87,7 @@ def _left_out(
         yield (
             f"{named([names[name] for name, *_ in apart])} {'is' if is_one else 'are'} not "
             f"compared with these: {'it' if is_one else 'they'} chose among {_choice(other)} on "
-            f"{counted.run.spec.task_name}, the others among {_choice(counted)}. "
+            f"{counted.task_name}, the others among {_choice(counted)}. "
             "`--ask choices=0` offers all classes."
         )
     if lacking:
