@@ -271,15 +271,15 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         if unsure := _unsure(verdict):
             yield f"It was unsure most often of {', '.join(unsure)}."
     rarest = min(verdict.searches, key=lambda search: search.n_units)
-    wanted = _per_100(verdict.wanted)
+    share = _per_100(verdict.wanted)
     if rarest.share > 0.995:
         yield (
-            f"To find {wanted} % of {rarest.label}, you would have to look at every photo: it "
+            f"To find {share} % of {rarest.label}, you would have to look at every photo: it "
             "ranks some of them last."
         )
         return
     yield (
-        f"To find {wanted} % of {rarest.label}, look at the {_per_100(rarest.share)} of 100 photos "
+        f"To find {share} % of {rarest.label}, look at the {_per_100(rarest.share)} of 100 photos "
         "that it ranks highest."
     )
     if rarest.at_least < verdict.wanted:

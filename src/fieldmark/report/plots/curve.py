@@ -97,8 +97,8 @@ def _lines(rows: Sequence[Row], n_train_of: dict[int, float | None]) -> list[Ser
     for row in sorted(rows, key=lambda row: (row.run.finished or "", row.run.id)):
         n_train = n_train_of[row.run.id]
         if n_train is not None:
-            facts = spec_facts(row.run.spec)
-            rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
+            settings = spec_facts(row.run.spec)
+            rest = {k: v for k, v in settings.items() if k.rpartition(".")[2] not in _DRAWS}
             rest["data"] = row.data
             key = (row.label, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
             setups.setdefault(key, {})[n_train] = row.score

@@ -78,8 +78,8 @@ def asked_alike(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows that were asked what most of them were: one that was asked about other or few
     photos would leave nothing that all of them share.
     """
-    first = [[(row.run.id, 0) for row in rows]]
-    has_mn = store.drawn_answers(first).prediction_mn >= 0
+    cells = [[(row.run.id, 0) for row in rows]]
+    has_mn = store.drawn_answers(cells).prediction_mn >= 0
     if len(rows) < 2 or not has_mn.size:
         return list(rows)
     share_m = has_mn.mean(axis=1).tolist()
