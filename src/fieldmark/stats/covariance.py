@@ -22,7 +22,7 @@ import numpy as np
 
 from fieldmark.stats.ceiling import ALIKE, UnitCounts
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, is_balanced, summed
-from fieldmark.stats.items import Items, Metric
+from fieldmark.stats.items import Items, Metric, members
 from fieldmark.stats.rare_classes import (
     class_units,
     hidden_in_rare_classes,
@@ -183,6 +183,7 @@ def errors(
         )
     if not answers_mn.size:
         raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
+    items, answers_mn = _without_copies(items, answers_mn)
     parts = influence(items, answers_mn, metric)
     n_repeats = parts.value_mr.shape[1]
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
@@ -226,6 +227,25 @@ def errors(
         counts=_counts(parts, right_mn, residual_mu) if form_of(metric) != "f1" else None,
         why=no_interval(items, metric),
     )
+
+
+def _without_copies(items: Items, answers_mn: np.ndarray) -> tuple[Items, np.ndarray]:
+    """One repeat, where all of them asked the same and every model answered alike: a deterministic
+    model trained on all images again is no second draw, and says nothing of how draws differ.
+    """
+    if items.unit is None:
+        return items, answers_mn
+    repeats = members(items.repeat_codes())
+    if len(repeats) < 2 or len({len(items_of) for items_of in repeats}) > 1:
+        return items, answers_mn
+    at_rn = np.stack(repeats)
+    rows = [*answers_mn, items.target, items.unit_codes(), items.part_codes()]
+    if not all((row[at_rn] == row[at_rn[0]]).all() for row in map(np.asarray, rows)):
+        return items, answers_mn
+    first = at_rn[0]
+    part = None if items.part is None else np.asarray(items.part)[first]
+    once = Items(items.target[first], np.asarray(items.unit)[first], part, items.score)
+    return once, answers_mn[:, first]
 
 
 def _rights(

@@ -258,7 +258,7 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
 
 def _source_of_error(rows: Sequence[Row]) -> str:
     """What an interval is over."""
-    draws = {row.n_draws > 1 for row in rows if row.score.low is not None}
+    draws = {row.is_drawn and row.n_draws > 1 for row in rows if row.score.low is not None}
     if True not in draws:
         return "for these test photos"
     several = "" if draws == {True} else ", where there are several"
