@@ -238,10 +238,10 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
     if key == "send_key":
         return _key_list(value)
     if key in ("offline", "fetch"):
-        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-        if str(value).lower() not in words:
+        boolean_of = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if str(value).lower() not in boolean_of:
             raise ValueError("expected true or false")
-        return words[str(value).lower()]
+        return boolean_of[str(value).lower()]
     if not isinstance(value, str):
         raise ValueError("expected text")
     if key == "contact":

@@ -53,4 +53,4 @@ def test_run_takes_it_as_a_task(photos: Path, capsys: pytest.CaptureFixture[str]
 def test_without_a_model_try_is_named(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(photos)]) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "`fieldmark try My photos` finds a model" in told
+    assert told.count("\n") == 1 and "`fieldmark try 'My photos'` finds a model" in told

@@ -72,7 +72,7 @@ class Job:
     """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups of tasks it was asked for with"""
-    own: AnyTask | None = None
+    unchanged: AnyTask | None = None
     """the task as its file has it, before the grid changed a block"""
     label: str = ""
     """what tells it from other jobs of its model and task"""

@@ -118,7 +118,6 @@ class Models:
         self._loaded: tuple[str, Any] | None = None
         self.cached: frozenset[str] = frozenset()
         """of which all features that are asked for are in the cache"""
-        settings = settings
         self._how: dict[str, Any] = {
             "device": settings.device,
             "precision": settings.precision,

@@ -448,8 +448,10 @@ def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
     file has none).
     """
     protocol, own_way = load_protocol(job.protocol), None
-    if job.own is not None and not (has_block(protocol) and job.own.block(job.protocol) is None):
-        task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
+    if job.unchanged is not None and not (
+        has_block(protocol) and job.unchanged.block(job.protocol) is None
+    ):
+        task, draw = job.unchanged.cell(protocol.training == "needed", parts=job.draw.parts)
         plain_job = replace(job, task=task, draw=draw, settings=protocol.Settings())
         with suppress(FieldmarkError):  # only as the job has it can the task be asked of these data
             spec = identify(plain_job, prepare(plain_job, plan.workspace))

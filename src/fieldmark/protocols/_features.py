@@ -45,7 +45,7 @@ class RowFeatures:
 
     features: np.ndarray
     """float32, rows × dim"""
-    place: dict[str, int]
+    row_of: dict[str, int]
     """id → row, for the items that can be read"""
     bad: dict[str, str]
     """image → why it cannot be read"""
@@ -54,7 +54,7 @@ class RowFeatures:
 
     def readable(self, rows: pl.DataFrame, none_of: str) -> pl.DataFrame:
         """The rows that have features; `none_of` begins the error when none has."""
-        kept = rows.filter(pl.col("id").is_in(list(self.place)))
+        kept = rows.filter(pl.col("id").is_in(list(self.row_of)))
         if kept.is_empty():
             image, why = next(iter(self.bad.items()))
             problem = f"{none_of.format(len(rows))} images can be read (first: {image} {why})."
@@ -62,7 +62,7 @@ class RowFeatures:
         return kept
 
     def matrix(self, rows: pl.DataFrame) -> np.ndarray:
-        return self.features[[self.place[item] for item in rows["id"]]]
+        return self.features[[self.row_of[item] for item in rows["id"]]]
 
 
 def embed_rows(

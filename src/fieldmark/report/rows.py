@@ -174,8 +174,8 @@ def with_remarks(model: str, *remarks: str) -> str:
     >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
     ('chat/mock/wren (mock, ask)', 'classical/colour')
     """
-    words = ", ".join(filter(None, remarks))
-    return f"{model} ({words})" if words else model
+    text = ", ".join(filter(None, remarks))
+    return f"{model} ({text})" if text else model
 
 
 def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
@@ -254,8 +254,8 @@ def read_table(
     rows = _in_one_unit(_rows(done, scores, columns, setups, metric, by_part))
     rows = by_options(store, rows)
     if metric and done and not rows:
-        known = {score.metric for run_scores in scores.values() for score in run_scores}
-        raise UnknownName("metric of these runs", metric, known)
+        metrics = {score.metric for run_scores in scores.values() for score in run_scores}
+        raise UnknownName("metric of these runs", metric, metrics)
     rows, sizes = at_one_size(rows)
     rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
@@ -295,8 +295,8 @@ def superseded_note(n: int) -> list[str]:
     """
     if n == 0:
         return []
-    words = "run is not shown (its" if n == 1 else "runs are not shown (their"
-    return [f"{n:,} superseded {words} data changed since): `fieldmark runs ls`."]
+    text = "run is not shown (its" if n == 1 else "runs are not shown (their"
+    return [f"{n:,} superseded {text} data changed since): `fieldmark runs ls`."]
 
 
 def _rows(
@@ -310,7 +310,9 @@ def _rows(
     models = model_labels(runs)
     rows = []
     for run in runs:
-        wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
+        metric_shown = metric or next(
+            (s.metric for s in scores.get(run.id, []) if s.is_primary), ""
+        )
         column = columns[run.id]
         whole = {score.metric: score.value for score in scores.get(run.id, []) if not score.part}
         rows += [
@@ -321,7 +323,7 @@ def _rows(
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
             )
             for score in scores.get(run.id, [])
-            if score.metric == wanted and (by_part or not score.part)
+            if score.metric == metric_shown and (by_part or not score.part)
         ]  # fmt: skip
     return rows
 
@@ -352,9 +354,7 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
             models |= set() if row.stand_in else {row.model}
     spare: set[tuple[str, str]] = set()
     for column_models in columns.values():
-        spare.update(
-            sorted(column_models, key=lambda place: (-len(column_models[place]), place))[1:]
-        )
+        spare.update(sorted(column_models, key=lambda name: (-len(column_models[name]), name))[1:])
     notes = [
         f"{heading.replace(chr(10), ' ')} ({metric}) is left out of means and ranks: each task "
         "counts once" + (", and other options are another question." if OPTIONS in heading else ".")
@@ -423,12 +423,12 @@ def _check_names(store: Store, where: RunFilter) -> None:
     runs = store.runs()
     for pattern in where.models if runs else ():
         if not store.runs(RunFilter(models=(pattern,))):
-            known = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
-            raise UnknownName("model in these results", pattern, known, "fieldmark table")
+            names = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
+            raise UnknownName("model in these results", pattern, names, "fieldmark table")
     for pattern in where.tasks if runs else ():
         if not store.runs(RunFilter(tasks=(pattern,))):
-            known = {run.spec.task for run in runs}
-            raise UnknownName("task in these results", pattern, known, "fieldmark table")
+            names = {run.spec.task for run in runs}
+            raise UnknownName("task in these results", pattern, names, "fieldmark table")
 
 
 # --- rows of several runs ---
@@ -459,8 +459,8 @@ def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
 def fewer_note(n: int) -> list[str]:
     if n == 0:
         return []
-    words = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
-    return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
+    text = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
+    return [f"{n:,} {text} not shown (`fieldmark table --long` lists all)."]
 
 
 ONLY_MEAN = "only the mean over training samples is known here"
@@ -469,17 +469,17 @@ ONLY_MEAN = "only the mean over training samples is known here"
 def _cell(store: Store, rows: Sequence[Row]) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
-    first = next(row for row in rows if row.run is newest)
-    score = None if first.score.part else _score_of_draws(store, runs, first.score)
+    run_row = next(row for row in rows if row.run is newest)
+    score = None if run_row.score.part else _score_of_draws(store, runs, run_row.score)
     if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
         score = replace(
-            first.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
+            run_row.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
         )
     among = [row.score.value if row.among is None else row.among for row in rows]
     return replace(
-        first,
+        run_row,
         score=score,
         runs=runs,
         answered=sum(row.answered for row in rows) / len(rows),
@@ -509,7 +509,7 @@ def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | 
         value=estimate(paired.items, paired.answer_mn[0], paired.metric),
         low=None if math.isnan(limits.low) else limits.low,
         high=None if math.isnan(limits.high) else limits.high,
-        n=len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+        n=len(set(zip(paired.answers.part, paired.answers.item, strict=True))),
         n_units=limits.n_units,
         method=limits.method,
         warning=limits.why,

@@ -216,7 +216,12 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
     from fieldmark.metrics import blind_answers
     from fieldmark.stats import errors
 
-    items, answers_mn, answers, metric = paired.items, paired.answer_mn, paired.asked, paired.metric
+    items, answers_mn, answers, metric = (
+        paired.items,
+        paired.answer_mn,
+        paired.answers,
+        paired.metric,
+    )
     errors_shown = every = None
     if answers_mn.size:
         part = answers.part if len(answers.part) == len(items.target) else None

@@ -105,7 +105,7 @@ class _Merging:
     counts: Counter[str] = field(default_factory=Counter)
     """fields of `MergeCounts`"""
     faults: list[tuple[Path, StoreError]] = field(default_factory=list)
-    known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
+    numbers_of: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
     def readable(
         self, paths: Iterable[Path], kept: Collection[RunName], is_left: bool
@@ -135,15 +135,15 @@ class _Merging:
 
     def _numbers(self, names: ShardNames) -> np.ndarray:
         """The store's number of a name by that of the file; 0 stands for none in both."""
-        if names not in self.known:
-            if len(self.known) >= _KNOWN_NAMES:
-                self.known.clear()
+        if names not in self.numbers_of:
+            if len(self.numbers_of) >= _KNOWN_NAMES:
+                self.numbers_of.clear()
             listed, numbered = names.listed(), names.numbered()
             kept = self.main._names.intern(listed)
             numbers = np.zeros(int(numbered.max()) + 1, NUMBER)
             numbers[numbered] = [kept[name] for name in listed]
-            self.known[names] = numbers
-        return self.known[names]
+            self.numbers_of[names] = numbers
+        return self.numbers_of[names]
 
 
 @dataclass(slots=True)
@@ -156,13 +156,13 @@ class _Entering:
     has_dropped: bool = False
     numbers: np.ndarray = field(default_factory=lambda: np.zeros(0, NUMBER))
     """of the file that is read now: its number of a name → the store's"""
-    asked: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    items_of: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     kept_items: dict[int, int] = field(default_factory=dict)
     """of that file: its number of a list of items → the store's"""
 
     def read_as(self, numbers: np.ndarray, items: Mapping[int, tuple[Any, ...]]) -> None:
         """From now on runs are those of another file."""
-        self.numbers, self.asked, self.kept_items = numbers, items, {}
+        self.numbers, self.items_of, self.kept_items = numbers, items, {}
 
     def take(self, run: ShardRun) -> None:
         has_entered = self._done(run) if run.row["state"] == "done" else self._unfinished(run)
@@ -277,9 +277,9 @@ class _Entering:
         }
         n_new = 0
         for part in parts:
-            name, repeat, *values = part.facts
+            name, repeat, *values = part.columns
             where = (run, int(self.numbers[name]), repeat)
-            if held.get(where[1:], -1) >= part.facts[5]:
+            if held.get(where[1:], -1) >= part.columns[5]:
                 continue
             if where[1:] in held:
                 sql = "DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?"
@@ -287,7 +287,7 @@ class _Entering:
                 self.has_dropped = True
             self._insert_part(where, values, part)
             n_new += 1
-            self.counts["n_rows"] += part.facts[4]
+            self.counts["n_rows"] += part.columns[4]
         self.counts["n_parts"] += n_new
         return n_new
 
@@ -305,7 +305,7 @@ class _Entering:
 
     def _items(self, number: int) -> int:
         if number not in self.kept_items:
-            n, item, target, unit, content = self.asked[number]
+            n, item, target, unit, content = self.items_of[number]
             columns = [self._named(blob) for blob in (item, target, unit)]
             self.kept_items[number] = keep_items(self.connection, n, columns, content)
         return self.kept_items[number]

@@ -37,7 +37,7 @@ _ITEMS = "n, item, target, unit, content"
 class ShardPart:
     """A finished part; names are numbers of the file's own."""
 
-    facts: tuple[Any, ...]
+    columns: tuple[Any, ...]
     """part, repeat, finished, n_train, n_items, n_ok, seconds, info"""
     items: int
     answers: tuple[bytes, bytes | None, bytes | None, bytes | None]
@@ -181,7 +181,7 @@ def _check(
         if content is not None and len(content) != 16 * n:
             raise _damaged(path, "the digests of a part have another length")
     for part in parts:
-        if part.facts[0] not in named_parts or part.items not in items:
+        if part.columns[0] not in named_parts or part.items not in items:
             raise _damaged(path, "a part has no name or no answers")
         n = items[part.items][0]
         prediction, outcome, score, _ = part.answers

@@ -107,8 +107,8 @@ def _question(sample: TrialSample, workspace: Workspace) -> Question:
 
 def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:
     sample = verdict.sample
-    place = {item: row for row, item in enumerate(sample.table.get_column("id"))}
-    rows = np.array([place[item] for item in frame.get_column("id")])
+    row_of = {item: row for row, item in enumerate(sample.table.get_column("id"))}
+    rows = np.array([row_of[item] for item in frame.get_column("id")])
     code_of = {label: code for code, label in enumerate(sample.labels)}
     answer_k = np.array([code_of.get(answer, -1) for answer in frame.get_column("prediction")])
     chosen_k = verdict.held_out.answer_n[rows]

@@ -336,8 +336,8 @@ def _weak_places(sample: TrialSample, held_out: HeldOut) -> list[Weakness]:
     word = sample.survey.unit_name
     if not word.startswith(_PLACES):
         return []
-    first = np.unique(sample.unit_n, return_index=True)[1]
-    names = [str(name) for name in sample.table.get_column("unit").gather(first)]
+    unit_row = np.unique(sample.unit_n, return_index=True)[1]
+    names = [str(name) for name in sample.table.get_column("unit").gather(unit_row)]
     if word != "unit":  # camera 5, and not camera cam5
         names = [n if n.lower().startswith(word[:3]) else f"{word} {n}" for n in names]
     return find_weak_places(held_out, names, sample.survey.audit.burst_n[sample.rows])
@@ -366,8 +366,8 @@ def _rivals(sample: TrialSample, chosen: Entry, others: Sequence[Entry]) -> tupl
         difference, is_as_good = abs(pair.difference), letter == letters[0]
         # Below a point it does not matter which of the two is used.
         is_worth_it = is_as_good and difference >= 0.01
-        wanted = pair.spread.units_to_detect(difference) if is_worth_it else None
-        more = max(0, (wanted or 0) - pair.n_units)
+        needed = pair.spread.units_to_detect(difference) if is_worth_it else None
+        more = max(0, (needed or 0) - pair.n_units)
         rivals.append(Rival(entry.model, sample.accuracy(entry), is_as_good, more))
     return tuple(sorted(rivals, key=lambda rival: -rival.accuracy))
 

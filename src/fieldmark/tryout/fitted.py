@@ -107,10 +107,10 @@ def fit_model(
     order = draws.generator("known").permutation(len(x_nd))
     some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
     kept = np.sort(np.concatenate(some))
-    known = x_nd.astype(np.float16)[kept]
+    kept_kd = x_nd.astype(np.float16)[kept]
     with fitting_threads(x_nd.size):
         head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
-        distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
+        distance_n = nearest_distance(x_nd, kept_kd, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)
     at_least = verdict.threshold.at_least
     limits = [None if math.isnan(value) else value for value in (choice.low, choice.high)]
@@ -134,7 +134,7 @@ def fit_model(
     return FittedModel(
         about,
         head,
-        known,
+        kept_kd,
         distance_n[is_known],
         weight_n[is_known],
         drawn,
@@ -185,10 +185,10 @@ def load_fitted(folder: Path) -> FittedModel:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "it"
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"])) or "it"
         raise DataError(
-            f"{path} is not a model that this fieldmark has written ({where}: {first['msg']}): "
+            f"{path} is not a model that this fieldmark has written ({where}: {fault['msg']}): "
             "make it again with `fieldmark try`."
         ) from error
     if is_file_reference(about.model):

@@ -115,9 +115,9 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
         elif threshold is not None and genera:
             is_same = [genera[name] == genera[label] for name in labels]
             answer = f"{genera[label]} sp." if prob_c[is_same].sum() >= threshold else UNSURE
-        first, *others = [(labels[code], float(prob_c[code])) for code in order_c[:2]]
+        best, *others = [(labels[code], float(prob_c[code])) for code in order_c[:2]]
         second, share = others[0] if others else ("", None)
-        yield Prediction(image, answer, *first, second, share, float(p))
+        yield Prediction(image, answer, *best, second, share, float(p))
 
 
 # --- products
@@ -203,8 +203,10 @@ def write_observations(
 def _observation(photo: Prediction) -> dict[str, object]:
     """What is said about the photo, in the standard's words."""
     if photo.answer == UNREADABLE:
-        own = dict.fromkeys(("classificationMethod", "classifiedBy", "classificationTimestamp"), "")
-        return {**own, "observationType": "unclassified", "observationComments": photo.problem}
+        empty = dict.fromkeys(
+            ("classificationMethod", "classifiedBy", "classificationTimestamp"), ""
+        )
+        return {**empty, "observationType": "unclassified", "observationComments": photo.problem}
     if photo.answer in (UNSURE, UNLIKE):
         return {"observationType": "unknown", "observationComments": photo.answer}
     if photo.answer != photo.best_guess:  # a genus; its own probability is not kept

@@ -131,8 +131,14 @@ def run_trial(
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
-            first = prepare(some)
-            show(_told(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
+            prepared_sample = prepare(some)
+            show(
+                _told(
+                    prepared_sample,
+                    score(prepared_sample, CLASSICAL[0], settings, progress),
+                    is_first=True,
+                )
+            )
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
     for line in (*tell_data(survey), ""):

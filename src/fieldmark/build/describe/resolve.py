@@ -115,7 +115,7 @@ def _together(
 class _Try:
     """What came of one title."""
 
-    asked: str
+    title: str
     page: WikiPage | None = None
     how: str = ""
     reason: str = ""
@@ -142,13 +142,13 @@ class _Search:
             if result.page is None and result.more:
                 result = yield from self._try_more(taxon, result)
             if result.page is not None:
-                chain = (result.asked, *result.chain)
+                chain = (result.title, *result.chain)
                 return Resolution(taxon, result.page, result.how, "", chain)
             refused.append(result)
         best_try = next((one for one in refused if one.reason != "no_page"), None)
         best_try = best_try or (refused[0] if refused else _Try(taxon.name, reason="not_a_name"))
         reason = f"{best_try.reason}: {REASONS[best_try.reason]}"
-        return Resolution(taxon, None, "", reason, (best_try.asked, *best_try.chain))
+        return Resolution(taxon, None, "", reason, (best_try.title, *best_try.chain))
 
     def _try(self, taxon: Taxon, title: str, how: str) -> Trying:
         """Is the page under a title the taxon's?"""
@@ -192,7 +192,7 @@ class _Search:
             return attempt
         (result,) = right.values()
         return replace(
-            result, asked=attempt.asked, chain=(*attempt.chain, result.asked, *result.chain)
+            result, title=attempt.title, chain=(*attempt.chain, result.title, *result.chain)
         )
 
     def _check_ranks(

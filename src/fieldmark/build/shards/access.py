@@ -158,7 +158,7 @@ class _IndexRows:
     def __init__(
         self, job: IndexJob, shard: IndexedShard, captions: dict[str, str], reader: MemberReader
     ) -> None:
-        self.job, self.facts, self.captions, self.reader = job, shard, captions, reader
+        self.job, self.shard, self.captions, self.reader = job, shard, captions, reader
         self.digest = hashlib.blake2b(digest_size=16)
         self._spans = array("q")
         self._members = array("I")
@@ -175,11 +175,11 @@ class _IndexRows:
             members[CAPTION] = None
         has = [kind for kind, member in members.items() if member] + [CAPTION] * bool(caption)
         for kind in has:
-            self.facts.counts[kind] = self.facts.counts.get(kind, 0) + 1
+            self.shard.counts[kind] = self.shard.counts.get(kind, 0) + 1
         if (image := sample.image) is None:
-            self.facts.add("no image", [sample.key])
+            self.shard.add("no image", [sample.key])
         if not has:
-            self.facts.add("no text", [sample.key])
+            self.shard.add("no text", [sample.key])
         self._keys.add(sample.key)
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])
@@ -210,7 +210,7 @@ class _IndexRows:
 
     def write(self) -> None:
         n, width = len(self._spans) // 2, 1 + len(self.job.members)
-        about = json.dumps(asdict(self.facts), ensure_ascii=True).encode()
+        about = json.dumps(asdict(self.shard), ensure_ascii=True).encode()
         with whole_file(self.job.index) as file:
             for values in (
                 np.frombuffer(about, np.uint8),

@@ -48,7 +48,7 @@ class BatchState:
     n_done: int
     why: str = ""
     """what became of questions without a result"""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    reply: Mapping[str, Any] = field(default_factory=dict)
     """as the provider tells it"""
 
 
@@ -127,7 +127,7 @@ class OpenAIBatch(BatchForm):
     ) -> BatchResults:
         by_key: BatchResults = {}
         for name in ("output_file_id", "error_file_id"):
-            if file := state.facts.get(name):
+            if file := state.reply.get(name):
                 for line in _lines(await calls.get(f"/files/{quote(file)}/content")):
                     by_key[str(line["custom_id"])] = _openai_result(line)
         return by_key
@@ -172,7 +172,7 @@ class AnthropicBatch(BatchForm):
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         by_key: BatchResults = {}
-        for line in _lines(await calls.get(str(state.facts["results_url"]))):
+        for line in _lines(await calls.get(str(state.reply["results_url"]))):
             result = line["result"]
             error = result.get("error") or f"the question is {result['type']}"
             by_key[str(line["custom_id"])] = (result.get("message"), error)
@@ -223,7 +223,7 @@ class GeminiBatch(BatchForm):
     async def results(
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
-        reply = state.facts
+        reply = state.reply
         output = reply.get("response") or (reply.get("metadata") or {}).get("output") or {}
         rows = (output.get("inlinedResponses") or {}).get("inlinedResponses") or []
         by_key: BatchResults = {}

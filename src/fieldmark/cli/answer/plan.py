@@ -206,9 +206,9 @@ def _budget(plan: Plan) -> Budget:
     """The limits of the command."""
     from fieldmark.chat import Budget
 
-    asked = [job.question for job in plan.to_run if job.cost is not None]
-    own = asked[0].settings if asked and asked[0] is not None else Budget()
-    return Budget(own.max_usd, own.max_tokens)
+    questions = [job.question for job in plan.to_run if job.cost is not None]
+    settings = questions[0].settings if questions and questions[0] is not None else Budget()
+    return Budget(settings.max_usd, settings.max_tokens)
 
 
 def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
@@ -384,13 +384,13 @@ def _taken(settings: Settings) -> frozenset[str]:
 
 def _title(steps: Sequence[PlannedStep]) -> str:
     """Of several steps: what all of them do together."""
-    first, n = steps[0], len(steps)
+    first_step, n = steps[0], len(steps)
     if n == 1:
-        return first.title
-    if first.kind == "embed":
-        return _unsharded(first)
+        return first_step.title
+    if first_step.kind == "embed":
+        return _unsharded(first_step)
     n_runs = sum(len(step.work.names) for step in steps)
-    return f"{', '.join(first.work.models)}: {n_runs:,} runs"
+    return f"{', '.join(first_step.work.models)}: {n_runs:,} runs"
 
 
 def _unsharded(step: PlannedStep) -> str:

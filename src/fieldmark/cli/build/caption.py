@@ -65,10 +65,10 @@ def run(args: CaptionArgs) -> int:
 
     options = _options(args)
     shards = find_shards(args.shards)
-    words = read_words(args.descriptions)
+    descriptions = read_words(args.descriptions)
     model = args.chat.model(args.model, args.common.settings())
     progress = for_people(args.common.quiet)
-    captions = CaptionRun(shards, model, words, args.out, options, progress)
+    captions = CaptionRun(shards, model, descriptions, args.out, options, progress)
     try:
         with progress:
             captions.carry_out()

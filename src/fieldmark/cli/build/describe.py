@@ -154,8 +154,8 @@ def _chat_filter(args: DescribeArgs, out: Path, settings: Settings) -> ChatFilte
     from fieldmark.build.describe.run import JOURNAL
 
     model = args.chat.model(args.filter, settings)
-    own = args.chat
-    return ChatFilter(model, out / JOURNAL, own.options(), own.budget(), asks_errors_again=True)
+    flags = args.chat
+    return ChatFilter(model, out / JOURNAL, flags.options(), flags.budget(), asks_errors_again=True)
 
 
 def _judge(args: DescribeArgs, settings: Settings) -> int:
@@ -195,8 +195,8 @@ def _tell(taxa: TaxonList, made: Described) -> None:
         return
     import polars as pl
 
-    known = pl.read_parquet(made.files[0], columns=["description"])["description"].drop_nulls()
-    if len(known):
-        talk(f'example: "{known[0]}"')
-    words = made.files[0].parent
-    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {words} --out FOLDER")
+    texts = pl.read_parquet(made.files[0], columns=["description"])["description"].drop_nulls()
+    if len(texts):
+        talk(f'example: "{texts[0]}"')
+    folder = made.files[0].parent
+    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {folder} --out FOLDER")

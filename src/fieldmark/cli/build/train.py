@@ -146,8 +146,8 @@ def _submit(args: TrainArgs) -> int:
     flags = ("--results", str(settings.results), *setting_flags(settings))
     standing = launch(recipe, out, flags)
     if args.json:
-        facts = asdict(standing)
-        print_json(facts | {"log": str(standing.log or "")})
+        row = asdict(standing)
+        print_json(row | {"log": str(standing.log or "")})
     elif not args.common.quiet:
         for line in _standing_lines(standing, recipe.slurm, out):
             talk(line)

@@ -68,8 +68,8 @@ def run(args: ModelsArgs) -> int:
     models.sort(key=_order)
     n_more = 0
     if not args.query and not args.all:
-        first = [checkpoint for checkpoint in models if checkpoint.name in FIRST]
-        n_more, models = len(models) - len(first), first
+        chosen = [checkpoint for checkpoint in models if checkpoint.name in FIRST]
+        n_more, models = len(models) - len(chosen), chosen
     rows = [_row(checkpoint) for checkpoint in models]
     if any(checkpoint.price for checkpoint in models):
         for row, checkpoint in zip(rows, models, strict=True):

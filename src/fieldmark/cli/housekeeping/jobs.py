@@ -97,8 +97,8 @@ def _show(shown: list[ShownStep], args: JobsLsArgs, is_screen: bool) -> list[Sho
         rows = [{"key": key} | row for key, row in zip(keys, rows, strict=False)]
     show_rows(rows, False)
     counts = Counter(one.state for one in shown)
-    words = " · ".join(f"{n} {state}" for state, n in counts.items())
-    talk(f"{counted(len(shown), 'step')}: {words}")
+    text = " · ".join(f"{n} {state}" for state, n in counts.items())
+    talk(f"{counted(len(shown), 'step')}: {text}")
     if is_screen:
         talk("Press a digit to see the log of that line, or q to leave. The steps continue.")
     elif kept:
@@ -241,9 +241,9 @@ def cancel(args: JobsCancelArgs) -> int:
     for step in living:
         by_executor[step.record.executor if step.job is None else step.job.executor].append(step)
     problems = []
-    for name, own in by_executor.items():
+    for name, steps_of_executor in by_executor.items():
         try:
-            executors[name].cancel(own)
+            executors[name].cancel(steps_of_executor)
         except UsageError as error:
             problems.append(str(error))
     if problems:

@@ -90,10 +90,10 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
     if is_single and out.suffix and not out.is_dir():
         if out.suffix.lower() != ending:
             raise UsageError(f"--out {out}: {form} is written to a file that ends in {ending}.")
-        places = [out]
+        paths = [out]
     else:
-        places = [out / file.name for file in files]
-    for file, place in zip(files, places, strict=True):
-        with whole_file(place) as stream:
+        paths = [out / file.name for file in files]
+    for file, path in zip(files, paths, strict=True):
+        with whole_file(path) as stream:
             stream.writelines(file.chunks)
-    talk(f"{places[0]}" if len(places) == 1 else f"{out}  {counted(len(places), 'file')}")
+    talk(f"{paths[0]}" if len(paths) == 1 else f"{out}  {counted(len(paths), 'file')}")

@@ -141,10 +141,10 @@ def square(box: Box) -> Box:
     return x + width / 2 - side / 2, y + height / 2 - side / 2, side, side
 
 
-def _photo_root(folder: Path, first: str) -> Path:
+def _photo_root(folder: Path, image: str) -> Path:
     """The folder from which the file names its photos: its own, or one beside it."""
-    places = [folder, *(folder / name for name in ("images", "image", "photos"))]
-    return next((place for place in places if (place / first).exists()), folder)
+    folders = [folder, *(folder / name for name in ("images", "image", "photos"))]
+    return next((candidate for candidate in folders if (candidate / image).exists()), folder)
 
 
 # --- MegaDetector
@@ -166,10 +166,10 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
     crops = [_crop(photos.root, image, boxes) for image in photos.table.get_column("image")]
     n = sum(crop is not None for crop in crops)
     if not n:
-        first = photos.table.get_column("image")[0]
+        image_0 = photos.table.get_column("image")[0]
         raise DataError(
             f"{path} names none of these photos: its first is {next(iter(boxes))!r}, yours is "
-            f"{first!r}."
+            f"{image_0!r}."
         )
     table = photos.table.with_columns(pl.Series("crop", crops, dtype=pl.List(pl.Float64)))
     return replace(photos, table=table)
@@ -225,8 +225,8 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
     labels: dict[str, set[str]] = defaultdict(set)
     for key, name in seen.select("mediaID", "scientificName").iter_rows():
         labels[key].add(name)
-    places = read_resource(folder, "deployments", ("deploymentID",))
-    where = dict(places.select("deploymentID", _column(places, "locationID")).iter_rows())
+    deployments = read_resource(folder, "deployments", ("deploymentID",))
+    where = dict(deployments.select("deploymentID", _column(deployments, "locationID")).iter_rows())
     rows = [
         (path, path.replace("\\", "/"), None, *labels[key], where.get(at) or at, None)
         for key, at, path in media.select("mediaID", "deploymentID", "filePath").iter_rows()

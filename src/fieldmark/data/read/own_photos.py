@@ -158,11 +158,11 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     depth = max(map(len, rest), default=0)
     if not depth:
         raise _flat(root, len(paths), len(others) - len(unread), unread)
-    wanted, first = columns.label_part, n_shared + has_splits + 1
-    if wanted and not first <= wanted < first + depth:
-        known = " or ".join(f"{first + at} ({_names_at(rest, at)})" for at in range(depth))
-        raise UsageError(f"--label-part {wanted}: expected {known}.")
-    parts = _choose_parts(rest, wanted - first if wanted else None)
+    label_part, least = columns.label_part, n_shared + has_splits + 1
+    if label_part and not least <= label_part < least + depth:
+        numbers = " or ".join(f"{least + at} ({_names_at(rest, at)})" for at in range(depth))
+        raise UsageError(f"--label-part {label_part}: expected {numbers}.")
+    parts = _choose_parts(rest, label_part - least if label_part else None)
     rows = []
     for path, outer, names in zip(paths, inner, rest, strict=True):
         if len(names) > parts.label:
@@ -172,9 +172,9 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     return LabelledPhotos(
         root,
         pl.DataFrame(rows, orient="row", schema=SCHEMA),
-        f"folder {first + parts.label}" if depth > 1 else "the folder names",
-        "" if parts.unit is None else f"folder {first + parts.unit}",
-        _or_else(rest, parts.other, first),
+        f"folder {least + parts.label}" if depth > 1 else "the folder names",
+        "" if parts.unit is None else f"folder {least + parts.unit}",
+        _or_else(rest, parts.other, least),
         len(others) - len(unread) + len(paths) - len(rows),
         tuple(unread),
         _empty_folders(root),
@@ -199,12 +199,12 @@ def _count_shared(folders: Sequence[Sequence[str]]) -> int:
     return max(0, min(len(list(shared)), min(map(len, folders), default=0) - 1))
 
 
-def _or_else(folders: Sequence[Sequence[str]], at: int | None, first: int) -> str:
+def _or_else(folders: Sequence[Sequence[str]], at: int | None, offset: int) -> str:
     """What else the label could be, and how to say so."""
     if at is None:
         return ""
     names = _names_at(folders, at)
-    return f"--label-part {first + at} reads them from folder {first + at} ({names})."
+    return f"--label-part {offset + at} reads them from folder {offset + at} ({names})."
 
 
 def _names_at(folders: Sequence[Sequence[str]], at: int) -> str:
@@ -243,7 +243,7 @@ class _Parts:
     """could be the label as well"""
 
 
-def _choose_parts(folders: Sequence[Sequence[str]], wanted: int | None) -> _Parts:
+def _choose_parts(folders: Sequence[Sequence[str]], chosen: int | None) -> _Parts:
     """The label is the folder with the names of species, else the first that reads like a label.
     The unit is the first that reads like a place (camera 3, site_B), else one above the label of
     which most hold several labels.
@@ -255,17 +255,17 @@ def _choose_parts(folders: Sequence[Sequence[str]], wanted: int | None) -> _Part
     )
     named = [at for at in range(depth) if not is_neither[at] and not is_place[at]]
     species = [at for at in named if is_species[at]]
-    is_known = wanted is not None or len(species) == 1
-    label = (species if len(species) == 1 else named or [0])[0] if wanted is None else wanted
+    is_known = chosen is not None or len(species) == 1
+    label = (species if len(species) == 1 else named or [0])[0] if chosen is None else chosen
     others = [at for at in named if at != label and _is_crossed(folders, label, at)]
     units = [at for at in range(depth) if is_place[at] and at != label]
     units += [at for at in others if at < label]
     return _Parts(label, next(iter(units), None), None if is_known else next(iter(others), None))
 
 
-def _is_crossed(folders: Sequence[Sequence[str]], first: int, second: int) -> bool:
+def _is_crossed(folders: Sequence[Sequence[str]], one: int, other: int) -> bool:
     """Do most folders at one depth hold, or lie in, several of those at the other, both ways?"""
-    pairs = {(p[first], p[second]) for p in folders if len(p) > max(first, second)}
+    pairs = {(p[one], p[other]) for p in folders if len(p) > max(one, other)}
     sides = [Counter(pair[side] for pair in pairs) for side in (0, 1)]
     return all(sum(n > 1 for n in side.values()) > len(side) / 2 for side in sides)
 

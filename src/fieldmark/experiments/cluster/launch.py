@@ -135,7 +135,7 @@ class _Launcher:
     progress: Progress
     held: dict[str, Lease] = field(default_factory=dict)
     """that it has the steps of a launch, by the tag of that launch: its own, and of dead ones"""
-    own: dict[str, StepFolder] = field(default_factory=dict)
+    steps: dict[str, StepFolder] = field(default_factory=dict)
     """the steps of its runs, and those that these come after"""
     doubtful: set[str] = field(default_factory=set)
     """steps that may be lost: their worker was alive for all that was known when this started"""
@@ -160,7 +160,7 @@ class _Launcher:
             new = self._make(taken)
             lease.check()
             self._hand_over(new)
-            self.own |= {step.id: step for step in new}
+            self.steps |= {step.id: step for step in new}
             self.new |= {step.id for step in new}
         self._say_submitted(new)
 
@@ -197,13 +197,13 @@ class _Launcher:
             if status.state != "merged":
                 self._hold(step.tag, f"it does {len(shared):,} of the {len(names):,} runs")
             taken |= shared
-            if status.state == "silent" and step.id not in self.own:
+            if status.state == "silent" and step.id not in self.steps:
                 self.doubtful.add(step.id)
             for other in (*record.after, step.id):
                 if (folder := self.job_folder.step(other)) is not None:
-                    self.own.setdefault(other, folder)
+                    self.steps.setdefault(other, folder)
         # What this launcher saw get lost stays lost, unless it was in doubt from the beginning.
-        tried = (s for s in self.own.values() if s.id not in self.doubtful)
+        tried = (s for s in self.steps.values() if s.id not in self.doubtful)
         return taken | {name for step in tried for name in step.record.names}
 
     def _hold(self, tag: str, what: str = "") -> None:
@@ -248,7 +248,7 @@ class _Launcher:
         return replace(work, earlier=earlier)
 
     def _say_submitted(self, new: Collection[StepFolder]) -> None:
-        n_attached = len(self.own) - len(self.new)
+        n_attached = len(self.steps) - len(self.new)
         if n_attached:
             steps = counted(n_attached, "step")
             self.progress.say(f"waiting for {steps} of an earlier command, with some of these runs")
@@ -262,9 +262,9 @@ class _Launcher:
         """Until none of its steps is alive and all that finished are merged."""
         shortest, longest = WAITS_S.get(self.executor.name, SOON_S)
         wait = shortest
-        self.progress.start("runs", sum(len(s.record.names) for s in self.own.values()))
+        self.progress.start("runs", sum(len(s.record.names) for s in self.steps.values()))
         while True:
-            statuses = self.executors.statuses(list(self.own.values()))
+            statuses = self.executors.statuses(list(self.steps.values()))
             is_changed = self._merge_ready()
             is_changed |= self._show(statuses)
             if not any(status.is_alive for status in statuses.values()):
@@ -272,7 +272,7 @@ class _Launcher:
                 if again := lost & self.doubtful:
                     self._take_up(again)
                     continue
-                if all(map(self._is_settled, self.own.values())):
+                if all(map(self._is_settled, self.steps.values())):
                     return
             wait = shortest if is_changed else min(wait * 1.3, longest)
             time.sleep(wait)
@@ -286,7 +286,7 @@ class _Launcher:
         """Submits anew what was in doubt at the beginning and has shown to be lost."""
         for name in lost:
             self.doubtful.discard(name)
-            del self.own[name]
+            del self.steps[name]
         self.submit()
 
     def _merge_ready(self) -> bool:
@@ -297,7 +297,7 @@ class _Launcher:
         for late, why in merged_now.put_off:
             n_tries, _ = self.put_off.get(late.id, (0, ""))
             self.put_off[late.id] = n_tries + 1, why
-        merged = [step for step in merged_now.steps if step.id in self.own]
+        merged = [step for step in merged_now.steps if step.id in self.steps]
         for step in merged:
             for failure in getattr(step.outcome, "failures", ()):
                 self.progress.say(f"{failure.title}: {failure.error}")
@@ -306,7 +306,7 @@ class _Launcher:
     def _show(self, statuses: dict[str, StepStatus]) -> bool:
         """Tells how far it is; whether that has changed."""
         states = Counter[str](status.state for status in statuses.values())
-        merged = [s for s in self.own.values() if statuses[s.id].state == "merged"]
+        merged = [s for s in self.steps.values() if statuses[s.id].state == "merged"]
         n_done = sum(len(step.record.names) for step in merged)
         self.progress.advance(n_done - self._n_shown)
         self._n_shown = n_done
@@ -325,7 +325,7 @@ class _Launcher:
         n_claimed = 0
         titles = {planned.job.title for planned in self.plan.to_run}
         with Store.open(self.settings.store) as store:
-            for step in self.own.values():
+            for step in self.steps.values():
                 outcome = step.outcome
                 if outcome is None:
                     failures += self._lost(step)

@@ -120,7 +120,7 @@ def _samples(task: DocumentTask, given: Any) -> tuple[dict[str, Any], ...] | Non
         return None
     where = task.place_of("fewshot_config", "samples")
     if isinstance(given, Function):
-        given = call(load_function(given, task.trust), where=given.place)
+        given = call(load_function(given, task.trust), where=given.where)
     if not isinstance(given, Sequence) or not all(isinstance(sample, dict) for sample in given):
         raise UsageError(f"{where}  expected a list of documents, or a function that gives one.")
     return tuple(given)

@@ -67,10 +67,10 @@ def _load(function: Function, path: Path, modules: CodeLoader) -> Any:
         with _talking(), code_runs(is_import=True):
             module = modules.run_file(path)
     except FAILURES as error:
-        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
+        raise UsageError(f"{function.where}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
-        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
+        raise UsageError(f"{function.where}  {path.name} has no {name!r}.{_meant(module, name)}")
     return getattr(module, name)
 
 
@@ -80,10 +80,10 @@ def refuse_function(function: Function, path: Path) -> None:
     try:
         names = names_in(path)
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
+        raise UsageError(f"{function.where}  {function}: {describe_error(error, path)}.") from error
     if names is not None and name not in names:
-        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{meant(name, names)}")
-    raise CodeNotRun(f"{function.place}  {path.name}")
+        raise UsageError(f"{function.where}  {path.name} has no {name!r}.{meant(name, names)}")
+    raise CodeNotRun(f"{function.where}  {path.name}")
 
 
 def _meant(module: ModuleType, attribute: str) -> str:

@@ -373,7 +373,7 @@ def find_file(function: Function, trust: Trust) -> Path:
     stem, _, name = function.text.rpartition(".")
     if not stem or not name.isidentifier():
         raise UsageError(
-            f"{function.place}  {str(function)!r} cannot be read: expected !function file.name, "
+            f"{function.where}  {str(function)!r} cannot be read: expected !function file.name, "
             "for example utils.doc_to_text."
         )
     beside = function.file.parent / f"{stem}.py"
@@ -382,10 +382,10 @@ def find_file(function: Function, trust: Trust) -> Path:
         path = ModulePaths(trust).of_task_module(stem)
         path = path / "__init__.py" if path and path.is_dir() else path
     if path is None or not path.is_file():
-        raise UsageError(f"{function.place}  {_no_file(function, stem)}")
+        raise UsageError(f"{function.where}  {_no_file(function, stem)}")
     if not ModulePaths(trust).allows(path):
         raise UsageError(
-            f"{function.place}  {function} lies in {path.resolve()}, outside the folders whose "
+            f"{function.where}  {function} lies in {path.resolve()}, outside the folders whose "
             f"code may run ({trust.words()}): name its folder too."
         )
     return path

@@ -62,8 +62,8 @@ class PictureFolders:
         """
         if len(text) > _LONGEST or not is_image(text):
             return None
-        places = (folder / text for folder in self.folders or (Path(),))
-        return next((place for place in places if self._may_read(place) and is_file(place)), None)
+        paths = (folder / text for folder in self.folders or (Path(),))
+        return next((path for path in paths if self._may_read(path) and is_file(path)), None)
 
     def at(self, text: str) -> Path:
         """The same, of a text that names one. Raises."""

@@ -116,8 +116,8 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Document
     if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
         options.pop("token", None)
     if not isinstance(options.get("revision", ""), str):
-        place, revision = task.place_of("dataset_kwargs", "revision"), options["revision"]
-        raise UsageError(f"{place}  revision = {revision!r}: expected text, put it in quotes.")
+        pinned, revision = task.place_of("dataset_kwargs", "revision"), options["revision"]
+        raise UsageError(f"{pinned}  revision = {revision!r}: expected text, put it in quotes.")
     path, kind = _place(task, is_saved)
     if kind == "files":
         options = _local_files(task, path, options)

@@ -295,9 +295,9 @@ def _best_counts(references: Sequence[str], response: str) -> list[float]:
     every = []
     for reference in references:
         counts: list[float] = []
-        for said, in_reference in zip(said_o, _ngrams(reference), strict=True):
-            n_said = sum(said.values()) if in_reference else 0
-            shared = sum(min(n, in_reference[gram]) for gram, n in said.items())
+        for in_answer, in_reference in zip(said_o, _ngrams(reference), strict=True):
+            n_said = sum(in_answer.values()) if in_reference else 0
+            shared = sum(min(n, in_reference[gram]) for gram, n in in_answer.items())
             counts += [n_said, sum(in_reference.values()), shared]
         every.append(counts)
     return max(every, key=lambda counts: _f_score(np.array(counts)))

@@ -170,10 +170,10 @@ class _Scorer:
         doc = self.setup.part.document(row, media=task.process_results_use_image)
         results = _stripped(responses) if task.output_type == "generate_until" else list(responses)
         code = self.setup.fields.function("process_results")
-        values = call(code, doc, results, where=function.place, document=row)
+        values = call(code, doc, results, where=function.where, document=row)
         if not isinstance(values, dict):
             raise UsageError(
-                f"{function.place}  document {row}: {function.text} gave "
+                f"{function.where}  document {row}: {function.text} gave "
                 f"{type(values).__name__}: expected a mapping of metrics to values."
             )
         return {str(name): value for name, value in values.items()}

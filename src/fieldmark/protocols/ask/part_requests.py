@@ -85,7 +85,7 @@ class PartRequests:
     """One question, its items, and the answers so far."""
 
     context: AskContext
-    asked: PartQuestion
+    part_question: PartQuestion
     parts: Sequence[PartItems]
     """whose predictions come from it, as far as they are wanted"""
     payer: str
@@ -107,7 +107,7 @@ class PartRequests:
     def requests(self) -> Iterator[Request]:
         """One at a time, so that only pictures in flight are in memory."""
         context, self.began = self.context, time.monotonic()
-        for item in self.asked.items:
+        for item in self.part_question.items:
             is_circular = context.settings.circular
             turns = self.prompts.turns(item) if is_circular else (self.prompts.build(item),)
             for repeat in range(context.draw.repeats):
@@ -136,7 +136,9 @@ class PartRequests:
         for part in self.parts:
             trait = part.name if is_traits else ""
             part_question = (
-                replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
+                replace(self.part_question, rows=targets_of(part.test))
+                if is_traits
+                else self.part_question
             )
             notes = summed_up(answers) if part.name == self.payer else {}
             notes |= reading_of(answers, trait)
@@ -176,10 +178,10 @@ def make_requests(
     n = len(shown.keys() | every.keys())
     judge_broken(context.images.root, every, n, options.bad_images, progress)
     for sheet in sheets:
-        if not sheet.asked.items:
+        if not sheet.part_question.items:
             image, why = next(iter(sheet.broken.items()))
             raise DataError(
-                f"task {sheet.asked.question.task!r}: none of the test images can be read "
+                f"task {sheet.part_question.question.task!r}: none of the test images can be read "
                 f"(first: {image} {why})."
             )
     return sheets

@@ -85,7 +85,7 @@ def run(
     )
     sheets = make_requests(context, question.parts, part_names, options, progress)
     seen = _what_a_mock_sees(sheets, shelf) if model.is_mock else None
-    n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
+    n = sum(len(sheet.part_question.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
     under_way: dict[PartRequests, None] = {}
 
@@ -183,13 +183,13 @@ def _what_a_mock_sees(
     """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
     truths: dict[str, tuple[str, ...]] = {}
     for sheet in sheets:
-        for item in sheet.asked.items:
+        for item in sheet.part_question.items:
             key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.context.shown(item))
-            names, truth = sheet.asked.question.names, str(item.label)
+            names, truth = sheet.part_question.question.names, str(item.label)
             answers_here: tuple[str, ...] = (names.get(truth, truth),)
-            if sheet.asked.question.kind == "traits":
+            if sheet.part_question.question.kind == "traits":
                 answers_here = tuple(names[label] for label in item.labels)
-            elif sheet.asked.question.kind == "same":
+            elif sheet.part_question.question.kind == "same":
                 answers_here = ("yes" if truth == SAME else "no",)
             truths[key] = (*truths.get(key, ()), *answers_here)
     return truths

@@ -280,7 +280,7 @@ def overall_of(
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
-    answers = paired.asked
+    answers = paired.answers
     is_valued = paired.metric.uses == "value"
     if is_valued and not np.isin(paired.answer_mn, (0, 1)).all():
         return None

@@ -40,7 +40,7 @@ class Paired:
     items: Items
     answer_mn: np.ndarray
     metric: Metric
-    asked: Answers
+    answers: Answers
     """the items compared as they are stored: one row per part and draw"""
     n_left_out: int
     """items that some cell was not asked, or has no value of"""

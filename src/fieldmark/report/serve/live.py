@@ -124,8 +124,8 @@ class LiveResults:
     def _summarise(self, store: Store) -> dict[str, Any]:
         summary = summarise(store, self._table)
         columns = columns_of(self._table)
-        first = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
-        for task, rows in zip(summary["tasks"], reversed(first.values()), strict=True):
+        rows_of = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
+        for task, rows in zip(summary["tasks"], reversed(rows_of.values()), strict=True):
             every, rows = rows, asked_alike(store, rows)
             data = read_column(store, rows, {})
             thumbs, n_changed = self._thumbs(store, rows[0].run, data)
@@ -143,10 +143,10 @@ class LiveResults:
         if not self.with_images:
             return {}, 0
         photos = self._photos.of_run(store, run, task_facts(store, run))
-        asked = {item: photos[item] for item in data.ids if item in photos}
-        same = self._photos.without_changed(asked)
+        chosen = {item: photos[item] for item in data.ids if item in photos}
+        same = self._photos.without_changed(chosen)
         self._known |= {photo.name: photo for photo in same.values()}
-        return {item: photo.name for item, photo in same.items()}, len(asked) - len(same)
+        return {item: photo.name for item, photo in same.items()}, len(chosen) - len(same)
 
     def _make_thumbnail(self, name: str) -> bytes | None:
         try:

@@ -181,10 +181,10 @@ def _write_task(
     notes = [others_note(rows, kept[name]) for name, rows in columns.items()]
     for note in filter(None, [lost, *notes]):
         job.progress.say(f"{facts.name}: {note}")
-    first = next(iter(data))
+    leading = next(iter(data))
     n_images = len({name for thumb_names in thumbs.values() for name in thumb_names.values()})
     return {
-        "samples": samples_of(data[first], thumbs[first], leader(kept[first])),
+        "samples": samples_of(data[leading], thumbs[leading], leader(kept[leading])),
         "n_images": n_images,
         "photos_note": " ".join(filter(None, [lost, *notes])),
     }

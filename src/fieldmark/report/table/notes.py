@@ -27,19 +27,19 @@ MOST_NAMED = 3
 
 def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
     """For a table: what each run chose, a line each, and which images were left out."""
-    fits, places, lost = [], [], dict[str, None]()
+    fits, by_letter, lost = [], [], dict[str, None]()
     for run, row in {row.run.id: row for row in rows}.items():
         lines, images = run_lines(store.finished_parts(run), row.run.spec.n_train)
-        words = position_words(by_position(store, row.run))
-        if words:
-            places.append(f"{row.name}, {row.heading}: {words}")
+        shares = position_words(by_position(store, row.run))
+        if shares:
+            by_letter.append(f"{row.name}, {row.heading}: {shares}")
         if lines:
             fits.append(f"{row.name}, {row.heading}: {'; '.join(lines)}")
         if images:  # the same for every model, as a rule
             lost[f"{row.heading}: {images}"] = None
     return [
         *_block("notes of the runs:", fits, width),
-        *_block("right answers by position of the right option:", places, width),
+        *_block("right answers by position of the right option:", by_letter, width),
         *_block("left out because they cannot be read (--json names all):", lost, width),
     ]
 
@@ -72,8 +72,8 @@ def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:
     part_records = [record for record in parts if part in ("", record.part)]
-    facts = {"fit": fit_summary(part_records).plain(), "bad_images": bad_images(part_records)}
-    return facts | {"calibration": mean_calibration(part_records) or None}
+    notes = {"fit": fit_summary(part_records).plain(), "bad_images": bad_images(part_records)}
+    return notes | {"calibration": mean_calibration(part_records) or None}
 
 
 def _block(heading: str, lines: Iterable[str], width: int) -> list[str]:

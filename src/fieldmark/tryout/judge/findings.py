@@ -130,8 +130,8 @@ def find_weak_places(
     """
     n_u = np.bincount(held_out.unit_n)
     large = np.flatnonzero(n_u >= LEAST_CELL).tolist()
-    places = {f"at {name_u[unit]}": held_out.unit_n == unit for unit in large}
-    return find_weaknesses(dataclasses.replace(held_out, unit_n=burst_n), places, by_label=False)
+    at_unit = {f"at {name_u[unit]}": held_out.unit_n == unit for unit in large}
+    return find_weaknesses(dataclasses.replace(held_out, unit_n=burst_n), at_unit, by_label=False)
 
 
 def find_weaknesses(
@@ -208,12 +208,12 @@ def find_suspects(
     sure_n = prob_nc.max(axis=1)
     rows = np.flatnonzero(in_question & (sure_n >= SURE))
     rows = rows[np.argsort(prob_nc[rows, held_out.code_n[rows]], kind="stable")]
-    first: dict[tuple[int, int, int], int] = {}
+    row_of: dict[tuple[int, int, int], int] = {}
     for row in map(int, rows):
         given, answer = int(held_out.code_n[row]), int(answer_n[row])
         if frozenset((held_out.labels[given], held_out.labels[answer])) not in alike:
-            first.setdefault((int(held_out.unit_n[row]), given, answer), row)
-    kept = tuple(first.values())
+            row_of.setdefault((int(held_out.unit_n[row]), given, answer), row)
+    kept = tuple(row_of.values())
     # Mistakes of photos of one unit are one mistake.
     weight_n = 1 / np.bincount(held_out.unit_n)[held_out.unit_n]
     chance = float((weight_n * (1 - sure_n))[sure_n >= SURE].sum())
@@ -251,7 +251,7 @@ class SearchPlan:
     """units with that label"""
 
 
-def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPlan:
+def plan_search(held_out: HeldOut, code: int, share: float = FOUND) -> SearchPlan:
     """Ranks photos by the label's probability and stops where enough are found.
 
     With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
@@ -267,7 +267,7 @@ def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPl
     best_u = np.array([prob_n[is_label & (held_out.unit_n == unit)].max() for unit in units])
     n_units = len(units)
     # the most units that may be missed such that the promise still holds
-    allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - wanted) >= 0.95]
+    allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - share) >= 0.95]
     n_missed = max(allowed, default=0)
     threshold = np.sort(best_u)[n_missed]
     n_found = int((best_u >= threshold).sum())

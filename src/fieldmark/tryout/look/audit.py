@@ -133,8 +133,8 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
         n_bits = np.zeros((len(block), len(rows) - start), np.uint16)
         for word in range(hash_kw.shape[1]):
             n_bits += np.bitwise_count(block[:, None, word] ^ hash_kw[None, start:, word])
-        first, second = np.nonzero(np.triu(n_bits <= HASH_BITS, 1))
-        pair = rows[np.stack([first, second], axis=1) + start]
+        one, other = np.nonzero(np.triu(n_bits <= HASH_BITS, 1))
+        pair = rows[np.stack([one, other], axis=1) + start]
         if len(pair):
             pairs.append(pair[looks.correlation(pair[:, 0], pair[:, 1]) >= ALIKE])
     return np.concatenate(pairs)
@@ -142,10 +142,10 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
 
 def _is_copy(looks: Looks, pairs: np.ndarray) -> np.ndarray:
     """Is it one photo, saved again, or another frame?"""
-    first, second = pairs[:, 0], pairs[:, 1]
-    n_bits = np.bitwise_count(looks.hash_nw[first] ^ looks.hash_nw[second]).sum(axis=1)
-    difference = np.abs(looks.grey_np[first] - looks.grey_np[second]).mean(axis=1)
-    is_alike = looks.correlation(first, second) >= COPY_ALIKE
+    one, other = pairs[:, 0], pairs[:, 1]
+    n_bits = np.bitwise_count(looks.hash_nw[one] ^ looks.hash_nw[other]).sum(axis=1)
+    difference = np.abs(looks.grey_np[one] - looks.grey_np[other]).mean(axis=1)
+    is_alike = looks.correlation(one, other) >= COPY_ALIKE
     return np.asarray((n_bits <= COPY_BITS) & is_alike & (difference < SAME_PHOTO))
 
 
@@ -158,16 +158,16 @@ def _series(table: pl.DataFrame, evidence: Evidence) -> np.ndarray:
         if number and evidence.is_ok_n[row]:
             by_prefix[name[: number.start(1)]].append((int(number[1]), row))
     pairs = _pairs(
-        (first, second)
+        (one, other)
         for numbered in by_prefix.values()
-        for (low, first), (high, second) in pairwise(sorted(numbered))
-        if high - low <= SERIES and not _is_apart(evidence, first, second)
+        for (low, one), (high, other) in pairwise(sorted(numbered))
+        if high - low <= SERIES and not _is_apart(evidence, one, other)
     )
     return pairs[evidence.looks.correlation(pairs[:, 0], pairs[:, 1]) >= SERIES_ALIKE]
 
 
-def _is_apart(evidence: Evidence, first: int, second: int) -> bool:
-    before, after = evidence.shot_n[first][0], evidence.shot_n[second][0]
+def _is_apart(evidence: Evidence, one: int, other: int) -> bool:
+    before, after = evidence.shot_n[one][0], evidence.shot_n[other][0]
     return before is not None and after is not None and abs(after - before) > BURST
 
 
@@ -178,9 +178,9 @@ def _close_in_time(evidence: Evidence) -> np.ndarray:
         if time is not None:
             by_device[device].append((time, row))
     return _pairs(
-        (first, second)
+        (one, other)
         for shots in by_device.values()
-        for (before, first), (after, second) in pairwise(sorted(shots))
+        for (before, one), (after, other) in pairwise(sorted(shots))
         if after - before <= BURST
     )
 
@@ -369,8 +369,8 @@ def _is_one_slip(first: str, second: str) -> bool:
     return len(short) >= _LONG_WORD or (len(short) >= 3 and long in ends)
 
 
-def _may_be_slip(first: str, second: str) -> bool:
-    a, b = _fold(first), _fold(second)
+def _may_be_slip(one: str, other: str) -> bool:
+    a, b = _fold(one), _fold(other)
     if min(len(a), len(b)) < 6 or abs(len(a) - len(b)) > 2 or a[0] != b[0]:
         return False
     if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):
