@@ -7,7 +7,7 @@ thread, best of several rounds that take turns:
 
 1. the usual way: Pillow, then torchvision's Resize (bicubic), CenterCrop, ToTensor and Normalize;
 2. `reference`: Pillow, then fieldmark's `Recipe`, which resizes only what is kept;
-3. `cpu`: `fieldmark.embed.cpu_decode`.
+3. `cpu`: `fieldmark.embed.cpu.decode`.
 
 The second and third give 8-bit pixels, which the model scales on its own device; "scaled" is the
 third with that scaling done by the same core. Bars: 2.5 times the usual way at 500 × 375 and at
@@ -68,8 +68,9 @@ from torchvision import transforms
 from _quick import Flags, finish
 from fieldmark.data import ImageRef, open_image
 from fieldmark.draws import generator
-from fieldmark.embed import EmbedOptions, embed, threads
-from fieldmark.embed.cpu_decode import decode
+from fieldmark.embed import EmbedOptions, embed
+from fieldmark.embed.cpu import threads
+from fieldmark.embed.cpu.decode import decode
 from fieldmark.models import Recipe, load_model
 
 MODEL = "timm/vit_tiny_patch16_224?pretrained=false"

@@ -22,7 +22,7 @@ import numpy as np
 
 from _quick import Flags, finish
 from fieldmark import draws
-from fieldmark.models._classical import (
+from fieldmark.models.classical.features import (
     N_PLACES,
     RECIPE,
     WEIGHTS,

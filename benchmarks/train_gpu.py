@@ -151,7 +151,7 @@ def step_alone(training: Training, length: int) -> float:
     """Pairs/s on a batch that lies on the device; texts of `length` tokens."""
     import torch
 
-    from fieldmark.build.train.loader import TrainBatch
+    from fieldmark.build.train.feed.loader import TrainBatch
     from fieldmark.build.train.network import make_clip_model
     from fieldmark.build.train.optimiser import Updater
     from fieldmark.build.train.parallel import open_ranks, spread

@@ -32,8 +32,8 @@ import torch
 
 from _quick import Flags, finish
 from embed_gpu import make_jpeg
-from fieldmark.build.train.index import TrainData, open_data
-from fieldmark.build.train.loader import LoaderOptions, TrainBatch, open_loader
+from fieldmark.build.train.feed.index import TrainData, open_data
+from fieldmark.build.train.feed.loader import LoaderOptions, TrainBatch, open_loader
 from fieldmark.build.train.recipe import TrainRecipe
 from fieldmark.devices import nvjpeg_library
 

@@ -121,7 +121,7 @@ def test_what_an_endpoint_refused_is_asked_again(
             before = server.n_asked
             assert main(words) == 4
             (line,) = capsys.readouterr().err.splitlines()
-            assert "400 bad item" in line and line.endswith("Nothing is recorded.")
+            assert "400 bad item" in line and line.endswith("No answer was stored.")
             assert 0 < server.n_asked - before < 9
         before, server.is_mended = server.n_asked, True
         assert main(words) in (0, 5)

@@ -529,7 +529,7 @@ def train(place: Path, _: Patch) -> Iterator[Activity]:
             Moment(f"{record}.checkpoint", "_HashingWriter.write", 2, is_after=True),
             Moment(f"{record}.log", "RunLog.write", 2, is_after=True),
         ],
-        says="going on after step",
+        says="continuing after step",
     )
 
 

@@ -32,13 +32,7 @@ PRODUCTS = {
     "report/site/": "pages and thumbnails, in a folder that gets its name when it is whole",
     # `data make`: a folder that gets its mark when it is whole
     **dict.fromkeys(
-        (
-            *("data/_inquire_make.py", "data/_make.py", "data/_synthetic.py", "data/inat21.py"),
-            *("data/iwildcam.py", "data/kabr.py", "data/meta_album.py", "data/nabirds.py"),
-            *("data/plankton.py", "data/plantnet.py", "data/read/coco.py", "data/birds525.py"),
-            *("data/read/captions.py", "data/read/hub_parquet.py"),
-        ),
-        "drawn datasets",
+        ("data/sets/", "data/_make.py", "data/_synthetic.py", "data/read/"), "drawn datasets"
     ),
 }
 """product writers, by file or folder, and what they write"""

@@ -66,7 +66,7 @@ class CodeNotRun(UsageError):
     """Only running a file of code would tell, and this command only looks."""
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(f"{path}  holds code, which is not run to look: --run-code runs it.")
+        super().__init__(f"{path}  holds code, which was not run: add --run-code to run it.")
 
 
 class DataError(FieldmarkError):

@@ -192,12 +192,8 @@ def find_mount(path: Path, mounts: str) -> FileSystem:
         left, _, right = line.partition(" - ")
         if len(left.split()) < 5 or not right.split():
             continue
-        point = Path(_unescape(left.split()[4]))
+        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), left.split()[4]))
         # >=: a later mount on the same point hides the earlier one
         if path.is_relative_to(point) and len(point.parts) >= best:
             best, kind, mount = len(point.parts), right.split()[0], point
     return FileSystem(kind, kind in SHARED or kind.startswith("fuse."), mount)
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

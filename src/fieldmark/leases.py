@@ -105,7 +105,7 @@ class Lease:
     def check(self) -> None:
         if not self.is_held:
             raise ClaimLost(
-                f"{self.path}  was taken over by another worker: this one writes nothing for it."
+                f"{self.path}  was taken over by another worker, so this one writes nothing."
             )
 
     def finish(self) -> None:

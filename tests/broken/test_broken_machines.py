@@ -173,7 +173,7 @@ def test_cache_that_cannot_grow(place: Path) -> None:
         pytest.skip("the features of this model fit below the limit of the store")
     assert code == 3 and len(lines) == 1
     assert lines[0].endswith(
-        "cannot be written: File too large. Free some space or choose another place with --cache; "
+        "cannot be written: File too large. Free some space or choose another folder with --cache; "
         "the features so far are kept."
     )
     assert told(wide)[0] == 0 and done() == ["classical/all", "classical/pixels"]

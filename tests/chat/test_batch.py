@@ -123,7 +123,7 @@ def test_submit_wait_fetch_and_table(
         (batch,) = server.batches.values()
         n = len(batch.keys) + 1
         line = capsys.readouterr().err.splitlines()[-1]
-        assert f"{n - 1} questions submitted as {batch.id} (1 asked at once, to try)" in line
+        assert f"{n - 1} questions submitted as {batch.id} (1 asked directly, as a trial)" in line
         assert "run the same command again to fetch the answers" in line
         assert main([*command, "--batch"]) == 5
         line = (
@@ -293,7 +293,7 @@ def test_a_batch_that_was_taken_without_a_word_is_found_again(make: Make, tmp_pa
     options = dataclasses.replace(BATCH, timeout_s=0.5)
     with opened(server) as ask:
         _, end = ask(tmp_path, options=options)
-        assert isinstance(end, BatchPending) and "not known" in str(end)
+        assert isinstance(end, BatchPending) and "did not confirm it" in str(end)
         server.hangs_after = set()
         _, end = ask(tmp_path)
         assert isinstance(end, BatchPending) and "still running" in str(end)
@@ -333,7 +333,7 @@ def test_a_batch_that_never_reached_the_provider_is_asked_again(
         server.batches.clear()
         dataclasses.replace(record, id="", at=time.time()).save(tmp_path)
         _, end = ask(tmp_path)
-        assert isinstance(end, BatchPending) and "Whether they were taken" in str(end)
+        assert isinstance(end, BatchPending) and "to see whether the provider has them" in str(end)
         assert not server.batches, "it may yet show: nothing is paid twice"
         monkeypatch.setattr(batch_sender, "SETTLE_S", 0.0)
         _, end = ask(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from fieldmark.chat.messages import Picture
 from fieldmark.chat.prompt.build import build, parse_answer
 from fieldmark.chat.prompt.question import AskRules, Item, make_question
-from fieldmark.data import newt
+from fieldmark.data.sets import newt
 from fieldmark.errors import UsageError
 
 RANKS = ("kingdom", "family", "genus", "species")

@@ -235,5 +235,5 @@ def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them() -> N
 
 def test_a_model_behind_an_address_scores_nothing_and_says_so() -> None:
     request = Request("a", (user("Which?"),), continuations=("wren",))
-    with pytest.raises(UsageError, match="does not tell how likely given answers are"):
+    with pytest.raises(UsageError, match="gives no likelihoods of given answers"):
         ask_now([request], chat_model("chat/mock/wren"))

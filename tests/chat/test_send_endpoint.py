@@ -117,7 +117,9 @@ def test_a_key_is_sent_but_stands_in_no_error_log_journal_or_repr(
     seen, told, model = asyncio.run(work())
     assert seen == f"Bearer {SECRET}"
     assert "401" in told and "Incorrect API key" in told
-    assert told.endswith(". The key in CHAT_API_KEY was sent: check it. Nothing is recorded.")
+    assert told.endswith(
+        ". The key in CHAT_API_KEY was sent: check that it is right. No answer was stored."
+    )
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     for text in (told, caplog.text, repr(model), written, str(model.address)):
         assert SECRET not in text and "0123456789abcdef" not in text
@@ -126,8 +128,12 @@ def test_a_key_is_sent_but_stands_in_no_error_log_journal_or_repr(
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("custom", "put it into the environment variable CHAT_API_KEY."),
-        ("openai", "?key_env=VARIABLE in the model's name says where it is."),
+        ("custom", "Put it into the environment variable CHAT_API_KEY."),
+        (
+            "openai",
+            "Put it into an environment variable, such as LAB_KEY, and add "
+            "&key_env=LAB_KEY to the model's name.",
+        ),
     ],
 )
 def test_a_key_that_was_not_sent_is_asked_for_by_its_variable(
@@ -148,7 +154,7 @@ def test_a_key_that_was_not_sent_is_asked_for_by_its_variable(
         assert not server.seen
         return str(error.value)
 
-    assert asyncio.run(work()).endswith(f". No key was sent: {advice} Nothing is recorded.")
+    assert asyncio.run(work()).endswith(f". No key was sent. {advice} No answer was stored.")
 
 
 def test_defect_mllms_text_only_model_is_not_shown_images() -> None:
@@ -159,7 +165,7 @@ def test_defect_mllms_text_only_model_is_not_shown_images() -> None:
         import dataclasses
 
         here = dataclasses.replace(model, base_url=name.partition("base_url=")[2])
-        with pytest.raises(UsageError, match="takes no images"):
+        with pytest.raises(UsageError, match="cannot see images"):
             await ask_all([ask_about(1, make_jpeg(1))], here, FAST)
         assert server.counts.n_requests == 0
 

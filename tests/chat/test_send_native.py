@@ -331,7 +331,7 @@ def test_errors_that_pass_are_waited_out(
 
 
 def test_how_long_gemini_asks_to_wait_is_read() -> None:
-    from fieldmark.chat.send.gemini_api import API
+    from fieldmark.chat.send.api.gemini import API
 
     detail = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "47.5s"}
     body = {"error": {"code": 429, "message": "quota", "details": [{}, detail]}}
@@ -350,9 +350,9 @@ def test_how_long_gemini_asks_to_wait_is_read() -> None:
     ],
 )  # fmt: skip
 def test_replies_without_an_answer_are_no_answers(reply: dict[str, Any]) -> None:
-    from fieldmark.chat.send.anthropic_api import API as CLAUDES
     from fieldmark.chat.send.api import BadReply
-    from fieldmark.chat.send.gemini_api import API as GEMINIS
+    from fieldmark.chat.send.api.anthropic import API as CLAUDES
+    from fieldmark.chat.send.api.gemini import API as GEMINIS
 
     for api in (CLAUDES, GEMINIS):
         with pytest.raises(BadReply):
@@ -361,8 +361,8 @@ def test_replies_without_an_answer_are_no_answers(reply: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("odd", ["x", [], 7, {"input_tokens": -1, "promptTokenCount": "x"}])
 def test_counts_that_are_none_do_not_harm_the_answer(odd: Any) -> None:
-    from fieldmark.chat.send.anthropic_api import API as CLAUDES
-    from fieldmark.chat.send.gemini_api import API as GEMINIS
+    from fieldmark.chat.send.api.anthropic import API as CLAUDES
+    from fieldmark.chat.send.api.gemini import API as GEMINIS
 
     claude = CLAUDES.read({"content": [{"type": "text", "text": "A"}, 7], "usage": odd})
     parts = {"parts": [{"text": "A"}, 7]}

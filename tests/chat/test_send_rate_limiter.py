@@ -59,7 +59,7 @@ def test_tokens_of_any_size_keep_within_the_limit() -> None:
 
 
 def test_a_request_larger_than_a_minutes_allowance_is_told() -> None:
-    with pytest.raises(UsageError, match="needs about 500 units, the limit is 100"):
+    with pytest.raises(UsageError, match="needs about 500 units, but the limit is 100"):
         drain(100, [[500.0]])
 
 

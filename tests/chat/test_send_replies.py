@@ -24,7 +24,7 @@ from fieldmark.chat import (
     system,
     user,
 )
-from fieldmark.chat.send.openai_api import API
+from fieldmark.chat.send.api.openai import API
 from fieldmark.errors import ModelError
 from kit.chat import FAST, ask_about, ask_all, collect, make_jpeg
 

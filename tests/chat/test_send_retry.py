@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.chat import Answer
 from fieldmark.chat.send.api import BadReply, read_json
-from fieldmark.chat.send.openai_api import API
+from fieldmark.chat.send.api.openai import API
 from fieldmark.chat.send.retry import (
     backoff_s,
     connection_fault,

@@ -349,7 +349,7 @@ def test_an_interrupted_run_leaves_nothing_behind_and_keeps_its_answers(tmp_path
 
 def test_a_request_larger_than_the_rate_limit_is_told() -> None:
     options = dataclasses.replace(FAST, tpm=500.0)
-    with pytest.raises(UsageError, match="tokens, the limit is 500 a minute"):
+    with pytest.raises(UsageError, match="tokens, but the limit is 500 a minute"):
         ask_now([ask_about(1)], chat_model("chat/mock/wren"), options)
 
 

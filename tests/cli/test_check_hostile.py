@@ -243,19 +243,19 @@ CASES: dict[str, Case] = {
     ),
     "code calls out": (
         with_code("import socket\nsocket.create_connection(('192.0.2.1', 80), 1)\n"),
-        r"warning  birds.yaml:6: .*utils.py:2 reaches for the network when it is imported: .*",
+        r"warning  birds.yaml:6: .*utils.py:2 uses the network when it is imported, which .*",
     ),
     "code asks for an address": (
         with_code("import urllib.request\nurllib.request.urlopen('http://example.org')\n"),
-        r"warning  birds.yaml:6: .*utils.py:2 reaches for the network when it is imported: .*",
+        r"warning  birds.yaml:6: .*utils.py:2 uses the network when it is imported, which .*",
     ),
     "code starts a program": (
         with_code("import subprocess\nsubprocess.run(['true'])\n"),
-        r"warning  birds.yaml:6: .*utils.py:2 starts a program when it is imported: .*",
+        r"warning  birds.yaml:6: .*utils.py:2 starts a program when it is imported, which .*",
     ),
     "code forks": (
         with_code("import os\nos.fork()\n"),
-        r"warning  birds.yaml:6: .*utils.py:2 starts a program when it is imported: .*",
+        r"warning  birds.yaml:6: .*utils.py:2 starts a program when it is imported, which .*",
     ),
     "code talks to whoever checks it": (
         with_code(WRITES_EVERYWHERE),
@@ -408,7 +408,7 @@ CASES: dict[str, Case] = {
     ),
     "more answers than there are": (
         files(birds_yaml=good(filter_list="[{name: a, filter: [{function: take_first_k, k: 8}]}]")),
-        r"error  birds.yaml:7: take_first_k wants 8 answers and repeats is 1.",
+        r"error  birds.yaml:7: take_first_k needs 8 answers, but repeats is 1.",
     ),
     "template broken": (
         files(birds_yaml=good(doc_to_text='"{{ question }"')),
@@ -495,7 +495,7 @@ CASES: dict[str, Case] = {
     ),
     "name stands twice": (
         files(birds_yaml=good(), more__birds_yaml=good() + "num_fewshot: 0\n", more__rows_jsonl=""),
-        r"error  more/birds.yaml:1: task 'birds' stands in .*birds.yaml:1 too: rename one.",
+        r"error  more/birds.yaml:1: task 'birds' is defined in .*birds.yaml:1 too: rename one.",
     ),
 }
 

@@ -138,7 +138,7 @@ def test_data_that_are_not_here_yet_are_not_a_mistake_of_the_file(
     )  # fmt: skip
     monkeypatch.setenv("FIELDMARK_DATA_BELUGA", "whales")
     code, out, _ = check(capsys, find_file("beluga"))
-    assert code == 3 and out.startswith("error  whales does not exist: `fieldmark datasets beluga`")
+    assert code == 3 and out.startswith("error  whales does not exist. `fieldmark datasets beluga`")
 
 
 def test_a_group_alone_finds_its_members_beside_it(

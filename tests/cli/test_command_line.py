@@ -15,8 +15,8 @@ import pytest
 import tyro
 
 from fieldmark.cli import commands, main
-from fieldmark.cli._grid_flags import given_settings
-from fieldmark.cli.run import make_args
+from fieldmark.cli.answer.run import make_args
+from fieldmark.cli.grid_flags import given_settings
 from fieldmark.files import FileSystem
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
@@ -95,6 +95,22 @@ def test_a_command_shows_the_flags_that_act_on_it(capsys: pytest.CaptureFixture[
         told = capsys.readouterr().out
         nothing = ("device", "precision", "decode", "threads", "batch-size", "bad-images", "cache")
         assert not [flag for flag in nothing if f"--{flag} " in told]
+    assert main(["predict", "m", "photos", "--bad-images", "fail"]) == 2  # it always goes on
+    assert "has no flag --bad-images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["run", "try", "jobs ls", "data make", "tasks"])
+def test_help_is_read_at_80_columns(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*name.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    commands = [line for line in lines if line.startswith("  ")]  # to be copied whole
+    assert max(len(line) for line in lines if line not in commands) <= 80
+    assert not [line for line in lines if re.fullmatch(r"│ +│", line)]
+    text = "\n".join(lines)
+    assert not [noise for noise in ("(default", "{None}", " STR ", " INT ") if noise in text]
 
 
 def test_other_packages_add_commands(
@@ -250,7 +266,7 @@ def test_doctor_names_folders_on_shared_file_systems(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nfs = FileSystem("nfs4", True, Path("/home"))
-    monkeypatch.setattr("fieldmark.cli.doctor.filesystem_of", lambda path: nfs)
+    monkeypatch.setattr("fieldmark.cli.housekeeping.doctor.filesystem_of", lambda path: nfs)
     assert main(["doctor", "--results", "here"]) == 0
     lines = capsys.readouterr().out.splitlines()
     named = [line.partition(":")[0] for line in lines if "shared file system (nfs4 at" in line]

@@ -223,8 +223,8 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
     )
     assert done.returncode == 3
     assert done.stderr == (
-        f"fieldmark: f{suffix} cannot be written: File too large. Features that were computed are "
-        "in the cache: the same command goes on.\n"
+        f"fieldmark: f{suffix} cannot be written: File too large. Features computed so far are in "
+        "the cache: run the same command to continue.\n"
     )
     assert [path.name for path in Path().glob("f.*")] == [f"f{suffix}"]
     assert Path(f"f{suffix}").read_bytes() == b"older"

@@ -85,7 +85,7 @@ def test_models_without_common_items_cannot_be_compared(store, capsys) -> None:
     write(store, "m/one", "t", ["fox"] * 20)
     write(store, "m/two", "t", ["hare"] * 20, prefix="other")
     assert main(["compare", "one", "two"]) == 3
-    assert "no item in common" in one_line(capsys)
+    assert "no photo in common" in one_line(capsys)
 
 
 def test_one_task_without_common_items_shows_dashes_beside_the_others(store, capsys) -> None:
@@ -94,7 +94,7 @@ def test_one_task_without_common_items_shows_dashes_beside_the_others(store, cap
         write(store, "m/two", task, ["hare"] * 20, prefix=prefix)
     assert main(["compare", "one", "two"]) == 0
     told = capsys.readouterr()
-    assert "nan" not in told.out and "apart: no item that both were asked" in told.err
+    assert "nan" not in told.out and "apart: no photo that both answered" in told.err
 
 
 def test_an_undefined_score_is_null_in_json_and_a_dash_on_screen(store, capsys) -> None:

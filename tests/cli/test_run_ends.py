@@ -33,7 +33,7 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     [
         ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
         ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
-        ("classicl/*", "fits no model. `fieldmark models --all` lists them."),
+        ("classicl/*", "no model has such a name. `fieldmark models --all` lists them."),
     ],
 )
 def test_names_as_people_type_them(

@@ -126,7 +126,8 @@ def test_runs_are_removed_by_number_key_or_flag(child, path, capsys) -> None:
 def test_a_run_that_a_process_is_on_is_not_removed(child, capsys) -> None:
     line = told(capsys, "rm", "--all", code=3)
     assert line == (
-        f"fieldmark: run 5 is being run by process {child.pid} on {host()}: stop that one first.\n"
+        f"fieldmark: run 5 is in progress in process {child.pid} on {host()}: stop that process "
+        "first.\n"
     )
     assert len(listed(capsys)) == 5, "all or none"
     child.kill()
@@ -185,7 +186,7 @@ def test_runs_that_differ_in_their_data_only_are_named_by_number(child, capsys) 
 def test_a_claim_is_freed_and_its_holder_named(child, path, capsys) -> None:
     assert main(["runs", "free", "5", "4"]) == 0
     first, second, last = capsys.readouterr().err.splitlines()
-    assert f"freed; it was held by process {child.pid} on {host()} since 2" in first
+    assert f"freed; process {child.pid} on {host()} had claimed it at 2" in first
     assert second.endswith(" was not claimed") and last == "1 claim freed."
     assert listed(capsys, "--task", "busy") == {5: "killed"}
     with Store.open(path) as store:

@@ -44,7 +44,7 @@ def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFix
     shutil.copytree(place / "train", place / "set" / "test")
     (place / "train").rename(place / "set" / "train")
     assert main(["shards", "make", "set"]) == 0
-    told = "split train: 6 photos of other splits left out (--split all takes every photo)."
+    told = "Only split train is packed, not 6 photos of others (--split all for all)."
     assert told in capsys.readouterr().err.splitlines()
     assert main(["shards", "make", "set", "--split", "all", "--json", "--quiet"]) == 0
     made = json.loads(capsys.readouterr().out)
@@ -90,7 +90,7 @@ def test_bad_photos_are_left_out_when_asked(
     assert main(MAKE) == 3
     assert "photos/Pica pica/1.jpg is empty (0 bytes)" in capsys.readouterr().err
     assert main([*MAKE, "--bad-images", "skip"]) == 0
-    assert "1 image left out, because unreadable." in capsys.readouterr().err
+    assert "1 image left out (cannot be read)." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_captions_come_from_a_column(capsys: pytest.CaptureFixture[str]) -> None
     rows = "\n".join(f"photos/Pica pica/{n}.jpg,Pica pica,{'seen' * (n > 1)}" for n in (1, 3, 5))
     Path("table.csv").write_text(f"image,label,words\n{rows}\n")
     assert main(["shards", "make", "table.csv", "--caption", "words", "--out", "s"]) == 0
-    assert "1 photo without a caption in 'words': kept, without one." in capsys.readouterr().err
+    assert "1 photo kept without a caption: 'words' is empty there." in capsys.readouterr().err
     assert main(["shards", "check", "s", "--json", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 2
 

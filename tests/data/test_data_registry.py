@@ -9,6 +9,7 @@ import pytest
 from fieldmark import data
 from fieldmark.data import DATASETS, load_dataset, register_dataset
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.world import World
 
 OWN = """
 from pathlib import Path
@@ -20,10 +21,6 @@ class Ponds:
     def table(self, root):
         rows = pl.DataFrame({"id": ["a"], "image": ["a.jpg"], "label": ["newt"]})
         return finish_table(rows, root)
-    def check(self, root):
-        return []
-    def make(self, root, world, size):
-        pass
 
 ponds = Ponds()
 half = Info(title="?", licence="?", citation="?")
@@ -48,11 +45,14 @@ def test_own_datasets_from_a_file(tmp_path: Path):
     (tmp_path / "my.py").write_text(OWN)
     rows = load_dataset(f"{tmp_path}/my.py:ponds").table(tmp_path)
     assert rows["label"].to_list() == ["newt"]
+    findings = load_dataset(f"{tmp_path}/my.py:ponds").check(tmp_path)
+    assert [one.level for one in findings] == ["error", "warning", "error"]
+    assert "a.jpg" in findings[2].text
+    with pytest.raises(UsageError, match=r"dataset 'Ponds' has no make\(root, world, size\)"):
+        load_dataset(f"{tmp_path}/my.py:ponds").make(tmp_path, World(), 3)
     with pytest.raises(UsageError) as caught:
         load_dataset(f"{tmp_path}/my.py:half")
-    assert str(caught.value).endswith(
-        "lacks INFO, table, check, make: it needs INFO, table, check, make."
-    )
+    assert str(caught.value).endswith("lacks INFO, table: it needs INFO and table.")
 
 
 def test_register_dataset():

@@ -95,7 +95,7 @@ def test_like_a_dict_through_appends_and_reopening(
         )
     everything = [pool[index] for index in rng.permutation(len(pool)).tolist()]
     assert rows.missing(everything).tolist() == [key not in expected for key in everything]
-    with pytest.raises(DataError, match="features are gone"):
+    with pytest.raises(DataError, match="cached features have disappeared"):
         rows.gather(everything)
 
 
@@ -196,7 +196,7 @@ def test_a_file_cut_short_or_gone_while_it_is_open_is_missing_rows_not_a_crash(
         file.truncate(4000 * 64 + 7)
     assert rows.missing(keys).tolist() == [False] * 4000 + [True] * 1000
     (tmp_path / "rows-000.values").unlink()
-    with pytest.raises(DataError, match="features are gone"):
+    with pytest.raises(DataError, match="cached features have disappeared"):
         rows.gather(keys[:4000])
 
 

@@ -18,7 +18,7 @@ from fieldmark.errors import DataError
 from fieldmark.models import Recipe
 
 torch = pytest.importorskip("torch")
-from fieldmark.embed import cpu_decode  # noqa: E402  needs torch when it is called
+from fieldmark.embed.cpu import decode as cpu_decode  # noqa: E402  needs torch when it is called
 
 ORIENTATION = 0x0112
 SIZES = [

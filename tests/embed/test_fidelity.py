@@ -36,7 +36,7 @@ def reference(files: list[tuple[bytes, Crop]], recipe: Recipe) -> list[np.ndarra
 
 
 def cpu(files: list[tuple[bytes, Crop]], recipe: Recipe) -> list[np.ndarray]:
-    from fieldmark.embed.cpu_decode import decode
+    from fieldmark.embed.cpu.decode import decode
 
     seen = [decode(data, recipe, [crop]) for data, crop in files]
     return [arrays[0] for arrays in seen if arrays is not None]

@@ -25,7 +25,7 @@ from PIL import Image
 from fieldmark import evaluate
 from fieldmark.data import MEMORY, Contents, ImageRef
 from fieldmark.embed import EmbedOptions, Filled, cached_models, embed, fill
-from fieldmark.embed.threads import AHEAD, run_threads
+from fieldmark.embed.cpu.threads import AHEAD, run_threads
 from fieldmark.embed.work import HashedFile, ImagePart, WantedFile
 from fieldmark.errors import DataError
 from fieldmark.models import Features, Recipe, load_model

@@ -217,7 +217,7 @@ def test_nothing_readable_is_an_error_even_when_bad_ones_are_skipped(photos: Ima
 
 def test_what_does_not_fit_float16_is_refused(photos: ImageSource) -> None:
     form = FileForm(Path("f.npy"), 3, "float16")
-    with pytest.raises(DataError, match=r"do not fit float16: --dtype float32 holds them"):
+    with pytest.raises(DataError, match=r"are too large for float16: use --dtype float32"):
         write_chunks(form, embed_chunks(Tiles(scale=1e4), [photos], options()))
     assert files() == set()
 

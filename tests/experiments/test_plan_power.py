@@ -88,7 +88,7 @@ class Other(Mine):
     assert main(words) == 0
     said = capsys.readouterr()
     assert "detectable difference" in said.out and "assumed" in said.out
-    assert "right and the other wrong on 20 % of items" in said.err
+    assert "right on 20 % of photos" in said.err
     for model in ("m.py:Mine", "m.py:Other"):
         run_it(place, model, "zoo.yaml")
     assert main([*words, "--n-train", "-1", "6", "--json"]) == 0

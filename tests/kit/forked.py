@@ -33,7 +33,7 @@ __all__ = ["Popen", "run"]
 
 LOADED = (
     "numpy", "polars", "PIL.Image", "scipy.stats", "sklearn.linear_model", "sklearn.svm", "torch",
-    "torchvision", "open_clip", "timm", "fieldmark.cli.run", "fieldmark.experiments",
+    "torchvision", "open_clip", "timm", "fieldmark.cli.answer.run", "fieldmark.experiments",
     "fieldmark.report", "fieldmark.build.train",
 )  # fmt: skip
 

@@ -112,7 +112,7 @@ def test_slices_show_the_mean_value_of_each_kind(store):
     only = read_table(store, RunFilter(tasks=("birds-f1",)), compare=False)
     with pytest.raises(DataError, match="birds-f1': f1 is a function of all documents"):
         sliced(store, only, "unit")
-    with pytest.raises(DataError, match="only label .the target. and unit are stored"):
+    with pytest.raises(DataError, match="only the label and unit of its photos are stored"):
         sliced(store, table, "family", {})
 
 
@@ -221,7 +221,7 @@ def test_rescoring_keeps_what_the_tasks_code_made(tmp_path, capsys):
     before = values()
     assert main(["rescore", "--metric", "macro_f1", "--results", str(path.parent)]) == 0
     said = capsys.readouterr()
-    assert "2 runs scored by the own code of their tasks: left as they are." in said.err
+    assert "2 runs left as scored: their tasks have scoring code of their own." in said.err
     assert "6 runs scored" in said.out
     after = values()
     expected = {

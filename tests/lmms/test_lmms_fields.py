@@ -47,7 +47,7 @@ class TestText:
         doc = {**DOC, "image": picture, "images": [picture]}
         out = tmp_path / "drawn.png"
         for template in (f"{{{{ {name} }}}}", f"{{{{ {name}.save('{out}') }}}}"):
-            with pytest.raises(UsageError, match=f"asks for '{name}', no column"):
+            with pytest.raises(UsageError, match=f"uses '{name}', which is not a column"):
                 _fields(tmp_path, f'doc_to_text: "{template}"').text(doc)
         assert not out.exists()
         fields = Fields(write_task(tmp_path, f"doc_to_text: {name}"), None, None, tuple(doc))
@@ -109,8 +109,8 @@ class TestText:
         with pytest.raises(UsageError) as caught:
             fields.text(DOC, 7)
         assert str(caught.value) == (
-            f"{tmp_path}/task.yaml:2  document 7: doc_to_text: a template asks for 'qestion', "
-            "no column. Did you mean 'question'?"
+            f"{tmp_path}/task.yaml:2  document 7: doc_to_text: a template uses 'qestion', "
+            "which is not a column. Did you mean 'question'?"
         )
 
     @pytest.mark.parametrize("value", [["a", "b"], 1.5, True, {"a": "b"}, None])

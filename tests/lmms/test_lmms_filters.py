@@ -44,7 +44,7 @@ def test_take_first_k_takes_k():
 
 
 def test_take_first_k_tells_of_any_document_with_fewer():
-    with pytest.raises(UsageError, match="wants 3 responses of a document, found 2.*repeats: 3"):
+    with pytest.raises(UsageError, match="needs 3 responses of a document, found 2.*repeats: 3"):
         _run([("take_first_k", {"k": 3})], [["a"] * 3, ["a"] * 2])
 
 
@@ -123,7 +123,7 @@ def test_multi_choice_regex_survives_more_choices_than_letters():
 
 
 def test_multi_choice_regex_wants_choices():
-    with pytest.raises(UsageError, match="wants the column 'choices'.*'choice' is nearest"):
+    with pytest.raises(UsageError, match="needs the column 'choices'.*'choice' is nearest"):
         _run([("multi_choice_regex", {})], [["a"]], [{"choice": ["a"]}])
 
 

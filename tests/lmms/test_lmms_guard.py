@@ -98,7 +98,7 @@ def test_code_that_reaches_for_the_network_stops_the_task(
         assert run(model, "--quiet") == 2
         assert judge.keys == []
     told = capsys.readouterr().err
-    assert "garden.yaml:7" in told and "reached for the network" in told
+    assert "garden.yaml:7" in told and "tried to use the network" in told
     assert "--judge MODEL" in told and "document 0" in told
 
 

@@ -37,14 +37,14 @@ def test_a_column_called_like_an_argument_is_a_column() -> None:
     ("template", "doc", "line"),
     [
         ("{{qestion}}", {"question": "x"},
-         "a template asks for 'qestion', no column. Did you mean 'question'?"),
+         "a template uses 'qestion', which is not a column. Did you mean 'question'?"),
         ("{{zzz}}", {"a": 1, "b": 2},
-         "a template asks for 'zzz', no column: the document has a, b."),
-        ("{{zzz}}", {}, "a template asks for 'zzz', no column: the document has none."),
+         "a template uses 'zzz', which is not a column: the document has a, b."),
+        ("{{zzz}}", {}, "a template uses 'zzz', which is not a column: the document has none."),
         ("{{a.b}}", {"a": {"c": 1}},
-         "a template asks for what is not there: 'dict object' has no attribute 'b'."),
+         "a template uses something that does not exist: 'dict object' has no attribute 'b'."),
         ("{{a[5]}}", {"a": [1]},
-         "a template asks for what is not there: list object has no element 5."),
+         "a template uses something that does not exist: list object has no element 5."),
         ("{{a + 1}}", {"a": "x"},
          "the template '{{a + 1}}' failed: can only concatenate str (not \"int\") to str."),
         ("{{1 / 0}}", {}, "the template '{{1 / 0}}' failed: division by zero."),
@@ -60,7 +60,7 @@ def test_mistakes_in_rendering_are_one_line(template: str, doc: dict, line: str)
 
 
 def test_the_place_stands_first() -> None:
-    with pytest.raises(UsageError, match=r"^t\.yaml:3  a template asks for 'a'"):
+    with pytest.raises(UsageError, match=r"^t\.yaml:3  a template uses 'a'"):
         render("{{a}}", {}, "t.yaml:3")
 
 

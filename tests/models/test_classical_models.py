@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 
 from fieldmark.errors import UsageError
 from fieldmark.models import Backbone, DualEncoder, load_model
-from fieldmark.models import _classical as classical
+from fieldmark.models.classical import features as classical
 from fieldmark.world import Scene, World
 from kit.cpu_time import least_cpu_s
 

@@ -144,7 +144,7 @@ def test_a_projects_file_cannot_trust_a_model(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("fieldmark.toml").write_text('trust_code = ["hf/some/model"]\n')
-    with pytest.raises(Exception, match="trust_code counts only as your own word"):
+    with pytest.raises(Exception, match="only you can set trust_code"):
         load_settings()
     Path("fieldmark.toml").unlink()
     monkeypatch.setenv("FIELDMARK_TRUST_CODE", "timm/x")

@@ -166,7 +166,7 @@ def test_defect_biobench_backbone_never_put_in_eval_mode(
     load: Callable[[str], Backbone], photos: list[Image.Image]
 ) -> None:
     """BatchNorm used and updated batch statistics: features depended on company and drifted."""
-    from fieldmark.models._weights import hash_weights
+    from fieldmark.models._torch.weights import hash_weights
 
     for name in BATCH_NORM:
         model = load(name)

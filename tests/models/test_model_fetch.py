@@ -17,7 +17,7 @@ import pytest
 from fieldmark.errors import ModelError
 from fieldmark.models import load_model
 from fieldmark.models._name import ModelRequest, parse_name
-from fieldmark.models._weights import url_file
+from fieldmark.models._torch.weights import url_file
 
 INSTEAD = "give local weights with ?weights=PATH, or random ones with ?pretrained=false."
 
@@ -90,7 +90,7 @@ def test_what_is_in_the_cache_loads_without_asking(
 def test_timms_own_weights_come_from_the_cache(
     put_in_hub_cache: Callable[[str, Path], None], timm_folder: Path
 ) -> None:
-    from fieldmark.models._weights import hash_weights
+    from fieldmark.models._torch.weights import hash_weights
 
     put_in_hub_cache("timm/test_resnet.r160_in1k", timm_folder)
     model = load_model("timm/test_resnet", offline=True)

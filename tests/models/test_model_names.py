@@ -73,7 +73,7 @@ def test_names_are_taken_apart() -> None:
             "model 'bioclip-2' is not known. Did you mean 'open-clip/hf-hub:imageomics/bioclip-2'? "
             "`fieldmark models bioclip-2` lists all.",
         ),
-        ("lab/net.py", "model 'lab/net.py' names no class: expected lab/net.py:CLASS."),
+        ("lab/net.py", "model 'lab/net.py' needs a class: expected lab/net.py:CLASS."),
         (
             "timm",
             "model 'timm' names a family only: expected timm/CHECKPOINT, for example "

@@ -17,7 +17,7 @@ from PIL import Image
 from fieldmark import devices
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.models import Features, Recipe, TorchBackbone, load_model
-from fieldmark.models._weights import hash_weights
+from fieldmark.models._torch.weights import hash_weights
 
 NAME = "timm/test_resnet?pretrained=false&size=32"
 

@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.errors import DataError
 from fieldmark.probes import load_probe
-from fieldmark.probes._training import Training, batches, dropout_mask, halving
+from fieldmark.probes._gradient.adamw import Training, batches, dropout_mask, halving
 from kit.adam import PlainAdam, annealed, halved
 
 torch = pytest.importorskip("torch")
@@ -38,7 +38,7 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Th
     """Puts an array where the accelerator is, or takes tensors in main memory for it."""
     if request.param == "cuda":
         return lambda x: torch.from_numpy(x).cuda()
-    for module in ("_arrays", "_gradient", "_lbfgs", "_training"):
+    for module in ("_arrays", "_gradient.probe", "_gradient.lbfgs", "_gradient.adamw"):
         monkeypatch.setattr(f"fieldmark.probes.{module}.on_accelerator", torch.is_tensor)
     return lambda x: torch.from_numpy(x)
 

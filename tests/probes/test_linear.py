@@ -10,9 +10,9 @@ from sklearn.metrics import f1_score
 
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser, load_probe
-from fieldmark.probes._gradient import read_targets
+from fieldmark.probes._gradient.adamw import Training, batches, cosine, first_layers, train
+from fieldmark.probes._gradient.probe import read_targets
 from fieldmark.probes._select import hold_out, parse_numbers
-from fieldmark.probes._training import Training, batches, cosine, first_layers, train
 from fieldmark.probes.linear import Linear
 from fieldmark.tasks import load_own_task
 from kit.adam import PlainAdam, annealed

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fieldmark.errors import UsageError
 from fieldmark.probes import load_probe
-from fieldmark.probes._lbfgs import fit_strengths
+from fieldmark.probes._gradient.lbfgs import fit_strengths
 from fieldmark.probes._select import hold_out
 from fieldmark.probes.logistic import Logistic
 

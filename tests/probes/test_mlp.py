@@ -10,8 +10,7 @@ from sklearn.metrics import f1_score
 from fieldmark.errors import DataError, MissingExtra, UsageError
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
-from fieldmark.probes._gradient import read_targets
-from fieldmark.probes._training import (
+from fieldmark.probes._gradient.adamw import (
     Training,
     batches,
     dropout_mask,
@@ -19,6 +18,7 @@ from fieldmark.probes._training import (
     halving,
     train,
 )
+from fieldmark.probes._gradient.probe import read_targets
 from fieldmark.probes.mlp import MLP
 from kit.adam import PlainAdam, halved
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from fieldmark.probes import exemplar, load_probe, neighbours, simpleshot
-from fieldmark.probes._gradient import Networks
+from fieldmark.probes._gradient.probe import Networks
 from fieldmark.probes.ridge import Ridge
 from fieldmark.probes.ridge.system import LinearModel
 from fieldmark.probes.svm import SupportVectors

@@ -161,7 +161,7 @@ def test_of_all_turns_a_wrong_one_decides_before_a_silent_one(
 # -- money ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cap", [("--max-usd", "0.004"), ("--max-tokens", "4000")])
+@pytest.mark.parametrize("cap", [("--max-usd", "0.008"), ("--max-tokens", "4000")])
 def test_a_cap_stops_the_run_and_more_money_goes_on_from_there(
     cap: tuple[str, str],
     world: Path,
@@ -171,7 +171,7 @@ def test_a_cap_stops_the_run_and_more_money_goes_on_from_there(
     Path("fieldmark.toml").write_text(PRICED)
     assert main(command(world, "--model", WREN, *cap)) == 4
     told = [line for line in capsys.readouterr().err.splitlines() if "budget" in line]
-    assert len(told) == 1 and "the same command with a higher limit continues from there" in told[0]
+    assert len(told) == 1 and "kept. Run the same command to continue; it may" in told[0]
     n_before = len(journalled(settings))
     assert n_before > 0
     assert main(command(world, "--model", WREN, cap[0], "99999")) == 0
@@ -371,7 +371,7 @@ def test_clips_are_frames_and_traits_are_asked_once(
     [
         ("chat/openruter/x", 2, "Did you mean 'openrouter'?"),
         ("chat/openai/gpt-4o", 4, "OPENAI_API_KEY"),
-        ("chat/mock/bat", 2, "takes no images"),
+        ("chat/mock/bat", 2, "cannot see images"),
         ("chat/mock/wren?skil=1", 2, "Did you mean 'skill'?"),
     ],
 )
@@ -396,7 +396,7 @@ def test_plan_refuses_a_model_that_takes_no_images(
 ) -> None:
     Path("fieldmark.toml").write_text(BLIND)
     main(["plan", *command(world, "--model", "chat/mock/bat", "--json")[1:]])
-    assert "takes no images" in capsys.readouterr().out
+    assert "cannot see images" in capsys.readouterr().out
     assert not settings.results.exists()
 
 

@@ -60,7 +60,7 @@ def test_what_failed_is_told_and_asked_again(
         assert run(world, url) == 5
         last = capsys.readouterr().err.splitlines()[-1]
         assert "3 of 9 questions have no answer: 3 failed (400 not in the mood)." in last
-        assert "The same command asks what failed again." in last
+        assert "Run the same command to retry what failed." in last
         assert outcomes(settings) == {"failed": 3, "ok": 6}
         server.is_moody, before = False, server.n_asked
         assert main(["plan", *_flags(world, url), "--json"]) == 0
@@ -95,7 +95,7 @@ def test_every_command_asks_what_an_endpoint_could_not_do(
         for _ in range(3):
             before = server.n_asked
             assert run(world, url) == 4
-            assert "Nothing is recorded." in capsys.readouterr().err.splitlines()[-1]
+            assert "No answer was stored." in capsys.readouterr().err.splitlines()[-1]
             assert server.n_asked > before
         with Store.open(settings.store) as store:
             assert not any(store.finished_parts(found.id) for found in store.runs())
@@ -186,9 +186,10 @@ def test_an_endpoint_that_never_answers_leaves_no_result(
     server = Closed(A)
     with running(server) as url:
         assert run(world, url) == 4
-    advice = " No key was sent: ?key_env=VARIABLE in the model's name says where it is."
+    advice = " No key was sent. Put it into an environment variable, such as LAB_KEY, and add "
+    advice += "&key_env=LAB_KEY to the model's name."
     note = advice if code == 401 else ""
-    assert f"no such model.{note} Nothing is recorded." in capsys.readouterr().err
+    assert f"no such model.{note} No answer was stored." in capsys.readouterr().err
     assert server.n_asked <= 12
     with Store.open(settings.store) as store:
         assert not [found for found in store.runs() if found.state == "done"]

@@ -156,7 +156,7 @@ def test_n_test_is_a_number_of_queries_whose_bad_images_are_told(album: Album) -
         ),
         ({}, {"rerank": {"gallery": "x"}}, "dataset 'csv' has no gallery of photos"),
         ({}, {"rerank": {"groups": ["kin"]}}, "has no column 'kin'. Did you mean 'kind'?"),
-        ({}, {"metric": "accuracy"}, "metric 'accuracy' is of labels, and `rerank` gives ranked"),
+        ({}, {"metric": "accuracy"}, "metric 'accuracy' scores labels, but `rerank` gives ranked"),
     ],
 )
 def test_slips_are_told_before_anything_is_embedded(
@@ -232,7 +232,7 @@ def test_a_gallery_of_another_name_or_width_is_told(album: Album, inquire: Path)
 
     settings = replace(album.settings, data={"inquire": inquire})
     for how, line in (
-        ({}, "the photos are in a gallery: say by which model they were embedded"),
+        ({}, "the photos are in a gallery of features: say which model made them"),
         ({"gallery": "made-61"}, "'made-61'"),
         ({"gallery": "made-32"}, "holds vectors of 24 numbers, and 'hash-dual"),
     ):

@@ -283,7 +283,7 @@ def test_interval_of_both_ways_holds_the_truth_as_often_as_it_says() -> None:
         ({"retrieve": {"template": "a photo"}}, "{}"),
         (
             {"retrieve": {}, "metric": "accuracy"},
-            "album.yaml:5  metric 'accuracy' is of labels, and `retrieve` gives ranked lists: "
+            "album.yaml:5  metric 'accuracy' scores labels, but `retrieve` gives ranked lists: "
             "expected one of",
         ),
     ],

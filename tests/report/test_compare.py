@@ -97,7 +97,7 @@ def test_only_items_that_both_were_asked_count(empty, filled):
     (found,) = compared.tasks
     assert (found.comparison.n, found.n_left_out) == (90, 10)
     text = comparison_text(compared, 500)
-    assert "10 items that only one of the two was asked are left out" in text
+    assert "10 photos that only one of the two answered are left out" in text
 
 
 def test_no_answer_is_a_wrong_one(empty, filled):
@@ -177,7 +177,7 @@ def test_one_training_against_several_names_the_model_that_was_trained_once(empt
     compared = compare_models(empty, "one", "two")
     assert compared.tasks[0].comparison.n_repeats == 3
     text = " ".join(comparison_text(compared, 500).split())
-    assert "a/two was trained once: other training samples are taken to change it" in text
+    assert "a/two was trained once: its score is assumed to vary" in text
     assert "leave out differences" not in text
 
 
@@ -199,8 +199,8 @@ def test_a_task_of_another_unit_is_not_in_the_mean(empty, filled):
 @pytest.mark.parametrize(
     ("names", "error", "text"),
     [
-        (("bioclip", "bioclip"), UsageError, "both name"),
-        (("classical", "bioclip"), UsageError, "fits 2 models"),
+        (("bioclip", "bioclip"), UsageError, "both mean"),
+        (("classical", "bioclip"), UsageError, "is part of 2 names"),
         (("bioclop-2", "chance"), UnknownName, "bioclop-2"),
     ],
 )
@@ -215,7 +215,7 @@ def test_two_versions_of_a_model_are_two_models(empty, filled):
         filled(empty, spec, {"": right(400, n_right)})
     (question,) = compare_models(empty, "a/mine#v1", "a/mine#v2").tasks
     assert question.verdict == "a" and question.a.run.spec.model_version == "v1"
-    with pytest.raises(UsageError, match=r"both name 'a/mine#v2': name two of its versions"):
+    with pytest.raises(UsageError, match=r"both mean 'a/mine#v2': name two of its versions"):
         compare_models(empty, "a/mine", "a/mine#v2")
 
 

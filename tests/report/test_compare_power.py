@@ -56,7 +56,7 @@ def test_more_units_are_told_for_every_wanted_difference(right, capsys) -> None:
         ["t accuracy", "2", "60", f"{needed:,}", f"{more:,}", f"{SIZE * more:,}"],
         ["t accuracy", "50", "60", str(spread.units_to_detect(0.5)), "0", "0"],
     ]
-    assert "every task grown" not in told
+    assert "every task grows" not in told
 
 
 def test_several_tasks_need_less_together_than_each_alone(right, capsys) -> None:

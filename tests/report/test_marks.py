@@ -232,8 +232,9 @@ def test_a_mock_is_refused_on_real_photos(here: Path, capsys: Any) -> None:
     (here / "data" / "folder" / "SYNTHETIC.txt").unlink()
     words = ["--model", WREN, "--task", "leaves.yaml"]
     why = (
-        "model 'chat/mock/wren' is a mock, which is told the right answers: it runs on synthetic "
-        "data only, and those of task 'leaves.yaml' are real. `fieldmark models` lists others."
+        "model 'chat/mock/wren' is a mock that knows the right answers. It runs on synthetic "
+        "photos only, and those of task 'leaves.yaml' are real. `fieldmark models` lists "
+        "real models."
     )
     assert main(["run", *words, "--quiet"]) == 2
     assert capsys.readouterr().err == f"fieldmark: {why}\n"

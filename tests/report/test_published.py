@@ -95,7 +95,7 @@ def test_the_leaderboard_is_typed_in_as_published():
         (
             row("plantnet@biobench2026", "macro_f1", 0.341),
             "not comparable",
-            "ours tested 16,400 items, theirs 31,118",
+            "ours tested 16,400 photos, theirs 31,118",
         ),
     ],
 )
@@ -122,10 +122,10 @@ def test_our_interval_never_makes_agreement():
     ("n_items", "verdict", "why"),
     [
         (16_400, "agrees", "within 1.2 points"),
-        (16_000, "agrees", "within 1.2 points; ours tested 16,400 items, theirs 16,000"),
-        (None, "agrees", "within 1.2 points; taken to be the same images, their number is not "
+        (16_000, "agrees", "within 1.2 points; ours tested 16,400 photos, theirs 16,000"),
+        (None, "agrees", "within 1.2 points; assumed to be the same photos: their number is not "
                          "published"),
-        (400, "not comparable", "ours tested 16,400 items, theirs 400"),
+        (400, "not comparable", "ours tested 16,400 photos, theirs 400"),
     ],
 )  # fmt: skip
 def test_what_is_known_of_their_images_is_said(n_items, verdict, why):

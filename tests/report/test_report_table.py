@@ -48,8 +48,8 @@ def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
         "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
-        "worse. 1 other is left out: it\n"
-        "lacks some of these tasks.\n"
+        "worse. classical/colour is left\n"
+        "out: it lacks some of these tasks.\n"
         "\n"
         "                                                     rank\n"
         "                                                   (these                beluga         "
@@ -270,7 +270,7 @@ def test_a_task_of_another_direction_is_in_no_mean(tmp_path):
         "b            80.0  80.0 (n=10)        1.5 ± 0.5 (n=10)  80.0 (n=10)",
         "c            70.0  70.0 (n=10)  undefined       (n=10)  70.0 (n=10)",
     ]
-    assert "not in the mean, as unit or direction differ: t2 (error_years)." in text
+    assert "Not in the mean, as their unit or direction differs: t2 (error_years)." in text
 
 
 def test_the_signature_names_what_was_asked():

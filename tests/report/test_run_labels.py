@@ -230,4 +230,4 @@ def test_parts_of_several_draws_have_a_mean_and_say_so(tmp_path: Path, filled) -
     assert rows["p"].score.value == 0.6 and rows["p"].score.low is None
     assert rows[""].score.low is not None
     assert "60.0 (n=20)" in " ".join(text.split())
-    assert "‡ newt: no interval: only the mean over draws is known here" in text
+    assert "‡ newt: no interval: only the mean over training samples is known here" in text

@@ -283,7 +283,7 @@ def test_command_prints_the_page(
     assert main(words) == 0
     out, err = capsys.readouterr()
     assert out == f"{tmp_path / 's' / 'index.html'}\n"
-    assert "open it by double click" in err
+    assert "Double-click it to open it" in err
 
 
 def test_command_names_a_slip(

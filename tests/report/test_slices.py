@@ -51,5 +51,5 @@ def test_by_a_column_of_the_data(store):
 
 
 def test_data_of_other_items_are_told(store):
-    with pytest.raises(DataError, match="no stored item has a 'light' in the data here"):
+    with pytest.raises(DataError, match="none of its photos has a 'light' in the data here"):
         sliced(store, read_table(store, compare=False), "light", {"foxes": {"9": "day"}})

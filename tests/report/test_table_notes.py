@@ -59,7 +59,7 @@ def test_the_long_table_tells_them(noted: Store) -> None:
         "notes of the runs:",
         "  m/one, birds: ridge: alpha 32 (32 to 1024), cv score 0.5 (0.5 to 0.871) (2 fits); "
         f"{EDGE} (in 1 of 2 fits)",
-        "left out, because they cannot be read (--json names them all):",
+        "left out because they cannot be read (--json names all):",
         "  birds: 4 images: photos/0.jpg (cannot be decoded); photos/1.jpg (cannot be decoded); "
         "photos/2.jpg (cannot be decoded); ...",
     ]

@@ -171,7 +171,7 @@ def test_a_freed_claim_stops_the_process_that_had_it(path, children):
         child.stdin.flush()
         told = child.stdout.readline().strip()
         assert told == (
-            f"run {run.key[:8]} was taken from this process by another one or by "
+            f"run {run.key[:8]} was taken over by another process, or freed by "
             "`fieldmark runs free`."
         )
         assert store.claim(run.key)
@@ -180,8 +180,8 @@ def test_a_freed_claim_stops_the_process_that_had_it(path, children):
         child.stdin.flush()
         told = [child.stdout.readline().strip() for _ in range(4)]
         assert told[0] == (
-            f"run {run.key[:8]} is in the hands of process {os.getpid()} on {host()}: left to "
-            f"that one. `fieldmark runs free {run.key[:8]}` takes it away."
+            f"process {os.getpid()} on {host()} is working on run {run.key[:8]}, so this one left "
+            f"it alone. If that process has ended, type `fieldmark runs free {run.key[:8]}`."
         )
         assert told[1:3] == [told[0], told[0]], "neither a part nor the end nor dropping it"
         assert told[3] == "running", "its failure is not the other's"

@@ -37,8 +37,8 @@ def test_both_are_told_on_the_same_photos(photos: Path, capsys: pytest.CaptureFi
     with Path("try/predictions.csv").open(encoding="utf-8-sig") as file:
         n_right = sum(line.split(",")[4] == "1" for line in file)
     assert chat["n_chosen_right"] == n_right
-    points = 100 * (chat["n_right"] - n_right) / 36
-    assert chat["gain"]["value"] == pytest.approx(points)
+    difference = (chat["n_right"] - n_right) / 36
+    assert chat["gain"]["difference"] == pytest.approx(difference)
     (line,) = [line for line in first["text"] if line.startswith("chat/mock/wren")]
     assert f"right on {chat['n_right']} of 36 photos" in line and "$0.0" in line
     assert line in Path("try/index.html").read_text(encoding="utf-8")
@@ -65,8 +65,8 @@ def test_a_budget_that_is_used_up_leaves_the_verdict(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--chat", "chat/mock/wren"], "is a mock, which is told the right answers"),
-        (["--chat", "classical/colour"], "answers no questions"),
+        (["--chat", "chat/mock/wren"], "is a mock that knows the right answers"),
+        (["--chat", "classical/colour"], "cannot answer questions"),
         (["--max-usd", "1"], "add --chat MODEL"),
         (["--chat", "chat/mock/wren", "--max-usd", "1"], "the price of chat/mock/wren is unknown"),
     ],

@@ -182,6 +182,7 @@ def picture(path: Path, seed: int, size: tuple[int, int] = (40, 30)) -> None:
 @pytest.mark.parametrize(
     ("kind", "code", "message"),
     [
+        ("raw", 3, "holds no photos. 6 RAW files (.cr2) were left out: export them as JPEG."),
         ("empty", 3, "holds no photos: sort them into one folder per label"),
         ("flat", 3, "holds 6 photos outside any folder: sort them into one folder per label"),
         ("one class", 3, "has photos of one label only (a)"),
@@ -200,6 +201,9 @@ def test_what_cannot_be_tried_is_told_in_a_line(
     for number in range(6):
         if kind == "flat":
             picture(root / f"{number}.png", number)
+        elif kind == "raw":
+            (root / "fox").mkdir(exist_ok=True)
+            (root / "fox" / f"{number}.cr2").write_bytes(b"x")
         elif kind == "one class":
             picture(root / "a" / f"{number}.png", number)
         elif kind == "one photo each":
@@ -220,6 +224,44 @@ def test_what_cannot_be_tried_is_told_in_a_line(
     assert main(["try", str(root), "--models", "classical", *words]) == code
     told = capsys.readouterr().err
     assert message in told and told.count("\n") == 1
+
+
+def test_raw_files_and_videos_are_named_by_kind(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_photos(tmp_path / "p", Plan(n_labels=2, n_photos=8))
+    label = root / "species aaa"
+    for name in ("a.CR2", "b.cr2", "c.nef", "d.MOV", "notes.txt"):
+        (label / name).write_bytes(b"x")
+    saved_twice = next(label.glob("*.jpg")).with_suffix(".NEF")
+    saved_twice.write_bytes(b"x")
+    words = ["--cache", str(tmp_path / "cache")]
+    assert (
+        main(["try", str(root), "--models", "classical/colour", "--out", f"{root}2", *words]) == 0
+    )
+    told = capsys.readouterr().err
+    assert "\n3 RAW files (.cr2, .nef) were left out: export them as JPEG.\n" in told
+    assert "\n1 video was left out: take frames out of it first.\n" in told
+    assert "2 files are not labelled photos: ignored." in told, "the text and the file saved twice"
+    assert main(["check", str(root)]) == 0
+    assert "warning  3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().out
+    predict = ["predict", str(place / "try" / "model"), "--out", str(tmp_path / "p.csv"), *words]
+    assert main([*predict, str(root)]) == 0
+    assert "3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().err
+    assert main([*predict, str(label / "b.cr2")]) == 3
+    message = "b.cr2 holds no photos. 1 RAW file (.cr2) was left out: export it as JPEG."
+    assert message in capsys.readouterr().err
+
+
+def test_a_table_may_name_raw_files(tmp_path: Path) -> None:
+    """Some of them hold a small preview, which must not be taken for the photo."""
+    from fieldmark.tryout.look.formats import read_photos
+    from fieldmark.tryout.look.photos import Columns
+
+    (tmp_path / "t.csv").write_text("image,label\na.jpg,fox\nb.DNG,fox\nc.jpg,hare\n")
+    photos = read_photos(tmp_path / "t.csv", Columns())
+    assert photos.table.get_column("image").to_list() == ["a.jpg", "c.jpg"]
+    assert photos.unread == ("b.DNG",) and photos.n_ignored == 0
 
 
 def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,8 +109,8 @@ class Card(_TableRow):
 
     @property
     def is_known(self) -> bool:
-        """Does a table have a row for it?"""
-        return bool(self.source or self.title or self.context or self.is_priced)
+        """Does a table say more of it than its price, which tells nothing of its answers?"""
+        return bool(self.source or self.title or self.context)
 
     @property
     def is_priced(self) -> bool:
@@ -160,10 +160,10 @@ class ModelTables:
     def provider(self, word: str) -> Provider:
         """The provider of that name, else the one that is also called so."""
         also = {alias: row for row in self.providers.values() for alias in row.aliases}
-        known = also | self.providers
-        if word not in known:
-            raise UnknownName("chat provider", word, known)
-        return known[word]
+        providers = also | self.providers
+        if word not in providers:
+            raise UnknownName("chat provider", word, providers)
+        return providers[word]
 
     def raise_prices(self, path: Path, trusted: ModelTables) -> None:
         """A file that came with a folder lowers no price that is known: caps would not hold."""
@@ -175,11 +175,10 @@ class ModelTables:
                 prices = dict(zip(_PRICES, (max(pair) for pair in pairs), strict=True))
                 self.cards[row.provider, row.id] = row.model_copy(update=prices)
         for provider in own.chat_providers:
-            least = trusted.providers.get(provider.name, provider).batch_price
-            share = (
-                None if provider.batch_price is None else max(provider.batch_price, least or 0.0)
-            )
-            self.providers[provider.name] = provider.model_copy(update={"batch_price": share})
+            known_row = trusted.providers.get(provider.name)
+            if known_row is not None and provider.batch_price is not None:
+                share = max(provider.batch_price, known_row.batch_price or 0.0)
+                self.providers[provider.name] = provider.model_copy(update={"batch_price": share})
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.
@@ -187,18 +186,18 @@ class ModelTables:
         A dated id is the undated one (gpt-4o-2024-11-20: gpt-4o), an undated or `-latest` one the
         only dated one there is. Sizes and products are never mixed up: gpt-4o-mini is not gpt-4o.
         """
-        known = self.cards.get((provider, model_id))
-        if known is not None:
-            return known
+        card = self.cards.get((provider, model_id))
+        if card is not None:
+            return card
         match = _VARIANT.fullmatch(model_id) if provider == "openrouter" else None
         plain, variant = match.groups() if match else (model_id, "")
         row = self.cards.get((provider, plain)) or self._relative(provider, plain)
         if row is None:
             return Card(provider=provider, id=model_id)
-        facts: dict[str, Any] = {"id": model_id, "priced_as": row.id}
+        overrides: dict[str, Any] = {"id": model_id, "priced_as": row.id}
         if variant == "free":
-            facts |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
-        return row.model_copy(update=facts)
+            overrides |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
+        return row.model_copy(update=overrides)
 
     def _relative(self, provider: str, model_id: str) -> Card | None:
         family = _undated(model_id)

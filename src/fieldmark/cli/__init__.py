@@ -1,11 +1,12 @@
 """Command dispatch and exit codes: which command was asked for, and how does it end?
 
-A file here without a leading underscore is a command: `table.py` is `fieldmark table`, with a class
+A file of a folder here is a command: `results/table.py` is `fieldmark table`, with a class
 `TableArgs` (or `make_args()`) for its flags, the docstring for its help and `run(args)` for its
-work. A file without such a class is a family of commands: in `data.py`, `DataMakeArgs` and
-`make(args)` are `fieldmark data make`. Other packages add commands by an entry point in the group
-`fieldmark.commands`: a module with a docstring, `Args` and `run(args)`. Only the command asked for
-is imported, and nothing heavy before it needs it.
+work. A file without such a class is a family of commands: in `data/data.py`, `DataMakeArgs` and
+`make(args)` are `fieldmark data make`. A leading underscore keeps a file from being a command.
+Other packages add commands by an entry point in the group `fieldmark.commands`: a module with a
+docstring, `Args` and `run(args)`. Only the command asked for is imported, and nothing heavy before
+it needs it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.cli._show import show, spell_out, talk
+from fieldmark.cli.show import show, spell_out, talk
 
-FOLDER = Path(__file__).parent
+FILES = {path.stem.strip("_"): path for path in Path(__file__).parent.glob("*/[!_]*.py")}
+"""of commands, by name"""
 PLUGINS = "fieldmark.commands"
 GROUPS = {
     "get an answer": "demo* try* predict* run* plan",
@@ -68,10 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def commands() -> dict[str, str]:
     """`data make` → what it does, in the order shown. Imports no command."""
     every: dict[str, str] = {}
-    known = {path.stem.strip("_"): path for path in FOLDER.glob("*.py") if path.stem[0] != "_"}
     listed = [name.strip("*") for names in GROUPS.values() for name in names.split()]
-    for name in [*listed, *sorted(set(known) - set(listed))]:
-        text = known[name].read_text(encoding="utf-8")
+    for name in [*listed, *sorted(set(FILES) - set(listed))]:
+        text = FILES[name].read_text(encoding="utf-8")
         every |= {f"{name} {inner}": about for inner, about in _members(name, text).items()} or {
             name: _first_sentence(text)
         }
@@ -103,13 +104,13 @@ def _dispatch(words: list[str]) -> int:
 
         show(f"fieldmark {app_version()}")
         return 0
-    from fieldmark.cli._parse import find, parse
+    from fieldmark.cli.parse import find, parse
 
     for length in (2, 1):
-        command = find(words[:length], PLUGINS)
+        command = find(words[:length], FILES, PLUGINS)
         if command is not None:
             return parse(command, words[length:])
-    listing = find([words[0], "ls"])
+    listing = find([words[0], "ls"], FILES)
     if listing is not None and (len(words) == 1 or re.match("-(?!h|-help)", words[1])):
         return parse(listing, words[1:])
     return _unknown(words)
@@ -164,6 +165,6 @@ def _group(title: str, names: Iterable[str], known: dict[str, str]) -> list[str]
             own = [one for one in known if one.split()[0] == name.strip("*").split()[0]]
             rows += [(one, known[one]) for one in own]
         elif name.endswith("*"):
-            file = FOLDER / f"{name.strip('*')}{'_' * (name == 'try*')}.py"
-            rows.append((name.strip("*"), _first_sentence(file.read_text(encoding="utf-8"))))
+            text = FILES[name.strip("*")].read_text(encoding="utf-8")
+            rows.append((name.strip("*"), _first_sentence(text)))
     return ["", f"{title}:", *(f"  {name:<14}{about}" for name, about in rows)]

@@ -1,8 +1,8 @@
 """Files on disk → a table: one module per layout, each with where to get it and how to cite it.
 
-A file of this folder without a leading underscore is a dataset (`newt.py` is `newt`); `get/`
-fetches the published files, `read/` holds the readers that several layouts share. Importing the
-package is cheap: polars, numpy and Pillow are loaded when a dataset or an image is.
+A file of `sets/` is a dataset (`kabr.py` is `kabr`); `get/` fetches the published files, `read/`
+holds the readers that several layouts share. Importing the package is cheap: polars, numpy and
+Pillow are loaded when a dataset or an image is.
 """
 
 from __future__ import annotations
@@ -132,34 +132,22 @@ __all__ = [
 ]
 
 
-class _Datasets(Registry):
-    """Only files are datasets: the folders hold what they share."""
-
-    def _files(self) -> dict[str, str]:
-        return {name: file for name, file in super()._files().items() if file not in _FOLDERS}
-
-
-_FOLDERS = ("get", "read")
-DATASETS = _Datasets("dataset", "fieldmark.data", "fieldmark datasets", joint="_")
+DATASETS = Registry("dataset", "fieldmark.data.sets", "fieldmark datasets", joint="_")
 """names have underscores, as task files and FIELDMARK_DATA_CORNELL_BIRD write them"""
-
-_PARTS = ("INFO", "table", "check", "make")
 
 
 def load_dataset(name: str, where: str = "") -> Dataset:
     """The dataset of that name: the package's, a registered one, or `path/to/file.py:NAME`."""
     entry = load_reference(name) if is_file_reference(name) else DATASETS.get(name, where)
-    missing = [part for part in _PARTS if not hasattr(entry, part)]
+    missing = [part for part in ("INFO", "table") if not hasattr(entry, part)]
     if missing:
-        raise UsageError(
-            f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
-        )
-    dataset: Any = _MarkedDataset(entry)
+        raise UsageError(f"dataset {name!r} lacks {', '.join(missing)}: it needs INFO and table.")
+    dataset: Any = _LoadedDataset(entry)
     return cast("Dataset", dataset)
 
 
-class _MarkedDataset:
-    """A dataset whose `make` also says, for all readers, that everything was drawn."""
+class _LoadedDataset:
+    """What a dataset's author need not write: a plain `check`, and the mark of what was drawn."""
 
     def __init__(self, entry: Any) -> None:
         self._entry, self.__doc__ = entry, entry.__doc__
@@ -167,9 +155,19 @@ class _MarkedDataset:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._entry, name)
 
+    def check(self, root: Path, **options: Any) -> list[Finding]:
+        if hasattr(self._entry, "check"):
+            return list(self._entry.check(root, **options))
+        from fieldmark.data._check import check_table
+
+        return check_table(root, lambda: self._entry.table(root, **options))
+
     def make(self, root: Path, world: World, size: int) -> None:
         from fieldmark.data._synthetic import write_mark
 
+        if not hasattr(self._entry, "make"):
+            title = self._entry.INFO.title
+            raise UsageError(f"dataset {title!r} has no make(root, world, size) that draws it.")
         self._entry.make(root, world, size)
         write_mark(root, world)
 
@@ -199,7 +197,7 @@ def read_table(name: str, root: Path, options: Mapping[str, Any] | None = None) 
 
 
 def register_dataset(name: str, dataset: Dataset) -> None:
-    """Adds a dataset under a name of its own: a module or object with INFO, table, check, make."""
+    """Adds a dataset under a name of its own: a module or object with INFO and table."""
     DATASETS.register(name, dataset)
 
 

@@ -1,11 +1,13 @@
 """Dataset contract: what a dataset module must offer.
 
-A module `data/NAME.py` is the dataset NAME. It holds `INFO` and these functions:
+A module `data/sets/NAME.py` is the dataset NAME. It holds `INFO` and these functions:
 
     table(root)              files on disk → one row per item (columns below)
     check(root)              what is missing or odd in a user's folder
     make(root, world, size)  a synthetic copy in the exact layout, about `size` images
     listed_sources(root)     optional: the images whose addresses the dataset's own table lists
+
+A user's own needs only `INFO` and `table`; its `check` then looks at labels, classes and images.
 
 Reading a table never opens an image. `label` is a *name*; integer ids are made from the union of
 all splits, in one place (`label_ids`).

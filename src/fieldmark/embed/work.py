@@ -3,7 +3,7 @@
 A pipeline reads each file once: the bytes that are hashed and checked are those that are decoded.
 It tells the sink what a file holds and is told which parts of it are still to be embedded; features
 go back to the sink as they come, in any order. Two pipelines keep this contract: threads that
-prepare images for any model (`threads.py`), and the one for CUDA devices (`gpu.py`).
+prepare images for any model (`cpu/threads.py`), and the one for CUDA devices (`gpu/`).
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def noted_decode(model: Backbone) -> str:
 
 def n_parameters_of(model: object) -> int:
     """Weights of its network; 0 where it has none or does not say."""
-    known = getattr(model, "n_parameters", None)
-    if isinstance(known, int):
-        return known
+    count = getattr(model, "n_parameters", None)
+    if isinstance(count, int):
+        return count
     module = getattr(model, "module", None)
     return sum(weight.numel() for weight in module.parameters()) if module is not None else 0
 

@@ -73,8 +73,8 @@ class FileForm:
             made = np.ascontiguousarray(rows, self.dtype)
         if self.dtype == "float16" and not np.isfinite(made).all():
             raise DataError(
-                f"{self.path}  features up to {float(np.abs(rows).max()):.4g} do not fit float16: "
-                "--dtype float32 holds them."
+                f"{self.path}  features up to {float(np.abs(rows).max()):.4g} are too large for "
+                "float16: use --dtype float32."
             )
         return made
 
@@ -100,14 +100,14 @@ def check_place(path: Path) -> None:
         raise UsageError(f"--out {path}: expected a file that ends in {expected}.")
     if path.is_dir():
         raise UsageError(f"--out {path}: is a folder; expected the name of a file.")
-    with writable(path, "Choose another place with --out."):
+    with writable(path, "Choose another folder with --out."):
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = path.with_name(f".{path.name}.{os.getpid()}")
         probe.touch()
         probe.unlink()
 
 
-IN_CACHE = "Features that were computed are in the cache: the same command goes on."
+IN_CACHE = "Features computed so far are in the cache: run the same command to continue."
 
 
 @contextlib.contextmanager

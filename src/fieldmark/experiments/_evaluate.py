@@ -52,10 +52,8 @@ def evaluate(
         settings.send_key,
     )  # fmt: skip
     if len({job.protocol for job in jobs}) > 1:
-        ways = ", ".join(repr(job.protocol) for job in jobs)
-        raise UsageError(
-            f"{name!r} can be asked {task!r} in several ways: choose protocol = {ways}."
-        )
+        names = ", ".join(repr(job.protocol) for job in jobs)
+        raise UsageError(f"{name!r} fits several protocols of {task!r}: choose protocol={names}.")
     if len(jobs) != 1:
         raise UsageError(f"task {task!r} stands for {len(jobs)} tasks: expected one.")
     plan = make_plan(jobs, settings, may_load=True)

@@ -37,9 +37,10 @@ from fieldmark.models._load import (
     stand_in,
 )
 from fieldmark.models._name import resolve_device
+from fieldmark.models._user import test_pictures
 
 if TYPE_CHECKING:
-    from fieldmark.models._torch import TorchBackbone
+    from fieldmark.models._torch.backbone import TorchBackbone
 
 __all__ = [
     "Backbone",
@@ -65,13 +66,14 @@ __all__ = [
     "register_model",
     "resolve_device",
     "stand_in",
+    "test_pictures",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name == "TorchBackbone":
         try:
-            from fieldmark.models._torch import TorchBackbone
+            from fieldmark.models._torch.backbone import TorchBackbone
         except ImportError as error:
             from fieldmark.errors import MissingExtra
 

@@ -139,14 +139,14 @@ def local_files(checkpoint: str) -> list[Path]:
     """The file or folder of the user's own that a name rests on: its bytes belong to the model's
     identity.
     """
-    kind, _, place = checkpoint.partition(":")
-    path = Path(place if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
+    kind, _, source = checkpoint.partition(":")
+    path = Path(source if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
     return [path] if path.is_file() or (kind == "local-dir" and path.is_dir()) else []
 
 
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "open_clip")
-    from fieldmark.models._dual import TextTower, TorchDual
+    from fieldmark.models._torch.dual import TextTower, TorchDual
 
     is_loaded = request.flag("pretrained", True) and "weights" not in request.name.options
     arguments = _source(library, request, is_loaded)
@@ -198,10 +198,10 @@ def read_tokeniser(request: ModelRequest) -> Any:
 
 
 def _about(library: Any, model_name: str) -> dict[str, Any]:
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind != "local-dir":
         return dict(library.get_model_config(model_name))
-    return dict(parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
+    return dict(parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
 
 
 def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tuple[Any, Any]:
@@ -239,7 +239,7 @@ def _network(
     seed: str = "",
 ) -> tuple[Any, Any]:
     """The network with its weights, and its second projector or None."""
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded
 
     is_two, weights = arguments.pop(TWO_PROJECTORS, False), request.path("weights")
     path = weights or (_own_file(request, arguments["model_name"]) if is_loaded else None)
@@ -249,7 +249,10 @@ def _network(
     with seeded("open-clip", request.checkpoint, *filter(None, [seed])):
         model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
         if is_two and not is_loaded and not weights:
-            state = _drawn_second(model)
+            import torch
+
+            shape = model.visual.proj.shape
+            state = {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
     beside = {name: state.pop(name) for name in SECOND if name in state}
     if path and state:
         if not weights:
@@ -260,9 +263,9 @@ def _network(
 
 def _own_file(request: ModelRequest, model_name: str) -> Path | None:
     """The file of weights that may hold a second projector: none of open_clip's own tags does."""
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind == "local-dir":
-        files = (Path(place) / name for name in WEIGHTS)
+        files = (Path(source) / name for name in WEIGHTS)
         return next((file for file in files if file.is_file()), None)
     return next(iter(local_files(request.checkpoint)), None)
 
@@ -271,7 +274,7 @@ def _with_second(path: Path) -> dict[str, Any]:
     """The weights in a file that holds any of a second projector; empty for all others, which are
     open_clip's to read.
     """
-    from fieldmark.models._weights import read_weights
+    from fieldmark.models._torch.weights import read_weights
 
     if path.suffix == ".safetensors":
         from safetensors import safe_open
@@ -286,24 +289,17 @@ def _with_second(path: Path) -> dict[str, Any]:
     return state if any(name in state for name in SECOND) else {}
 
 
-def _drawn_second(model: Any) -> dict[str, Any]:
-    import torch
-
-    shape = model.visual.proj.shape
-    return {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
-
-
 def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
-    from fieldmark.models._dual import Projection
+    from fieldmark.models._torch.dual import Projection
 
     matrix = weights.get(SECOND[0])
     if matrix is None:
         return None
-    own = getattr(model.visual, "proj", None)
-    if own is None or own.shape != matrix.shape:
+    proj = getattr(model.visual, "proj", None)
+    if proj is None or proj.shape != matrix.shape:
         raise ModelError(
             f"model {request.name.text!r}: its second projector is {tuple(matrix.shape)}, "
-            f"expected {'no projector' if own is None else tuple(own.shape)} as its first."
+            f"expected {'no projector' if proj is None else tuple(proj.shape)} as its first."
         )
     scale = weights.get(SECOND[1], model.logit_scale)
     bias = weights.get(SECOND[2], getattr(model, "logit_bias", None))
@@ -314,14 +310,14 @@ def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
 
 def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, Any]:
     """What `create_model` is given, with every file already local."""
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._torch.weights import hub_folder
 
-    kind, _, place = request.checkpoint.partition(":")
+    kind, _, source = request.checkpoint.partition(":")
     if kind == "hf-hub":
-        folder = hub_folder(request, place, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
+        folder = hub_folder(request, source, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
         return {"model_name": f"local-dir:{folder}", **_vision(request, folder)}
     if kind == "local-dir":
-        path = Path(place).expanduser()
+        path = Path(source).expanduser()
         if not (path / CONFIG).is_file():
             raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
         return {"model_name": f"local-dir:{path.resolve()}", **_vision(request, path)}
@@ -354,7 +350,7 @@ def _tagged(
     library: Any, request: ModelRequest, name: tuple[str, str], is_loaded: bool
 ) -> dict[str, Any]:
     """Arguments for one of open_clip's own sets of weights: file, activation and colour scaling."""
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._torch.weights import hub_folder
 
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
@@ -389,7 +385,7 @@ def _tags(library: Any, architecture: str) -> list[str]:
 
 
 def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:
-    from fieldmark.models._weights import runs_code
+    from fieldmark.models._torch.weights import runs_code
 
     try:
         with _own_log():
@@ -441,12 +437,12 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     """The tokeniser a configuration asks for; its files are fetched only now, when texts are
     embedded.
     """
-    from fieldmark.models._dual import Tokeniser
-    from fieldmark.models._weights import TOKENISER, hub_folder
+    from fieldmark.models._torch.dual import Tokeniser
+    from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind == "local-dir":
-        about = parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+        about = parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
     else:
         about = library.get_model_config(model_name)
     text = about.get("text_cfg", {})
@@ -460,8 +456,8 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
             lambda texts: {"text": simple(texts)},
             lambda texts: [len(simple.encode(text)) + 2 for text in texts],
         )
-    has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
-    folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
+    has_own = kind == "local-dir" and (Path(source) / TOKENISER[0][0]).is_file()
+    folder = Path(source) if has_own else hub_folder(request, repo, TOKENISER)
     mode = text.get("tokenizer_mode")
     # Last, so that the configuration of a stranger cannot allow its own code to run.
     settings |= {"trust_remote_code": False, "local_files_only": True}

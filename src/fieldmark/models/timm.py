@@ -163,14 +163,14 @@ POOLS = {"cls": "token", "mean": "avg", "max": "max"}
 
 def local_files(checkpoint: str) -> list[Path]:
     """The folder that `local-dir:` names: its bytes belong to the model's identity."""
-    kind, _, place = checkpoint.partition(":")
-    path = Path(place).expanduser()
+    kind, _, source = checkpoint.partition(":")
+    path = Path(source).expanduser()
     return [path] if kind == "local-dir" and path.is_dir() else []
 
 
 def load(request: ModelRequest) -> Backbone:
     timm = need_package(request, "timm")
-    from fieldmark.models._torch import TorchBackbone
+    from fieldmark.models._torch.backbone import TorchBackbone
 
     size, pool = request.pixels(), request.choice("pool", tuple(POOLS))
     model = _build(timm, request, size, pool)
@@ -208,7 +208,7 @@ def _patches(model: Any, features: Any) -> Any:
 
 
 def _build(timm: Any, request: ModelRequest, size: int | None, pool: str | None) -> Any:
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded
 
     weights = request.path("weights")
     is_fetched = request.flag("pretrained", True) and weights is None
@@ -252,20 +252,20 @@ def _source(
     timm: Any, request: ModelRequest, is_fetched: bool
 ) -> tuple[str, dict[str, Any] | None]:
     """The name timm is given and, for weights from the hub, the local file that holds them."""
-    from fieldmark.models._weights import WEIGHTS, hub_folder
+    from fieldmark.models._torch.weights import WEIGHTS, hub_folder
 
-    kind, _, place = request.checkpoint.partition(":")
+    kind, _, source = request.checkpoint.partition(":")
     if kind == "hf-hub":
-        folder = hub_folder(request, place, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
+        folder = hub_folder(request, source, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
         return f"local-dir:{folder}", None
     if kind == "local-dir":
-        path = Path(place).expanduser()
+        path = Path(source).expanduser()
         if not (path / "config.json").is_file():
             raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
         return f"local-dir:{path.resolve()}", None
     if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
-        known = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
-        raise UnknownName("model", request.name.base, known, "fieldmark models timm")
+        names = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
+        raise UnknownName("model", request.name.base, names, "fieldmark models timm")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
 
@@ -276,7 +276,7 @@ def _has_tag(timm: Any, request: ModelRequest) -> bool:
 
 
 def _weights_file(timm: Any, request: ModelRequest) -> Path:
-    from fieldmark.models._weights import WEIGHTS, hub_folder, url_file
+    from fieldmark.models._torch.weights import WEIGHTS, hub_folder, url_file
 
     about = timm.get_pretrained_cfg(request.checkpoint)
     if about is not None and about.hf_hub_id:

@@ -53,12 +53,12 @@ CHECKPOINTS = checkpoint_table(
 
 def load(request: ModelRequest) -> Backbone:
     models = need_package(request, "torchvision").models
-    from fieldmark.models._torch import TorchBackbone
+    from fieldmark.models._torch.backbone import TorchBackbone
 
     architecture, _, tag = request.checkpoint.partition("/")
-    known = models.list_models(module=models)
-    if architecture not in known:
-        names = [f"torchvision/{name}" for name in known]
+    architectures = models.list_models(module=models)
+    if architecture not in architectures:
+        names = [f"torchvision/{name}" for name in architectures]
         raise UnknownName("model", request.name.base, names, "fieldmark models torchvision")
     weights = _weights(models, request, architecture, tag)
     model = _build(models, request, architecture, weights)
@@ -85,7 +85,7 @@ def _weights(models: Any, request: ModelRequest, architecture: str, tag: str) ->
 
 
 def _build(models: Any, request: ModelRequest, architecture: str, weights: Any) -> Any:
-    from fieldmark.models._weights import fit_weights, read_weights, seeded, url_file
+    from fieldmark.models._torch.weights import fit_weights, read_weights, seeded, url_file
 
     path, size = request.path("weights"), request.pixels()
     is_fetched = request.flag("pretrained", True) and path is None

@@ -23,7 +23,8 @@ from fieldmark.probes._arrays import (
     read_labels,
     read_rows,
 )
-from fieldmark.probes._gradient import (
+from fieldmark.probes._gradient.adamw import Training, cosine, train
+from fieldmark.probes._gradient.probe import (
     SCALINGS,
     GradientProbe,
     Networks,
@@ -32,7 +33,6 @@ from fieldmark.probes._gradient import (
     Targets,
 )
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
-from fieldmark.probes._training import Training, cosine, train
 
 SUMMARY = "linear layer by AdamW, learning rate and weight decay from a held-out sweep"
 RECIPE = "torch: Linear, cross-entropy, AdamW, CosineAnnealingLR; scikit-learn has none"
@@ -65,21 +65,21 @@ class Linear(GradientProbe):
         seed: int = 42,
     ) -> None:
         self.learning_rates = learning_rates
-        """a number or a list; of several the best on held-out rows is taken"""
+        """a number, or a list to choose from on held-out images"""
         self.weight_decays = weight_decays
-        """of the weights, not of the offsets: a number or a list, from 0 up"""
+        """penalty on the weights: a number, or a list to choose from, 0 or more"""
         self.steps = steps
-        """batches in all"""
+        """number of training steps"""
         self.batch_size = batch_size
-        """rows per step"""
+        """images per training step"""
         self.scale = scale
         """`none`, `layer` (each row to mean 0 and spread 1) or `standardise` (each column)"""
         self.select_by = select_by
         """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
-        """share of each class that is held out for the search"""
+        """share of each class to hold out for the search"""
         self.seed = seed
-        """of the first weights, the order of rows and the held-out rows"""
+        """seed of the first weights, the order of the images and the held-out images"""
 
     def check_parameters(self) -> None:
         parse_numbers("linear", "learning_rates", self.learning_rates)

@@ -1,8 +1,8 @@
 """Logistic regression, L2-penalised, classes balanced: which linear log-odds fit the labels best?
 
 biobench's 2026 probe of KABR, DINOv2's linear evaluation: L-BFGS over a range of strengths, each
-from where the last one ended (`_lbfgs`), on the GPU where the features are. It stops at the
-minimum; scikit-learn's default settings stop up to 19 % of the predictions away (measured on
+from where the last one ended (`_gradient/lbfgs.py`), on the GPU where the features are. It stops at
+the minimum; scikit-learn's default settings stop up to 19 % of the predictions away (measured on
 photos, 2026). The problem is convex, so there is one answer and nothing is drawn (but the held-out
 rows, where several strengths are given).
 """
@@ -25,8 +25,14 @@ from fieldmark.probes._arrays import (
     read_labels,
     read_rows,
 )
-from fieldmark.probes._gradient import GradientProbe, Networks, Setting, Targets, column_moments
-from fieldmark.probes._lbfgs import fit_strengths
+from fieldmark.probes._gradient.lbfgs import fit_strengths
+from fieldmark.probes._gradient.probe import (
+    GradientProbe,
+    Networks,
+    Setting,
+    Targets,
+    column_moments,
+)
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
 
 SUMMARY = "logistic regression, classes balanced"
@@ -60,22 +66,21 @@ class Logistic(GradientProbe):
         seed: int = 42,
     ) -> None:
         self.C = C
-        """inverse strength of the penalty: a number or a list; of several the best on held-out rows
-        is taken"""
+        """inverse strength of the penalty: a number, or a list to choose from on held-out images"""
         self.class_weight = class_weight
         """`balanced` (each class counts the same) or none"""
         self.standardise = standardise
-        """mean 0 and spread 1 of each column first, fitted on the training rows"""
+        """scale each feature to mean 0 and spread 1 on the training images"""
         self.tol = tol
-        """how near to the minimum: about as far may the log-odds of a training image still move"""
+        """stop when the log-odds of training images would move by less than about this"""
         self.max_iter = max_iter
-        """L-BFGS steps at most; a fit that needs more says so"""
+        """most L-BFGS steps; a fit that needs more says so"""
         self.select_by = select_by
         """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
-        """share of each class that is held out for the search"""
+        """share of each class to hold out for the search"""
         self.seed = seed
-        """of the held-out rows"""
+        """seed of the choice of held-out images"""
 
     def check_parameters(self) -> None:
         parse_numbers("logistic", "C", self.C)
@@ -110,8 +115,8 @@ class Logistic(GradientProbe):
         self.C_ = self._choose([{"C": strength} for strength in strengths], targets, score)["C"]
         [self.model_] = self._fit(x_nd, code_n, [self.C_])
         [(weight_dc, offset_c)] = self.model_.layers[0]
-        first = 1 if len(self.classes_) == 2 else 0
-        self.coef_, self.intercept_ = weight_dc.T[first:].copy(), offset_c[first:].copy()
+        skipped = 1 if len(self.classes_) == 2 else 0
+        self.coef_, self.intercept_ = weight_dc.T[skipped:].copy(), offset_c[skipped:].copy()
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -20,7 +20,8 @@ from fieldmark.probes._arrays import (
     check_share,
     read_rows,
 )
-from fieldmark.probes._gradient import (
+from fieldmark.probes._gradient.adamw import Training, halving, train
+from fieldmark.probes._gradient.probe import (
     ACTIVATIONS,
     GradientProbe,
     Networks,
@@ -29,7 +30,6 @@ from fieldmark.probes._gradient import (
     read_targets,
 )
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers, read_units
-from fieldmark.probes._training import Training, halving, train
 
 SUMMARY = "two layers with dropout by Adam (FishNet), for traits or classes"
 RECIPE = "torch: Linear, Dropout, Linear, binary cross-entropy, Adam, StepLR; scikit-learn has none"
@@ -75,29 +75,29 @@ class MLP(GradientProbe):
         self.hidden = hidden
         """width of the hidden layer"""
         self.activation = activation
-        """between the layers: `none` (as published) or `relu`"""
+        """function between the layers: `none` (as published) or `relu`"""
         self.dropout = dropout
         """share of hidden values left out at each training step"""
         self.learning_rate = learning_rate
-        """a number or a list; of several the best on held-out rows is taken"""
+        """a number, or a list to choose from on held-out images"""
         self.epochs = epochs
-        """times that every row is seen"""
+        """how often every image is seen"""
         self.halve_every = halve_every
         """epochs (not steps) after which the learning rate is halved"""
         self.batch_size = batch_size
-        """rows per step"""
+        """images per training step"""
         self.pos_weight = pos_weight
         """`balanced` (rare traits or classes count more) or none"""
         self.threshold = threshold
-        """on the probability that a trait is present"""
+        """a trait counts as present from this probability on"""
         self.select_by = select_by
         """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
-        """share of the rows (of each class) that is held out for the search"""
+        """share of the images (of each class) to hold out for the search"""
         self.seeds = seeds
-        """networks whose probabilities are averaged"""
+        """number of networks whose probabilities are averaged"""
         self.seed = seed
-        """of the first weights, the order of rows, dropout and the held-out rows"""
+        """seed of the first weights, the order of the images, dropout and the held-out images"""
 
     def check_parameters(self) -> None:
         for name in ("hidden", "epochs", "halve_every", "batch_size", "seeds"):

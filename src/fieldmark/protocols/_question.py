@@ -168,10 +168,10 @@ def _missing(task: Task, root: Path, settings: Settings) -> MissingData:
 
 def no_data(dataset: str, root: Path, name: str = "") -> str:
     """What to do about a folder that is not there; `name` is what --data needs."""
-    steps = f"--data {name or dataset_key(dataset)}=FOLDER says where it is."
+    steps = f"--data {name or dataset_key(dataset)}=FOLDER says where they are."
     if not is_file_reference(dataset):
-        steps = f"`fieldmark datasets {dataset}` says how to get it, {steps}"
-    return f"{root}  does not exist: {steps}"
+        steps = f"`fieldmark datasets {dataset}` says how to get the data; {steps}"
+    return f"{root}  does not exist. {steps}"
 
 
 # --- questions about images of a dataset's table ---
@@ -196,9 +196,9 @@ def table_question(
     if columns is None:
         columns = task.traits
     root, block = workspace.root(task), task.block(protocol.name)
-    own = {} if block is None else {protocol.name: block.model_dump(mode="json")}
+    block_settings = {} if block is None else {protocol.name: block.model_dump(mode="json")}
     fields: dict[str, Any] = {
-        "identity": own | given(settings),
+        "identity": block_settings | given(settings),
         "metrics": (task.metric, *task.also),
         "rule": task.primary or task.score,
         "needed": lambda _: rows_of(task, parts, draw, learns),
@@ -248,9 +248,9 @@ def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
     # All frames in one go: one by one, NeWT's 328 cost a finished run 0.07 s of CPU time more
     # (measured 2026-11-18). Their sizes tell where one ends.
     of = pl.Series(np.repeat(np.arange(len(frames)), sizes))
-    facts = canonical_json([[(part.name, part.groups) for part in parts], sizes])
+    sizes_text = canonical_json([[(part.name, part.groups) for part in parts], sizes])
     rows = text.sort(pl.lit(of), "id").write_csv()
-    return hashlib.blake2b(f"{facts}\n{rows}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"{sizes_text}\n{rows}".encode(), digest_size=8).hexdigest()
 
 
 def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:

@@ -28,11 +28,11 @@ def value_problems(task: Task, protocol: str) -> list[str]:
         except FieldmarkError:  # told as a problem of the task
             continue
         if not is_valued:
-            known = [other for other in known_metrics() if load_metric(other).uses == "value"]
-            lists = ", ".join(other for other in known if not other.endswith("_accuracy"))
+            metrics = [other for other in known_metrics() if load_metric(other).uses == "value"]
+            lists = ", ".join(other for other in metrics if not other.endswith("_accuracy"))
             problems.append(
-                f"{task.place_of(key)}  metric {short_name(name)!r} is of labels, and `{protocol}` "
-                f"gives ranked lists: expected one of {lists}."
+                f"{task.place_of(key)}  metric {short_name(name)!r} scores labels, but "
+                f"`{protocol}` gives ranked lists: expected one of {lists}."
             )
     return problems
 
@@ -51,7 +51,7 @@ def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
 
 
 def why_not_paired(name: str) -> str:
-    return f"{name} is no mean of what single answers were worth"
+    return f"{name} is not a mean over single answers"
 
 
 def item_values(store: Store, run: Run, name: str) -> dict[tuple[str, int, str], float]:

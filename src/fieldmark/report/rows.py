@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError, UnknownName
-from fieldmark.report.chance import ChanceLevel, at_one_size, by_options, with_chance
+from fieldmark.report.chance import OPTIONS, ChanceLevel, at_one_size, by_options, with_chance
 from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
 from fieldmark.report.run_labels import (
     Column,
@@ -34,6 +34,7 @@ from fieldmark.store import (
     RunFilter,
     Score,
     Store,
+    fewer_examples,
 )
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def read_table(
     versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
-    notes += [*apart, *mark_notes(rows)]
+    notes += [*apart, *mark_notes(rows), *_fewer_examples(store, rows)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
@@ -341,8 +342,8 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
             sorted(column_models, key=lambda place: (-len(column_models[place]), place))[1:]
         )
     notes = [
-        f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
-        "once."
+        f"{heading.replace(chr(10), ' ')} ({metric}) is left out of means and ranks: each task "
+        "counts once" + (", and other options are another question." if OPTIONS in heading else ".")
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
@@ -374,6 +375,20 @@ def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
         else row
         for row in rows
     ]
+
+
+def _fewer_examples(store: Store, rows: Sequence[Row]) -> list[str]:
+    """Whose prompts show fewer examples than were asked for, and why, a line each."""
+    from fieldmark.protocols import may_fail, protocol_of
+
+    lines = {
+        (row.name, row.heading): fewer_examples(
+            store.finished_parts(row.run.id), row.run.spec.n_train
+        )
+        for row in rows
+        if row.run.spec.n_train and row.is_stored and may_fail(protocol_of(row.run.spec.protocol))
+    }
+    return [f"{name}, {heading}: {line}." for (name, heading), line in lines.items() if line]
 
 
 def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
@@ -434,7 +449,7 @@ def fewer_note(n: int) -> list[str]:
     return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
 
 
-ONLY_MEAN = "only the mean over draws is known here"
+ONLY_MEAN = "only the mean over training samples is known here"
 
 
 def _cell(store: Store, rows: Sequence[Row]) -> Row:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import permutations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test", 
 """facts that tell columns apart, or follow from what does"""
 LUCK = ("seed", "repeats")
 """facts that tell draws of one cell apart"""
+_DRAWN = (*LUCK, "n_train", "n_test", "shots", "sampling")
+"""facts that say how much is drawn of a table, and how"""
 _MODEL = ("model", "model_version")
 _FIRST = ("task_variant", "n_train", "shots", "n_test", "protocol")
 """what is named before any other setting"""
@@ -267,14 +270,11 @@ class _DataVersions:
         named = [copies[folder] for folder in folders if folder in copies]
         self.folder = (named or [*self.roots.values()])[0]
         """the one that counts: named by the user, or else that of the newest run"""
-        if not rivals and len(known) < 2:
+        pairs = [pair for rival_data in rivals for pair in permutations(rival_data, 2)]
+        pairs += _other_tables(runs, facts)
+        if not pairs and len(known) < 2:
             return
-        self.older = {
-            data
-            for rival_data in rivals
-            for data in rival_data
-            if any(self._is_before(data, other) for other in rival_data)
-        }
+        self.older = {data for data, other in pairs if self._is_before(data, other)}
         tails = _tails(known)
         self.words = {data: self._words(data, tails) for data in self.roots}
         for rival_data in rivals:
@@ -306,6 +306,23 @@ def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) ->
         rest = canonical_json({k: v for k, v in facts[run.id].items() if k != "data"})
         asked.setdefault(rest, {})[run.spec.data] = None
     return [list(rival_data) for rival_data in asked.values() if len(rival_data) > 1]
+
+
+def _other_tables(
+    runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]
+) -> list[tuple[str, str]]:
+    """Pairs of data from different tables, of runs that differ in their draws at most: how many
+    photos were drawn does not change the table, which is the first half of what stands for data.
+    """
+    apart = {"data", *_DRAWN}
+    asked: dict[str, dict[str, None]] = {}
+    for run in runs:
+        rest = {k: v for k, v in facts[run.id].items() if k not in apart}
+        asked.setdefault(canonical_json(rest), {})[run.spec.data] = None
+    table = {run.spec.data: run.spec.data.partition("-")[0] for run in runs}
+    several = [data for data in asked.values() if len({table[one] for one in data}) > 1]
+    pairs = [pair for data in several for pair in permutations(data, 2)]
+    return [(one, two) for one, two in pairs if table[one] != table[two]]
 
 
 def _tails(roots: Iterable[str]) -> dict[str, str]:

@@ -17,7 +17,6 @@ from fieldmark.stats.bootstrap import (
     unit_weights,
 )
 from fieldmark.stats.covariance import Errors, ErrorSource, errors, join
-from fieldmark.stats.holm import holm
 from fieldmark.stats.interval import interval, score_intervals
 from fieldmark.stats.items import Items, code_labels, estimate
 from fieldmark.stats.paired import (
@@ -27,6 +26,7 @@ from fieldmark.stats.paired import (
     compare_many,
     compare_pair,
     compare_with,
+    holm,
 )
 from fieldmark.stats.power import (
     CORRELATION,

@@ -329,14 +329,14 @@ def _sources(
     return (units, _draw_source(parts.value_mr)), residual_mu
 
 
-def _by_unit(parts: Influence, mine: np.ndarray, n_units: int) -> np.ndarray:
+def _by_unit(parts: Influence, of_repeat: np.ndarray, n_units: int) -> np.ndarray:
     """Summed influences (models × units, float32) of some columns."""
-    unit_k = parts.unit_n[mine]
+    unit_k = parts.unit_n[of_repeat]
     if len(unit_k) == n_units:
         residual_mu = np.empty((len(parts.residual_mn), n_units), np.float32)
-        residual_mu[:, unit_k] = parts.residual_mn[:, mine]
+        residual_mu[:, unit_k] = parts.residual_mn[:, of_repeat]
         return residual_mu
-    rows = [np.bincount(unit_k, row[mine], n_units) for row in parts.residual_mn]
+    rows = [np.bincount(unit_k, row[of_repeat], n_units) for row in parts.residual_mn]
     return np.asarray(rows, np.float32)
 
 
@@ -454,13 +454,15 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
     ]
     residuals, marks = [], []
     for group in dict.fromkeys(photos):
-        mine = [task for task, own in zip(tasks, photos, strict=True) if own == group]
-        sum_mu, mark = _in_one(mine)
+        group_tasks = [
+            task for task, task_photos in zip(tasks, photos, strict=True) if task_photos == group
+        ]
+        sum_mu, mark = _in_one(group_tasks)
         residual_mu = weight * sum_mu
         robust_mm = _gram(residual_mu)
-        loose = float(np.median([_inflation(task) for task in mine]))
-        own_freedom_m = np.min([task.sources[0].own_freedom_m for task in mine], axis=0)
-        freedom = min(task.sources[0].freedom for task in mine)
+        loose = float(np.median([_inflation(task) for task in group_tasks]))
+        own_freedom_m = np.min([task.sources[0].own_freedom_m for task in group_tasks], axis=0)
+        freedom = min(task.sources[0].freedom for task in group_tasks)
         sources.append(ErrorSource(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
         residuals.append(residual_mu)
         marks += mark
@@ -493,18 +495,18 @@ def _in_one(tasks: Sequence[Errors]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Influences of units summed over tasks on the same photos (models × units), and their marks:
     equal where two models fare alike on a unit in all of these tasks.
     """
-    known = [task.unit_u for task in tasks if task.unit_u is not None]
-    if len(tasks) == 1 or len(known) < len(tasks):
-        own = [mark for task in tasks for mark in task.marks]
-        return np.hstack([task.residual_mu for task in tasks]), own
-    units, code = np.unique(np.concatenate(known), return_inverse=True)
+    units_of_tasks = [task.unit_u for task in tasks if task.unit_u is not None]
+    if len(tasks) == 1 or len(units_of_tasks) < len(tasks):
+        marks = [mark for task in tasks for mark in task.marks]
+        return np.hstack([task.residual_mu for task in tasks]), marks
+    units, code = np.unique(np.concatenate(units_of_tasks), return_inverse=True)
     shape = len(tasks[0].value_m), len(units)
     residual_mu, mark_mu = np.zeros(shape, np.float32), np.zeros(shape)
     salt_t = np.random.default_rng(0).integers(1, 1 << 20, len(tasks))
     start = 0
     for task, salt in zip(tasks, salt_t.tolist(), strict=True):
-        mine = code[start : start + task.residual_mu.shape[1]]
-        residual_mu[:, mine] += task.residual_mu
-        mark_mu[:, mine] += salt * task.marks[0]
-        start += len(mine)
+        column_u = code[start : start + task.residual_mu.shape[1]]
+        residual_mu[:, column_u] += task.residual_mu
+        mark_mu[:, column_u] += salt * task.marks[0]
+        start += len(column_u)
     return residual_mu, [mark_mu]

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fieldmark.stats.covariance import Errors, errors
 from fieldmark.stats.interval import LEVEL, student
@@ -303,3 +304,25 @@ def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> D
     difference_k = (a_k - b_k) / n
     rest = (se_k, freedom_k, n_k, np.zeros(len(others), bool))
     return _pairs(scores, difference_k, half_k, p_k, rest, level, centre_k)
+
+
+def holm(p: ArrayLike, n_tests: int | None = None) -> np.ndarray:
+    """P values corrected for multiple testing (Holm 1979), in the order they came: the chance of
+    even one false alarm is held.
+
+    `n_tests`: how many were looked at, where these are only the smallest of them.
+
+    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p_k = np.asarray(p, np.float64)
+    if p_k.ndim != 1 or not ((p_k >= 0) & (p_k <= 1)).all():
+        raise ValueError(f"p is {p_k}: expected one row of numbers from 0 to 1.")
+    n = len(p_k) if n_tests is None else n_tests
+    if n < len(p_k):
+        raise ValueError(f"n_tests is {n}, p has {len(p_k)} values: expected at least as many.")
+    order = np.argsort(p_k, kind="stable")
+    corrected = np.empty(len(p_k))
+    stepped = np.minimum(p_k[order] * (n - np.arange(len(p_k))), 1.0)
+    corrected[order] = np.maximum.accumulate(stepped) if len(p_k) else stepped
+    return corrected

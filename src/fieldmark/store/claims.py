@@ -30,13 +30,13 @@ def check(connection: sqlite3.Connection, key: str, is_held: bool) -> None:
     """ClaimLost when another process is on the run, or the claim that `is_held` is not there."""
     if (holder := other(connection, key)) is not None:
         raise ClaimLost(
-            f"run {key[:8]} is in the hands of process {holder.pid} on {holder.host}: left to that "
-            f"one. `fieldmark runs free {key[:8]}` takes it away."
+            f"process {holder.pid} on {holder.host} is working on run {key[:8]}, so this one left "
+            f"it alone. If that process has ended, type `fieldmark runs free {key[:8]}`."
         )
     held = holding(connection, key) if is_held else None
     if is_held and (held is None or not _is_same_process(held, mine(key))):
         raise ClaimLost(
-            f"run {key[:8]} was taken from this process by another one or by `fieldmark runs free`."
+            f"run {key[:8]} was taken over by another process, or freed by `fieldmark runs free`."
         )
 
 

@@ -29,8 +29,9 @@ from fieldmark.protocols import (
 from fieldmark.protocols.ask.run import estimate_cost
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.settings import Settings
+from fieldmark.stats import Comparison
 from fieldmark.tasks import task_schema
-from fieldmark.tryout.evaluate import Gain, TrialSample, Verdict, measure_gain
+from fieldmark.tryout.evaluate import TrialSample, Verdict, compare_answers
 from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import counted
 
@@ -61,8 +62,8 @@ class ChatScore:
     n: int
     n_right: int
     n_chosen_right: int
-    gain: Gain
-    """of the chat model over the chosen one, in points"""
+    gain: Comparison
+    """of the chat model over the chosen one"""
     usd: float | None
     """what all answers cost, those of an earlier command too; None: the price is not known"""
 
@@ -114,5 +115,5 @@ def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:
     n_right, n_chosen = (int((k == sample.code_n[rows]).sum()) for k in (answer_k, chosen_k))
     prices = [json.loads(info).get("usd") for info in frame.get_column("info")]
     usd = None if None in prices else float(sum(prices))
-    gain = measure_gain(sample, answer_k, chosen_k, rows)
+    gain = compare_answers(sample, answer_k, chosen_k, rows)
     return ChatScore(name, len(rows), n_right, n_chosen, gain, usd)

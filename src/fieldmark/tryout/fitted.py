@@ -1,8 +1,8 @@
 """Saved model (JSON + safetensors, no pickle): what does `predict` need, and is it still the same?
 
 The folder holds arrays and text: nothing in it can run. It names its backbone and the fingerprint
-of its weights and transform; another fingerprint is refused. It also holds the features of four
-drawn pictures: what a hash cannot see (another version of a resize) shows there, with a warning.
+of its weights and transform; another fingerprint is refused. It also holds the features of test
+pictures: what a hash cannot see (another version of a resize) shows there, with a warning.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fieldmark import draws
+from fieldmark.embed import does_alike
 from fieldmark.errors import DataError, ModelError
 from fieldmark.files import parse_json, write_file
+from fieldmark.models import test_pictures
+from fieldmark.probes import fitting_threads
 from fieldmark.registry import app_version, is_file_reference
 from fieldmark.tryout.judge.confidence import nearest_distance, p_value, softmax
-from fieldmark.tryout.judge.heads import Head, few_threads, fit_head
+from fieldmark.tryout.judge.heads import Head, fit_head
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -31,8 +34,6 @@ FORMAT, VERSION = "fieldmark-model", 1
 ABOUT, ARRAYS = "model.json", "model.safetensors"
 MOST_KNOWN = 2000
 """photos of a label whose features are kept, for telling what is unlike anything seen"""
-_ALIKE = 0.999
-_N_DRAWN, _DRAWN_PX = 4, 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class FittedModel:
     """how far photos of known labels are from those of other units"""
     weight_k: np.ndarray
     drawn_nd: np.ndarray
-    """features of the drawn pictures"""
+    """features of test pictures"""
 
     def probabilities(self, x_nd: np.ndarray) -> np.ndarray:
         return softmax(self.head.scores(x_nd), self.about.temperature)
@@ -88,15 +89,14 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
     """The chosen model, fitted to all photos that were tested."""
     sample, choice = verdict.sample, verdict.choice
     n_labels = len(sample.labels)
-    with few_threads(x_nd):
-        head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
     k = 1 if len(x_nd) < 10 * n_labels else 5
     weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
     order = draws.generator("known").permutation(len(x_nd))
     some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
     kept = np.sort(np.concatenate(some))
-    known = x_nd[kept].astype(np.float16)
-    with few_threads(x_nd):
+    known = x_nd.astype(np.float16)[kept]
+    with fitting_threads(x_nd.size):
+        head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
         distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)
     at_least = verdict.threshold.at_least
@@ -123,18 +123,9 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
 
 
 def _drawn_features(model: Backbone) -> np.ndarray:
-    """Features of pictures that are the same everywhere: smooth colours with some noise."""
-    from PIL import Image
-
-    random = draws.generator("drawn pictures", 1)
-    batch = []
-    for _ in range(_N_DRAWN):
-        coarse = random.integers(0, 256, (6, 6, 3), dtype=np.uint8)
-        smooth = Image.fromarray(coarse).resize((_DRAWN_PX, _DRAWN_PX), Image.Resampling.BICUBIC)
-        noise = random.integers(-20, 20, (_DRAWN_PX, _DRAWN_PX, 3))
-        pixels = np.clip(np.asarray(smooth, np.int16) + noise, 0, 255).astype(np.uint8)
-        batch.append(model.transform(Image.fromarray(pixels)))
-    return np.asarray(model.embed_images(np.stack(batch)).pooled, np.float32)
+    """Features of pictures that are the same everywhere."""
+    batch = np.stack([model.transform(picture) for picture in test_pictures()])
+    return np.asarray(model.embed_images(batch).pooled, np.float32)
 
 
 # --- on disk
@@ -225,7 +216,7 @@ def _with_arrays(about: About, folder: Path) -> FittedModel:
         and fitted.known_kd.ndim == 2
         and fitted.known_kd.shape[1] == dim
         and fitted.distance_k.shape == fitted.weight_k.shape
-        and fitted.drawn_nd.shape == (_N_DRAWN, dim)
+        and fitted.drawn_nd.shape[1:] == (dim,)
         and all(np.isfinite(array).all() for array in (head.mean_d, head.weight_dc, *rest))
         and np.isfinite(head.bias_c).any()
         and len(fitted.known_kd) >= about.neighbour
@@ -243,12 +234,9 @@ def check_backbone(fitted: FittedModel, model: Backbone, folder: Path) -> str:
             f"{about.model} is not the model that {folder} was fitted with: its weights, transform "
             "or precision have changed. Run `fieldmark try` again."
         )
-    now = _drawn_features(model)
-    norms = np.linalg.norm(now, axis=1) * np.linalg.norm(fitted.drawn_nd, axis=1)
-    cosine = (now * fitted.drawn_nd).sum(axis=1) / np.maximum(norms, 1e-12)
-    if cosine.min() < _ALIKE:
+    if not does_alike(fitted.drawn_nd, _drawn_features(model)):
         return (
-            f"{about.model} sees drawn pictures otherwise than when the model was fitted (cosine "
-            f"{cosine.min():.4f}): another version of a library may be at work. Check some labels."
+            f"{about.model} sees test pictures otherwise than when the model was fitted: another "
+            "version of a library may be at work. Check some labels."
         )
     return ""

@@ -30,7 +30,7 @@ from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
 from fieldmark.tryout.look.formats import PACKAGE, read_resource
-from fieldmark.tryout.look.photos import photo_files
+from fieldmark.tryout.look.photos import photo_files, tell_unread, unread_files
 from fieldmark.tryout.products import write_table
 from fieldmark.tryout.survey import embed_options
 
@@ -66,7 +66,7 @@ def predict(
     `copies` is a folder of copies that an earlier command may have made among them.
     """
     fitted = load_fitted(folder)
-    root, images = _find(photos, copies)
+    root, images = _find(photos, copies, progress)
     model = load_model(
         fitted.about.model,
         device=settings.device,
@@ -89,17 +89,20 @@ def predict(
     ]
 
 
-def _find(photos: Path, copies: Path | None) -> tuple[Path, list[str]]:
-    if photos.is_file():
+def _find(photos: Path, copies: Path | None, progress: Progress) -> tuple[Path, list[str]]:
+    if photos.is_file() and not unread_files([photos.name]):
         return photos.parent, [photos.name]
-    if not photos.is_dir():
+    if not photos.exists():
         raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
-    images, _ = photo_files(photos)
+    images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
     if copies is not None and copies.resolve().is_relative_to(photos.resolve()):
         inside = copies.resolve().relative_to(photos.resolve()).as_posix()
         images = [image for image in images if not image.startswith(f"{inside}/")]
+    unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
-        raise DataError(f"{photos} holds no photos.")
+        raise DataError(f"{photos} holds no photos. {unread}".rstrip())
+    if unread:
+        progress.say(unread)
     return photos, images
 
 

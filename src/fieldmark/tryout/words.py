@@ -169,10 +169,11 @@ def _answer(verdict: Verdict) -> Iterator[str]:
     if choice.n_units < ROUGH_UNITS:
         yield f"These limits are rough: there are only {choice.n_units} {units}."
     leak = verdict.leak
-    if leak.low > 0 and leak.value >= 1:
-        shown = 100 * float(verdict.held_out.is_right_n.mean())
+    if leak and leak.low > 0 and leak.difference >= 0.01:
+        shown = float(verdict.held_out.is_right_n.mean())
+        more = _per_100(shown + leak.difference)
         yield (
-            f"A random split would have shown {shown + leak.value:.0f} instead of {shown:.0f}, "
+            f"A random split would have shown {more} instead of {_per_100(shown)}, "
             "because near-identical photos would have been on both sides."
         )
     for rank, on_rank in verdict.ranks:
@@ -203,7 +204,7 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
 def _chat(verdict: Verdict) -> Iterator[str]:
     if (chat := verdict.chat) is None:
         return
-    sign = ("worse", "better")[chat.gain.value > 0]
+    sign = ("worse", "better")[chat.gain.difference > 0]
     how = f"clearly {sign}" if chat.gain.is_clear else "too close to call"
     price = "price unknown" if chat.usd is None else f"${chat.usd:.2f}"
     yield (
@@ -291,10 +292,10 @@ def _unsure(verdict: Verdict) -> list[str]:
 
 def _advice(verdict: Verdict) -> Iterator[str]:
     gain = verdict.doubling
-    if gain.low > 0:
+    if gain and gain.low > 0:
         yield (
-            f"More photos would help: the last doubling gave {gain.value:+.0f} points (95 % "
-            f"limits: {gain.low:.0f} to {gain.high:.0f})."
+            f"More photos would help: the last doubling gave {_per_100(gain.difference)} points "
+            f"(95 % limits: {_per_100(gain.low)} to {_per_100(gain.high)})."
         )
         _, name, n, n_right = next(iterate_labels(verdict.held_out))
         if n_right < n:

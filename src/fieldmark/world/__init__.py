@@ -2,7 +2,7 @@
 
 Everything comes from a seed: species with a taxonomy, traits and descriptions, individuals with
 their own markings, and photos of them with the whole truth. `World.photo(Scene(…))` is all most
-callers need; `data/world.py` makes a dataset of them. What is drawn lies in `draw/`.
+callers need; `data/sets/world.py` makes a dataset of them. What is drawn lies in `draw/`.
 
 Pixels are the same on every machine, by construction rather than by luck:
 

@@ -7,7 +7,7 @@ class Ponds:
     INFO = Info(title="Ponds", licence="CC0-1.0", citation="none")
 
     @staticmethod
-    def table(root):
+    def read(root):
         return {}["species"]
 
     @staticmethod

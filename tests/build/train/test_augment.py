@@ -107,7 +107,7 @@ def test_fast_decoding_is_as_near_as_for_embedding(decoder: str) -> None:
     them.
     """
     torch = pytest.importorskip("torch")
-    from fieldmark.embed.cpu_decode import decode
+    from fieldmark.embed.cpu.decode import decode
     from fieldmark.embed.gpu.resize import Cut, resample
 
     for name, (data, _) in mixed_set().items():

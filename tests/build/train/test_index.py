@@ -18,8 +18,8 @@ import pytest
 
 from fieldmark.build.caption import SpeciesWords, caption_shards
 from fieldmark.build.shards import captions_files, join_captions, shard_index, taxon_texts
-from fieldmark.build.train import index as train_index
-from fieldmark.build.train.index import TrainData, open_data
+from fieldmark.build.train.feed import index as train_index
+from fieldmark.build.train.feed.index import TrainData, open_data
 from fieldmark.build.train.recipe import TrainRecipe, load_recipe, recipe_names
 from fieldmark.chat import MockScript, MockServer, chat_model
 from fieldmark.errors import DataError, UsageError
@@ -213,11 +213,11 @@ def test_captions_as_fieldmark_makes_them(tmp_path: Path) -> None:
         join_captions(shard, captions, tmp_path / "copies" / shard.name)
     rejected = "samples with no text of type caption: 4 (s-000.tar '000002', s-000.tar '000005', "
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
-    assert text.startswith(f"{rejected}s-001.tar '000008', s-001.tar '000011'): give a type")
+    assert text.startswith(f"{rejected}s-001.tar '000008', s-001.tar '000011'): in texts.types")
     copies = tmp_path / "copies"
     assert refusal([copies], None, tmp_path / "index", recipe({"caption": 1})) == text
     text = refusal([copies], tmp_path / "cap", tmp_path / "index", recipe({"caption": 1}))
-    assert "was made from other bytes" in text and "needs no --captions" in text
+    assert "before that file changed" in text and "needs no --captions" in text
 
 
 def test_shipped_recipes_want_texts_that_shards_have() -> None:
@@ -345,7 +345,7 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
         "samples without an image: 7 (a.tar '000000', a.tar '000001', a.tar '000002', "
         "a.tar '000003', a.tar '000004' and 2 more).",
         "samples with no text of type taxon or com: 1 (a.tar '000007'): "
-        "give a type that they have a weight in texts.types.",
+        "in texts.types, give a weight to a type that they have.",
         "3 problems, nothing was started.",
     ]
 
@@ -364,10 +364,10 @@ def test_captions_of_other_bytes_are_refused_by_name(tmp_path: Path) -> None:
     rows[2][1]["jpg"] = rows[2][1]["jpg"][:-1] + b"!"  # the same length
     write_shard(shards[0], rows)
     text = refusal(shards, captions, tmp_path / "index", recipe())
-    assert f"s-0.parquet  was made from other bytes than {shards[0]} has now" in text
+    assert f"s-0.parquet  was made for {shards[0]} before that file changed" in text
     rows.pop()
     write_shard(shards[0], rows)
-    assert "was made from other bytes" in refusal(shards, captions, tmp_path / "i", recipe())
+    assert "before that file changed" in refusal(shards, captions, tmp_path / "i", recipe())
     (captions / "captions" / "s-0.json").write_text("{}")
     assert "s-0.json  is not a manifest" in refusal(shards, captions, tmp_path / "i", recipe())
 
@@ -378,7 +378,7 @@ def test_captions_for_keys_that_no_shard_has(tmp_path: Path) -> None:
     write_sidecar(tmp_path / "cap", shard, rows, has_manifest=False)
     text = refusal([shard], tmp_path / "cap", tmp_path / "index", recipe())
     assert text == (
-        f"captions in {tmp_path / 'cap'} whose keys their shards lack: 1 (s-0.tar 'zebra')."
+        f"captions in {tmp_path / 'cap'} for photos not in their shards: 1 (s-0.tar 'zebra')."
     )
 
 
@@ -386,10 +386,12 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
     shards = make_shards(tmp_path)
     text = refusal(shards, None, tmp_path / "index", recipe({"taxn": 1, "com": 1}))
     assert text == (
-        "no sample has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"
+        "no photo has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"
     )
     text = refusal(shards, None, tmp_path / "index", recipe())
-    assert text == "no sample has a caption (--captions FOLDER) or as its member caption.txt."
+    assert (
+        text == "no photo has a caption, neither (--captions FOLDER) nor as its member caption.txt."
+    )
     text = refusal(shards, tmp_path, tmp_path / "index", recipe())
     assert text.startswith(f"{tmp_path}  holds no captions: expected the folder")
 
@@ -403,7 +405,7 @@ def test_packed_shards_are_refused_with_a_command_that_unpacks_them(tmp_path: Pa
         path.write_bytes(gzip.compress(shard.read_bytes()))
     text = refusal(packed, None, tmp_path / "index", recipe({"taxon": 1}))
     start, _, rest = text.partition(" Unpack them: `")
-    assert start.startswith(f"{packed[0]}, {packed[1]}  training reads shards at any place")
+    assert start.startswith(f"{packed[0]}, {packed[1]}  training jumps within shards")
     subprocess.run(rest.removesuffix("`."), shell=True, check=True)
     assert [path.with_suffix("").read_bytes() for path in packed] == [
         shard.read_bytes() for shard in plain
@@ -426,7 +428,7 @@ def test_nothing_heavy_is_imported_for_shards_without_sidecars(tmp_path: Path) -
     shard = make_shards(tmp_path, 1)[0]
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from fieldmark.build.train.index import open_data\n"
+        "from fieldmark.build.train.feed.index import open_data\n"
         "from fieldmark.build.train.recipe import TrainRecipe\n"
         f"data = open_data([{str(shard)!r}], None, Path({str(tmp_path / 'index')!r}), "
         "TrainRecipe())\ndata.read(1)\n"

@@ -19,10 +19,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fieldmark.build.train import loader  # noqa: E402
+from fieldmark.build.train.feed import loader  # noqa: E402
+from fieldmark.build.train.feed.index import TrainData, open_data  # noqa: E402
+from fieldmark.build.train.feed.loader import LoaderOptions, TrainBatch, open_loader  # noqa: E402
 from fieldmark.build.train.feed.sample_reader import draw_crop  # noqa: E402
-from fieldmark.build.train.index import TrainData, open_data  # noqa: E402
-from fieldmark.build.train.loader import LoaderOptions, TrainBatch, open_loader  # noqa: E402
 from fieldmark.build.train.recipe import TrainRecipe  # noqa: E402
 from fieldmark.data import open_image  # noqa: E402
 from fieldmark.errors import DataError, FieldmarkError  # noqa: E402
@@ -147,7 +147,7 @@ def test_texts_that_fill_the_context_are_counted(
     assert "tokens" not in caplog.text
     monkeypatch.setattr(Words, "context", 11)
     batches(data)
-    assert "fill the 11 tokens the model reads: what is longer is cut off" in caplog.text
+    assert "reach the 11 tokens that the model reads: longer ones are cut off" in caplog.text
     assert caplog.text.count("tokens") == 1
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fieldmark.build.train.export import export_model
+from fieldmark.build.train.feed.texts import TextTokens
 from fieldmark.build.train.network import (
     LARGEST_SCALE,
     ClipTrainingModel,
@@ -22,12 +23,11 @@ from fieldmark.build.train.network import (
     towers,
 )
 from fieldmark.build.train.recipe import ModelRecipe
-from fieldmark.build.train.texts import TextTokens
 from fieldmark.errors import MissingExtra, ModelError, UnknownName
 from kit.tiny_clip import tiny_clip
 
 THREE = ("taxonomic", "caption", "replay")
-WIDTHS = "fieldmark.build.train.texts._STEPS_OF_WIDTH"
+WIDTHS = "fieldmark.build.train.feed.texts._STEPS_OF_WIDTH"
 TEXTS = ["Puma concolor", "a puma on a rock, by a lake", "stop!", "!"]
 
 

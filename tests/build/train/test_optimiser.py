@@ -191,7 +191,7 @@ def test_where_the_compiler_fails_training_goes_on(
         reports += [updater.step(batch) for batch in batches[1:]]
         curves.append([numbers.loss for numbers in updater.read_reports(reports)])
     assert lines == [
-        "torch.compile failed, going on without it (train.compile=off): RuntimeError: no such "
+        "torch.compile failed, continuing without it (train.compile=off): RuntimeError: no such "
         "kernel."
     ]
     assert curves[0] == curves[1]

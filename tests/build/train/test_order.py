@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.build.train.order import SampleOrder
+from fieldmark.build.train.feed.order import SampleOrder
 from fieldmark.errors import DataError, UsageError
 from kit.cpu_time import least_cpu_s
 
@@ -148,7 +148,7 @@ def test_replay_has_epochs_of_its_own() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(DataError, match="a batch takes 10 main samples, and there are only 9"):
+    with pytest.raises(DataError, match=r"The batch \(10\) is larger than your 9 photos"):
         SampleOrder([4, 5], 10, seed=0, mode="epoch", window=2)
     assert len(SampleOrder([4, 5], 10, seed=0, mode="resampled", window=2).batch(0)) == 10
     with pytest.raises(DataError, match="no samples"):

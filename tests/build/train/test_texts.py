@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from fieldmark.build.train.feed.texts import TextPlan, TextTokens, full_words, text_ids, text_plan
 from fieldmark.build.train.recipe import TrainRecipe, load_recipe
-from fieldmark.build.train.texts import TextPlan, TextTokens, full_words, text_ids, text_plan
 from fieldmark.errors import DataError
 
 SIX = {"sci": 1, "com": 1, "taxon": 1, "sci_com": 1, "taxon_com": 1, "caption": 1}
@@ -190,7 +190,7 @@ def test_texts_that_fill_the_context_are_counted_at_first() -> None:
     tokens(["d" * 99])
     assert (tokens.n_full, tokens.n_seen, tokens.context) == (2, 3, 20)
     assert full_words(0, 3, 12) == ""
-    assert full_words(2, 3, 12).startswith("2 of the first 3 texts fill the 12 tokens")
+    assert full_words(2, 3, 12).startswith("2 of the first 3 texts reach the 12 tokens")
 
 
 def test_tokens_of_open_clip() -> None:

@@ -144,7 +144,7 @@ def test_signals_save_and_end_and_the_curve_is_the_same(
     capsys.readouterr()
     assert "stopped at step" in (out / "page.html").read_text()
     assert main(command) == 0
-    assert f"going on after step {steps[-1]}" in capsys.readouterr().err
+    assert f"continuing after step {steps[-1]}" in capsys.readouterr().err
     assert curve(out) == curve(undisturbed)
 
 
@@ -210,10 +210,10 @@ def test_check_says_what_there_is_to_do(
         (("--set", "train.batch=7", "train.accumulate=2"), 2,
          "train.batch is 7, expected a multiple of 2 (1 processes × train.accumulate 2)."),
         (("--set", "train.batch=64"), 3,
-         "a batch takes 64 main samples, and there are only 40. Try a smaller batch, such as "
-         '--set train.batch=32, or draw with replacement (data.mode = "resampled").'),
+         "The batch (64) is larger than your 40 photos. Try --set train.batch=32, or use photos "
+         "more than once: --set data.mode=resampled."),
         (("--set", "texts.types={taxn=1,caption=1}"), 3,
-         "no sample has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
+         "no photo has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
         (("--captions", "nowhere"), 3,
          "nowhere holds no captions: expected the folder that `fieldmark caption --out FOLDER` "
          "wrote, with captions/SHARD.parquet in it."),

@@ -297,12 +297,14 @@ def test_a_block_says_why(wiki: MockWiki, store: PageStore) -> None:
     text = fault_text(wiki, store, "", "", "blocked")
     assert text == (
         "wiki WIKI: blocked: You have been blocked from using the API. "
-        "STORE keeps 43 pages: the same command goes on from there."
+        "STORE has 43 pages. Run the same command to continue."
     )
 
 
 def test_asking_stops_where_it_is_useless(wiki: MockWiki, store: PageStore) -> None:
-    assert fault_text(wiki, store, "page").startswith("wiki WIKI: a page, not JSON (Welcome to")
+    assert fault_text(wiki, store, "page").startswith(
+        "wiki WIKI: a web page came, not JSON (Welcome to"
+    )
     assert fault_text(wiki, store, "404").startswith("wiki WIKI: 404 Not Found")
     text = fault_text(wiki, store, *["503"] * 3)
     assert text == "wiki WIKI: 503 upstream is down (3 attempts)."

@@ -205,7 +205,7 @@ pieces = st.sampled_from(
 def test_bytes_rule_out_no_page_that_is_kept(texts: list[str]) -> None:
     pages = [page(f"Page {number}", text, number) for number, text in enumerate(texts)]
     data = b"".join(map(page_xml, pages))
-    assert read_pages(data) == read_pages(data, wanted={item.title for item in pages})
+    assert read_pages(data) == read_pages(data, titles={item.title for item in pages})
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_index_of_another_dump(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a-multistream.xml.bz2  is damaged .* stream at byte 700"):
         DumpIndex(path, index).fetch(["Species 1"], PageStore.open(tmp_path / "b.db"))
     index.write_text("700:1:Species 1\nno index\n")
-    with pytest.raises(DataError, match=r"b\.txt:2  offset:page id:title is expected"):
+    with pytest.raises(DataError, match=r"b\.txt:2  expected offset:page id:title"):
         DumpIndex(path, index).fetch(["Species 1"], PageStore.open(tmp_path / "c.db"))
 
 
@@ -313,7 +313,7 @@ def test_index_cut_short(tmp_path: Path) -> None:
     lines = bz2.decompress(index.read_bytes()).splitlines(keepends=True)
     store = PageStore.open(tmp_path / "b.db")
     index.write_bytes(bz2.compress(b"".join(lines[:30])))
-    with pytest.raises(DataError, match=r"-index.txt.bz2  does not reach the end of"):
+    with pytest.raises(DataError, match=r"-index.txt.bz2  ends before"):
         DumpIndex(path, index).fetch(["Species 1"], store)
     halves = [bz2.compress(b"".join(part)) for part in (lines[:30], lines[30:])]
     index.write_bytes(halves[0] + halves[1][:-20] + bytes(20))

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data import Info, Source, cornell_bird
+from fieldmark.data import Info, Source
 from fieldmark.data.get import Choice, FileState, Pace, get_dataset
+from fieldmark.data.sets import cornell_bird
 from fieldmark.errors import DataError, ModelError, UsageError
 from kit.dataset import jpeg
 

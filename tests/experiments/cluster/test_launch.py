@@ -171,8 +171,8 @@ def test_a_second_launcher_says_who_holds_the_grid_and_ends(
     assert main([*base, *wanted]) == 2
     n = sum(n_train in ("3", "-1") for n_train in wanted)
     assert capsys.readouterr().err == (
-        f"fieldmark: process {launcher.pid} on {host()} holds this grid (it does {n} of the 2 "
-        "runs): wait until it ends, or end it. `fieldmark jobs` shows how far it is.\n"
+        f"fieldmark: process {launcher.pid} on {host()} is already running this grid (it does {n} "
+        "of the 2 runs): wait for it, or stop it. `fieldmark jobs` shows how far it is.\n"
     )
     assert launcher.wait(60) == 0
     assert answers(place / "results") == of_slow(here)
@@ -297,7 +297,7 @@ def test_results_that_cannot_be_read_are_put_aside_only_when_damaged(
         assert main([*loud, "--on", "debug"]) == 5
     shown = capsys.readouterr()
     (step,) = (step for step in JobFolder(place / "results").steps() if step.record.names)
-    what = "cannot be read now and stay for another try" if is_passing else "are damaged and put"
+    what = "cannot be read now and are tried again" if is_passing else "are damaged and were put"
     lines = [line for line in shown.err.splitlines() if line.strip().startswith("the results of")]
     assert len(lines) == 1 and what in lines[0] and "is out of order." in lines[0]
     assert step.is_finished == is_passing and not step.is_merged
@@ -359,7 +359,7 @@ def test_only_slurm_goes_on_without_the_command(
 ) -> None:
     assert main([*SHORT, "--on", where, "--detach"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == "fieldmark: --detach: only Slurm starts steps by itself: add --on slurm."
+    assert line == "fieldmark: --detach works only with --on slurm."
     assert not (place / "results").exists()
 
 

@@ -58,7 +58,8 @@ def test_a_target_that_is_no_choice_is_told(tmp_path):
 
 @pytest.mark.parametrize("column", ["answer", "a"])
 def test_a_word_where_a_column_was_meant_is_told(tmp_path, column):
-    told = "4 of 4 documents: doc_to_target 'answer' is not a column, so the word itself is right"
+    told = "4 of 4 documents: doc_to_target 'answer' is not a column, so the word itself is the "
+    told += "right answer"
     assert warning(ask(tmp_path, doc_to_target=column)) == (told if column == "answer" else "")
 
 
@@ -148,9 +149,8 @@ def test_a_word_where_a_column_was_meant_is_told_by_the_check(tmp_path, monkeypa
     write(Path(), doc_to_target="answer")
     monkeypatch.setenv("FIELDMARK_CACHE", "cache")
     assert main(["check", "made.yaml", "--data"]) == 0
-    told = (
-        "warning  made.yaml:6: doc_to_target 'answer' is not a column, so the word itself is right."
-    )
+    told = "warning  made.yaml:6: doc_to_target 'answer' is not a column, so the word itself is "
+    told += "the right answer."
     assert told in capsys.readouterr().out
 
 

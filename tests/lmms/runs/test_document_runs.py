@@ -271,7 +271,7 @@ def test_an_answer_that_is_no_choice_is_unread_and_counts_as_wrong(tmp_path: Pat
 def test_likelihoods_are_not_asked_of_an_endpoint(tmp_path: Path) -> None:
     for kind in ("loglikelihood", "loglikelihood_rolling"):
         text = f"output_type: {kind}\ndoc_to_text: '{{{{hint}}}}'\ndoc_to_target: name\n"
-        with pytest.raises(FieldmarkError, match=f"{kind} needs a model that tells likelihoods"):
+        with pytest.raises(FieldmarkError, match=f"{kind} needs a model that gives likelihoods"):
             ask(tmp_path / kind, text, knows)
 
 
@@ -488,7 +488,7 @@ def test_rounds_that_never_end_are_told(tmp_path: Path) -> None:
         "output_type: generate_until_multi_round\ndoc_to_text: !function utils.talk\n"
         "doc_to_target: name\n"
     )
-    with pytest.raises(FieldmarkError, match="document 0 is not over after 32 rounds"):
+    with pytest.raises(FieldmarkError, match="document 0 did not end after 32 rounds"):
         ask(tmp_path, text, lambda *_: "go on", code=code, rows=ROWS[:1])
 
 
@@ -507,7 +507,7 @@ def test_own_messages_have_no_place_for_examples(tmp_path: Path) -> None:
     )
     run = ask(tmp_path / "a", text + "num_fewshot: 2\n", knows, code=MESSAGES)
     assert run.found.run.spec.n_train == 0 and len(reds(run.bodies[0])) == 1
-    with pytest.raises(FieldmarkError, match="n_train = 2: doc_to_messages says everything"):
+    with pytest.raises(FieldmarkError, match="n_train = 2: doc_to_messages makes the whole prompt"):
         ask(tmp_path / "b", text, knows, code=MESSAGES, n_train=2)
 
 

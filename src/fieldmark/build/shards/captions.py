@@ -39,8 +39,8 @@ def shards_by_name(shards: Sequence[Path]) -> dict[str, Path]:
         name = shard_name(path)
         if name in names and names[name] != path:
             raise UsageError(
-                f"{path}  has the name of {names[name]}, and so would its captions: "
-                "give each a command and an --out of its own."
+                f"{path}  and {names[name]} have the same file name, so their captions would "
+                "overwrite each other: caption each with a command and an --out of its own."
             )
         if not path.is_file():
             raise DataError(f"{path}  does not exist: expected a webdataset shard (.tar).")
@@ -97,7 +97,8 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
         source = parse_json(note.read_bytes())["made_from"]["input"]
         n_bytes, sha256 = int(source["n_bytes"]), str(source["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{note}  is not a manifest of captions: caption again.") from error
+        text = "is not a manifest of captions: run `fieldmark caption` again."
+        raise DataError(f"{note}  {text}") from error
     if n_bytes != shard.stat().st_size:
         raise of_other_bytes(captions, shard)
     return sha256
@@ -105,8 +106,8 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
 
 def of_other_bytes(captions: Path, shard: Path) -> DataError:
     return DataError(
-        f"{captions}  was made from other bytes than {shard} has now: caption it again (a "
-        f"shard that has {EXTENSION} itself needs no --captions)."
+        f"{captions}  was made for {shard} before that file changed: run `fieldmark caption` again "
+        f"(a shard with {EXTENSION} in it needs no --captions)."
     )
 
 
@@ -123,9 +124,9 @@ def join_captions(shard: Path, captions: Path, out: Path) -> int:
     lacks is an error, and so are captions that were made from other bytes.
     """
     if not out.name.endswith(".tar"):
-        raise UsageError(f"{out}  expected a name that ends in .tar: copies are not packed.")
+        raise UsageError(f"{out}  expected a name that ends in .tar: copies are not compressed.")
     if out.resolve() == shard.resolve():
-        raise UsageError(f"{out}  is the shard itself: a copy needs another place.")
+        raise UsageError(f"{out}  is the shard itself: choose another folder for the copy.")
     texts = read_captions(captions, shard.name)
     expected = captioned_sha256(captions, shard)
     if expected and shard_index(shard).sha256 != expected:

@@ -124,7 +124,7 @@ def find_shards(words: Sequence[str]) -> list[Path]:
         else:
             paths[path] = None
     if not paths:
-        raise UsageError("no shards: give tar files, or folders that hold them.")
+        raise UsageError("no shards given: name tar files, or folders of them.")
     return list(paths)
 
 

@@ -87,8 +87,8 @@ def read_source(word: str, root_of: Callable[[str], Path]) -> ShardSource:
         root = root_of(word)
         if not root.exists():
             raise DataError(
-                f"{root}  does not exist: `fieldmark datasets {word}` says how to get it, "
-                f"--data {word}=FOLDER where it is."
+                f"{root}  does not exist. `fieldmark datasets {word}` says how to get the data; "
+                f"--data {word}=FOLDER says where they are."
             )
         return ShardSource(short_name(word), root, _readable(word, root))
     if path.is_file():
@@ -121,8 +121,8 @@ def choose_items(
 
     table = source.table
     if caption is not None and caption not in table.columns:
-        known = [name for name in table.columns if table.schema[name] == pl.String]
-        raise UnknownName("caption column", caption, known, where="--caption")
+        text_columns = [name for name in table.columns if table.schema[name] == pl.String]
+        raise UnknownName("caption column", caption, text_columns, where="--caption")
     split = _split(source, split)
     table = table.filter(pl.col("split") == split) if split else table
     n_other_splits = source.table.height - table.height
@@ -138,7 +138,7 @@ def choose_items(
     photo, taxon = ["image", "_box"], ["image", "_box", *fields]
     once = named.sort("id").unique(taxon, keep="first", maintain_order=True)
     if once.is_empty():
-        raise DataError(f"{source.root}  has no photo with a name: nothing to make shards of.")
+        raise DataError(f"{source.root}  has no photo with a species or other name to pack.")
     n_photos = once.select(photo).unique().height
     order = pl.DataFrame({"id": draws.shuffled(once["id"], seed, "shards")})
     ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")
@@ -146,17 +146,17 @@ def choose_items(
     return ChosenItems(ordered, *counts, split, n_other_splits)
 
 
-def _split(source: ShardSource, wanted: str | None) -> str:
+def _split(source: ShardSource, chosen: str | None) -> str:
     """The split to take, "" for all photos. What is not said is the training split, where photos
     have splits: a model must not be trained on those it will be tested with.
     """
-    known = source.table["split"].drop_nulls().unique().sort().to_list()
-    if wanted == ALL or (wanted is None and not known):
+    splits = source.table["split"].drop_nulls().unique().sort().to_list()
+    if chosen == ALL or (chosen is None and not splits):
         return ""
-    split = wanted or TRAIN
-    if split not in known:
-        have = ", ".join(known) if known else "no splits"
-        hint = f" Name one with --split, or --split {ALL}." if wanted is None else ""
+    split = chosen or TRAIN
+    if split not in splits:
+        have = ", ".join(splits) if splits else "no splits"
+        hint = f" Name one with --split, or --split {ALL}." if chosen is None else ""
         raise UsageError(f"--split {split}: {source.name} has {have}.{hint}")
     return split
 

@@ -177,20 +177,20 @@ class _SampleRuns:
 
     def add(self, entry: TarEntry) -> Iterator[Sample | Defect]:
         if entry.kind == tarfile.DIRTYPE:
-            yield Defect("folder", entry.header, "", f"folder {entry.name!r} is passed over", True)
+            yield Defect("folder", entry.header, "", f"folder {entry.name!r} is ignored", True)
             return
         names = split_name(entry.name)
         if names is None:
-            text = f"{entry.name!r} has no key and extension and is passed over"
+            text = f"{entry.name!r} has no key and extension and is ignored"
             yield Defect("ignored", entry.header, "", text, True)
             return
         key, extension = names
         if entry.kind not in FILE_TYPES:
-            text = f"member {entry.name!r} is {_kind_name(entry.kind)}, which readers pass over"
+            text = f"member {entry.name!r} is {_kind_name(entry.kind)}, which readers ignore"
             yield Defect("no_file", entry.header, key, text)
             return
         if key.endswith("/"):
-            text = f"hidden file {entry.name!r}, which webdataset takes for a sample: pack without"
+            text = f"hidden file {entry.name!r} looks like a sample to webdataset: pack without"
             yield Defect("hidden_file", entry.header, key, f"{text} (on a Mac: COPYFILE_DISABLE=1)")
             return
         if key != self.key:
@@ -208,7 +208,7 @@ class _SampleRuns:
     def _again(self, entry: TarEntry, extension: str) -> Defect:
         if extension in self._seen[self.key]:
             return Defect("key_twice", entry.header, self.key, "another sample has the same key")
-        text = "members of the sample do not lie together: readers take them for two samples"
+        text = "the members of the sample are not side by side: readers take them for two samples"
         return Defect("key_apart", entry.header, self.key, text)
 
     def finish(self) -> Iterator[Sample]:
@@ -225,7 +225,7 @@ class _SampleRuns:
 
 def _kind_name(kind: bytes) -> str:
     names = {tarfile.LNKTYPE: "a hard link", tarfile.SYMTYPE: "a symbolic link"}
-    return names.get(kind, f"of type {kind.decode('latin-1')!r}, no ordinary file")
+    return names.get(kind, f"of type {kind.decode('latin-1')!r}, not an ordinary file")
 
 
 # --- Text members of TreeOfLife shards: which taxon do they name?

@@ -1,10 +1,7 @@
 """Train CLIP on images, captions and taxonomic names: shards in, a model that open_clip loads out.
 
 recipe.py      what a training run does, as TOML (recipes/ holds those that are shipped)
-index.py       where the samples of the shards lie; captions joined by key; what is missing, by name
-order.py       which samples make up the batch of a step
-texts.py       which text of a sample is taken
-loader.py      samples → batches, beside the training (feed/: crops, reader processes)
+feed/          data loading: from the samples of shards to the batches of a step
 network.py     an open_clip model with one projector per kind of text
 losses/        softmax and sigmoid loss over all processes: one class, one file
 parallel.py    several processes: DDP and FSDP under torchrun

@@ -38,7 +38,7 @@ done
 
 # Stopped on request, and nobody has decided yet what becomes of the job: back into the queue, unless
 # a whole job's time was not enough for one checkpoint. What failed stays failed.
-if [ "$code" = 143 ] && grep -qs 'the same command goes on' "$out/state.json" &&
+if [ "$code" = 143 ] && grep -qs 'run the same command to continue' "$out/state.json" &&
     [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
     if [ "$(newest)" != "$before" ]; then
         exec scontrol requeue "$SLURM_JOB_ID"

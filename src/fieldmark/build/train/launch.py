@@ -75,7 +75,11 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
         job = _read(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
-            _check_same_job(recipe, out, row.id)
+            if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
+                raise UsageError(
+                    f"{out}  is being trained by job {row.id} with another recipe: wait for it, "
+                    f"end it (`scancel {row.id}`), or give another --out."
+                )
             return _standing(out, row.state, row.id, row.reason)
         if _is_finished(recipe, out):
             return _standing(out, "finished", str(job.get("id", "")))
@@ -107,7 +111,7 @@ def _only_for(seconds: float, folder: Path) -> Callable[[str], None]:
     def wait(launcher: str) -> None:
         if time.monotonic() > end:
             raise ClaimLost(
-                f"{folder}  is held by {launcher}, which submits the same training: give the same "
+                f"{folder}  is in use: {launcher} is submitting the same training. Run the same "
                 "command again later."
             )
 
@@ -121,19 +125,11 @@ def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
     cluster = read_config().get("ClusterName", "")
     if job.get("cluster", "") != cluster:
         raise UsageError(
-            f"{out}  was submitted on the cluster {job.get('cluster')}, and this one is {cluster}: "
-            "give the command there, or, once it has ended, remove slurm/job.json in that folder."
+            f"{out}  was submitted on the cluster {job.get('cluster')}, but this is {cluster}: run "
+            "the command there. Once that job has ended, you can remove slurm/job.json instead."
         )
     rows = queue("--states=all", f"--name={job['name']}")
     return rows[-1] if rows else None
-
-
-def _check_same_job(recipe: TrainRecipe, out: Path, job_id: str) -> None:
-    if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
-        raise UsageError(
-            f"{out}  is being trained by job {job_id} with another recipe: wait for it, end it "
-            f"(`scancel {job_id}`), or give another --out."
-        )
 
 
 def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
@@ -144,8 +140,8 @@ def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
 def _submit(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> str:
     """The number of the job."""
     folder = out / "slurm"
-    words = re.sub(r"\W+", "-", out.name)
-    name = f"fm-train-{words}-{secrets.token_hex(2)}"
+    slug = re.sub(r"\W+", "-", out.name)
+    name = f"fm-train-{slug}-{secrets.token_hex(2)}"
     command = [sys.executable, "-P", "-m", "fieldmark", "train", str(folder / "recipe.toml")]
     command += ["--out", str(out), *flags]
     job = {"name": name, "cluster": read_config().get("ClusterName", ""), "id": ""}
@@ -202,7 +198,7 @@ _BODY = Path(__file__).with_name("job.sh")
 def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[str]) -> str:
     """The whole text. `command` is that of every process, `out` the folder of the run."""
     log = str(log_path(out, "%j")).replace("%", "%%").replace("%%j", "%j")
-    asked = {
+    sbatch = {
         "job-name": name,
         "comment": f"fieldmark train {out}",
         "account": options.account,
@@ -220,10 +216,10 @@ def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[st
         "output": log,
         "chdir": Path.cwd(),
     }
-    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in asked.items() if value]
+    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in sbatch.items() if value]
     head = ["#!/bin/bash", *lines, "#SBATCH --requeue", "", *options.exports, *options.setup]
-    own = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
-    return "\n".join([*head, *own, _BODY.read_text(encoding="utf-8")])
+    variables = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
+    return "\n".join([*head, *variables, _BODY.read_text(encoding="utf-8")])
 
 
 def log_path(out: Path, job_id: str) -> Path:

@@ -39,6 +39,7 @@ from fieldmark.registry import app_version
 
 BATCH = 50
 """titles a request may have without special rights"""
+NO_MEDIAWIKI = "this is not an answer of MediaWiki"
 _MOST_CONCURRENCY = 4
 _PASSING = {"maxlag", "ratelimited", "readonly"}
 """API errors that pass by themselves; `internal_api_error_…` does too"""
@@ -168,7 +169,7 @@ class WikiApi:
         try:
             return _site(answer["query"], self.endpoint)
         except (KeyError, TypeError, AttributeError) as error:
-            raise self._stopped("its answer about itself cannot be read") from error
+            raise self._stopped("what it says about itself cannot be read") from error
 
     def fetch(self, titles: Sequence[str], store: PageStore) -> None:
         """Fills the store with what the wiki has under these titles."""
@@ -185,7 +186,7 @@ class WikiApi:
         except ModelError as error:
             if not len(store):
                 raise
-            kept = f"{store.path} keeps {len(store):,} pages: the same command goes on from there."
+            kept = f"{store.path} has {len(store):,} pages. Run the same command to continue."
             raise ModelError(f"{error} {kept}") from error
 
     async def _start(self) -> None:
@@ -227,11 +228,11 @@ class WikiApi:
                 if more is None or _has_properties(more):
                     answers.store(store)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise self._stopped("its answer is not MediaWiki's") from error
+                raise self._stopped(NO_MEDIAWIKI) from error
             if more == before:
-                raise self._stopped("its answer never ends")
+                raise self._stopped("the answer never ends")
         if len(titles) > 1 and len(store.unknown(titles)) == len(titles):
-            raise self._stopped("its answer says nothing about the titles")
+            raise self._stopped("the answer says nothing about the titles")
 
     async def _ask(self, query: Mapping[str, str]) -> dict[str, Any]:
         """The answer to one query, however many attempts it takes."""
@@ -274,7 +275,7 @@ class WikiApi:
                 self._session, "POST", self.endpoint, limits, data=query, headers=headers
             )
         except ReplyTooLarge as error:
-            return Fault("stop", f"{error}, which is no MediaWiki's")
+            return Fault("stop", f"{error}: {NO_MEDIAWIKI}")
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return connection_fault(error, self.etiquette.timeout_s)
         return _judge(reply.status, reply.headers, reply.data)
@@ -310,7 +311,7 @@ def user_agent(contact: str) -> str:
     if not _CONTACT.fullmatch(contact) or _BOGUS.search(contact):
         problem = f"contact = {contact!r} reaches nobody" if contact else "contact is not set"
         raise UsageError(
-            f"{problem}: wikis want an e-mail address or a page of yours in each request; give "
+            f"{problem}. Wikis require your e-mail address or web page with each request: give "
             "--contact, or set `contact` in fieldmark.toml."
         )
     return f"fieldmark/{app_version()} ({contact}) aiohttp/{aiohttp.__version__}"
@@ -321,7 +322,7 @@ def _judge(status: int, headers: Mapping[str, str], data: bytes) -> dict[str, An
     wait_s = retry_after_s(headers)
     if 300 <= status < 400:
         there = headers.get("Location", "another address")
-        return Fault("stop", f"is at {there} now: give that address", status)
+        return Fault("stop", f"it has moved to {there}: use that address", status)
     if status != 200:
         is_passing = status in TRANSIENT or status >= 500
         text = f"{status} {_plain_text(data)}".strip()
@@ -329,17 +330,20 @@ def _judge(status: int, headers: Mapping[str, str], data: bytes) -> dict[str, An
     try:
         answer = json.loads(data)
     except RecursionError:
-        return Fault("stop", "its answer is nested too deep")
+        return Fault("stop", "the answer is nested too deep")
     except ValueError:
         if data.lstrip()[:1] == b"<":
-            return Fault("stop", f"a page, not JSON ({_plain_text(data)}): is this an api.php?")
+            text = (
+                f"a web page came, not JSON ({_plain_text(data)}). Does the address end in api.php?"
+            )
+            return Fault("stop", text)
         return Fault("again", "the answer was cut off", is_cut=True)
     if not isinstance(answer, dict):
-        return Fault("stop", "its answer is not MediaWiki's")
+        return Fault("stop", NO_MEDIAWIKI)
     if "error" in answer:
         return _judge_error(answer["error"], wait_s)
     if "query" not in answer:
-        return Fault("stop", "its answer is not MediaWiki's")
+        return Fault("stop", NO_MEDIAWIKI)
     return answer
 
 
@@ -369,12 +373,12 @@ def _has_properties(more: Mapping[str, str]) -> bool:
     return "pageprops" in more.get("continue", "").rpartition("||")[2].split("|")
 
 
-def _page(facts: Mapping[str, Any]) -> WikiPage:
+def _page(fields: Mapping[str, Any]) -> WikiPage:
     """A page whose text is hidden, or lost, has none."""
-    revision, properties = facts["revisions"][0], facts.get("pageprops", {})
+    revision, properties = fields["revisions"][0], fields.get("pageprops", {})
     return WikiPage(
-        title=facts["title"],
-        page_id=int(facts["pageid"]),
+        title=fields["title"],
+        page_id=int(fields["pageid"]),
         revision_id=int(revision["revid"]),
         timestamp=str(revision.get("timestamp", "")),
         wikitext=str(revision.get("slots", {}).get("main", {}).get("content", "")),

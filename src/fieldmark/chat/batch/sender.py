@@ -101,8 +101,8 @@ class BatchSender(Sender):
     ) -> None:
         if model.provider.batch_price is None:
             raise UsageError(
-                f"model {model.name!r}: no batch API of {model.provider.name!r} is known, so "
-                "--batch cannot be used: leave it out. openai, anthropic and google have one."
+                f"model {model.name!r}: fieldmark knows no batch API of {model.provider.name!r}. "
+                "Leave out --batch; openai, anthropic and google have one."
             )
         if journal is None:
             raise UsageError("a batch needs a journal, which knows it when its answers are there.")
@@ -140,8 +140,8 @@ class BatchSender(Sender):
             batch_id = await self.form.create(self.calls, self.model.id, name, rows)
         except (Uncertain, *UNREADABLE) as error:
             raise BatchPending(
-                f"model {self.model.name!r}: {len(rows):,} questions were submitted, but whether "
-                f"they were taken is not known ({error}): run the same command again, which looks."
+                f"model {self.model.name!r}: {len(rows):,} questions were submitted, but the "
+                f"provider did not confirm it ({error}). Run the same command again to find out."
             ) from None
         except BaseException as error:
             if isinstance(error, ModelError):  # refused: nothing is waiting
@@ -153,35 +153,35 @@ class BatchSender(Sender):
 
     async def _look(self) -> None:
         """Results of batches that have ended go into the journal."""
-        mine = canonical(self.model.address)
-        records = [r for r in load_records(self.answers.folder) if r.address == mine]
-        known = {record.id for record in records}
+        address = canonical(self.model.address)
+        records = [r for r in load_records(self.answers.folder) if r.address == address]
+        known_ids = {record.id for record in records}
         for record in records:
-            await self._look_at(record, known)
+            await self._look_at(record, known_ids)
 
-    async def _look_at(self, record: BatchRecord, known: set[str]) -> None:
-        while (there := await self._find(record, known)) and not await self._fetch(there):
+    async def _look_at(self, record: BatchRecord, known_ids: set[str]) -> None:
+        while (there := await self._find(record, known_ids)) and not await self._fetch(there):
             record = dataclasses.replace(there, id="", not_ids=(*there.not_ids, there.id))
             record.save(self.answers.folder)
 
-    async def _find(self, record: BatchRecord, known: set[str]) -> BatchRecord | None:
+    async def _find(self, record: BatchRecord, known_ids: set[str]) -> BatchRecord | None:
         """The batch with its id; None = it never came to the provider, and is forgotten."""
         if record.id:
             return record
-        others = known | set(record.not_ids)
+        others = known_ids | set(record.not_ids)
         with self._looking_at(record):
             ids = [name for name in await self.form.find(self.calls, record) if name not in others]
         age_s = time.time() - record.at
         if ids:
-            known.add(ids[0])
+            known_ids.add(ids[0])
             record = dataclasses.replace(record, id=ids[0], is_guess=not self.form.has_names)
             record.save(self.answers.folder)
             return record
         if age_s < SETTLE_S:
             raise BatchPending(
-                f"model {self.model.name!r}: {len(record.questions):,} questions were being "
-                f"submitted {duration(age_s)} ago when the command ended. Whether they were taken "
-                f"shows in {duration(SETTLE_S - age_s)}: run the same command again."
+                f"model {self.model.name!r}: the command ended {duration(age_s)} ago while it was "
+                f"submitting {len(record.questions):,} questions. Run it again in "
+                f"{duration(SETTLE_S - age_s)} to see whether the provider has them."
             )
         LOG.warning("%s was never submitted: its questions are asked again", record.title)
         self._forget(record)
@@ -200,13 +200,13 @@ class BatchSender(Sender):
             if results and not any(question.key in results for question in record.questions):
                 if record.is_guess:
                     return False
-                raise ModelError(f"model {self.model.name!r}: {record.id} has other questions.")
+                raise ModelError(f"model {self.model.name!r}: {record.id} holds other questions.")
         for question in record.questions:
             self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))
             if answer.is_answer:
-                asked = Request(question.id, (), repeat=question.repeat)
-                self.answers.add(question.key, asked, answer)
+                request = Request(question.id, (), repeat=question.repeat)
+                self.answers.add(question.key, request, answer)
                 self.budget.book(answer, _share(record))
             else:
                 self.failed[question.key] = answer.error
@@ -216,15 +216,15 @@ class BatchSender(Sender):
 
     @contextmanager
     def _looking_at(self, record: BatchRecord) -> Iterator[None]:
-        give_up = f"To give {record.title} up, delete {record.path(self.answers.folder)}."
+        give_up = f"To give up {record.title}, delete {record.path(self.answers.folder)}."
         try:
             yield
         except ModelError as error:
             raise ModelError(f"{error} {give_up}") from None
         except UNREADABLE as error:
             raise ModelError(
-                f"model {self.model.name!r}: what it says of {record.title} cannot be read "
-                f"({first_line(error)}). {give_up}"
+                f"model {self.model.name!r}: the provider's reply about {record.title} cannot be "
+                f"read ({first_line(error)}). {give_up}"
             ) from None
 
     def _forget(self, record: BatchRecord) -> None:
@@ -307,7 +307,7 @@ class BatchDispatch(Dispatch):
         if cost.usd is not None:
             cost = dataclasses.replace(cost, usd=cost.usd * sender.price)
         if not sender.budget.fits(cost):
-            self.stop(None, f"the budget is used up ({sender.budget.words})")
+            self.stop(None, sender.budget.refusal(cost))
             return
         body = sender.client.body(request, pictures)
         n_bytes = len(as_json(body)) + 200
@@ -339,12 +339,12 @@ class BatchDispatch(Dispatch):
             n = sum(len(record.questions) for record in self.handed_in)
             names = ", ".join(record.id for record in self.handed_in[:5])
             names += ", …" if len(self.handed_in) > 5 else ""
-            tried = f" ({self._n_asked:,} asked at once, to try)" if self._n_asked else ""
+            tried = f" ({self._n_asked:,} asked directly, as a trial)" if self._n_asked else ""
             lines.append(f"{n:,} questions submitted as {names}{tried}")
         for name, n in self.waits.items():
             how = self.batches.running.get(name, "just submitted")
             lines.append(f"{n:,} questions wait in {name}, which is still running ({how})")
         if self.tally.stopped:
-            lines.append(f"the rest is not submitted, because {self.tally.stopped}")
+            lines.append(f"the rest was not submitted, because {self.tally.stopped}")
         again = "run the same command again to fetch the answers"
         return f"model {self.sender.model.name!r}: {'; '.join([*lines, again])}."

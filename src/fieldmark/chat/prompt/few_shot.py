@@ -267,6 +267,22 @@ class Prompts:
         base = base or self.bases[item.id]
         return choose(self.pool, item, self.wanted, self.limits.room, base, self._offered(item))
 
+    def why_too_long(self, item: Item) -> str:
+        """Why the question alone, without examples, is more than the model takes; "" = it is not.
+
+        `shots` has measured it, unless no examples are wanted.
+        """
+        size, room = self.largest or self.bases.get(item.id, NOTHING), self.limits.room
+        return {
+            "context": f"the question takes about {size.tokens:,} tokens and its answer may take "
+            f"{room.answer_tokens:,}, but the model's context holds {room.tokens or 0:,}: "
+            "lower --max-output",
+            "pictures": f"the question shows {size.pictures:,} pictures, and max_images allows "
+            f"{room.pictures or 0:,}",
+            "bytes": f"the question takes {size.n_bytes:,} bytes, and max_request_bytes allows "
+            f"{room.n_bytes or 0:,}",
+        }.get(room.lacks(size), "")
+
     def _offered(self, item: Item) -> tuple[str, ...]:
         """The classes the item is offered; () where it is offered all, or the prefix is shared."""
         question = self.question
@@ -293,15 +309,15 @@ def plan_prompts(
     n_messages = 2 if asking.layout == "multi_turn" else 0
 
     def measure(example: Item) -> PromptSize:
-        own = limits.measure(example_parts(question, example, asking))
-        return own + PromptSize(PER_MESSAGE * n_messages)
+        base = limits.measure(example_parts(question, example, asking))
+        return base + PromptSize(PER_MESSAGE * n_messages)
 
-    asked = list(items) if few.is_shared else []
+    shared_by = list(items) if few.is_shared else []
     wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
-    pool = Pool.of(few.examples, measure, without=[item.id for item in asked])
+    pool = Pool.of(few.examples, measure, without=[item.id for item in shared_by])
     largest = None
-    if asked and few.k:
-        sizes = [_base(question, item, asking, limits) for item in asked]
+    if shared_by and few.k:
+        sizes = [_base(question, item, asking, limits) for item in shared_by]
         largest = PromptSize(
             max(size.tokens for size in sizes),
             max(size.pictures for size in sizes),
@@ -311,8 +327,8 @@ def plan_prompts(
 
 
 def _base(question: PromptQuestion, item: Item, asking: Asking, limits: Limits) -> PromptSize:
-    own = limits.measure(lasting_parts(question, item, asking))
-    return own + PromptSize(PER_MESSAGE * 2)
+    base = limits.measure(lasting_parts(question, item, asking))
+    return base + PromptSize(PER_MESSAGE * 2)
 
 
 def limits_of(

@@ -28,17 +28,17 @@ def key_home(provider: Provider) -> KeyHome:
 
 
 def who_sends(
-    tables: ModelTables, provider: Provider, options: Mapping[str, str], home: KeyHome, place: str
+    tables: ModelTables, provider: Provider, options: Mapping[str, str], home: KeyHome, where: str
 ) -> str:
     """The file that alone says that the key goes there; "" where the user or this package does.
 
-    `options` are those of the model's name, which stands at `place` ("" = the user typed it).
+    `options` are those of the model's name, which stands at `where` ("" = the user typed it).
     """
     if not home[0] or home in tables.own_keys:
         return ""
     is_named = "base_url" in options or "key_env" in options
-    if place and is_named:
-        return place
+    if where and is_named:
+        return where
     is_whole = "base_url" in options and "key_env" in options
     return "" if is_whole else tables.strangers.get(provider.name, "")
 
@@ -48,15 +48,15 @@ def is_confirmed(home: KeyHome, confirmed: Iterable[str]) -> bool:
     return f"{home[0]}={host_of(home[1])}" in confirmed
 
 
-def refusal(home: KeyHome, place: str) -> UsageError:
+def refusal(home: KeyHome, where: str) -> UsageError:
     from fieldmark.settings import user_config
 
     variable, host = home[0], host_of(home[1])
     return UsageError(
-        f"{place}  would send the key in {variable} to {host}, which only this file says: "
-        f"nothing was sent. If you trust {host} with that key, add --send-key {variable}={host}, "
-        "or give your own configuration a [[chat_providers]] row with this base_url and key_env "
-        f"({user_config()})."
+        f"{where}  would send the key in {variable} to {host}. Only this file names that address, "
+        f"so nothing was sent. If you trust {host} with the key, add --send-key {variable}={host}. "
+        "Or put a [[chat_providers]] row with this base_url and key_env into your own "
+        f"configuration ({user_config()})."
     )
 
 
@@ -76,13 +76,13 @@ def is_redirect(trusted: ModelTables, provider: Provider) -> bool:
     )
 
 
-def redirect_refusal(provider: Provider, place: str) -> UsageError:
+def redirect_refusal(provider: Provider, where: str) -> UsageError:
     from fieldmark.settings import user_config
 
     return UsageError(
-        f"{place}  gives the known provider {provider.name!r} another address or other requests "
-        f"({host_of(provider.base_url) or provider.base_url}): nothing was sent. Give that row a "
-        f"name of its own, or put it into your own configuration ({user_config()})."
+        f"{where}  gives the known provider {provider.name!r} another address or other requests "
+        f"({host_of(provider.base_url) or provider.base_url}), so nothing was sent. Give that row "
+        f"a name of its own, or put it into your own configuration ({user_config()})."
     )
 
 

@@ -49,8 +49,8 @@ class TokenBucket:
             return
         if n > self._per_minute:
             raise UsageError(
-                f"one request needs about {n:,.0f} {self._what}, the limit is "
-                f"{self._per_minute:,.0f} a minute: raise the limit or ask for less."
+                f"one request needs about {n:,.0f} {self._what}, but the limit is "
+                f"{self._per_minute:,.0f} a minute: raise the limit, or make requests smaller."
             )
         async with self._queue:
             if n > self._burst:

@@ -128,7 +128,7 @@ class Dispatch:
     async def _process(self, request: Request) -> None:
         if request.continuations:
             raise UsageError(
-                f"model {self.sender.model.name!r} does not tell how likely given answers are: "
+                f"model {self.sender.model.name!r} gives no likelihoods of given answers: "
                 "expected a request without continuations."
             )
         request = request.with_settings(self.sender.model.settings(request.settings))
@@ -155,19 +155,19 @@ class Dispatch:
         model, total = self.sender.model, sum(len(picture.base64) for picture in pictures)
         most, most_bytes = model.limit("max_images"), model.limit("max_request_bytes")
         if pictures and not model.card.sees:
-            raise UsageError(f"model {model.name!r} takes no images: choose one that sees.")
+            raise UsageError(f"model {model.name!r} cannot see images: choose one that can.")
         if most is not None and len(pictures) > most:
-            return f"{len(pictures)} pictures, the endpoint takes {most}"
+            return f"{len(pictures)} pictures, but the endpoint takes at most {most}"
         if most_bytes is not None and total > most_bytes:
-            return f"{total:,} bytes of pictures, the endpoint takes {most_bytes:,} a request"
+            return f"{total:,} bytes of pictures, but the endpoint takes at most {most_bytes:,}"
         return ""
 
     async def _ask(self, request: Request, pictures: Sequence[SentPicture], key: str) -> None:
         journal = self.sender.journal
         if journal is not None and (batch := journal.waiting.get(key)):
             raise BatchPending(
-                f"model {self.sender.model.name!r}: question {request.id!r} waits in {batch}: "
-                "the same command with --batch fetches it, or says how far it is."
+                f"model {self.sender.model.name!r}: question {request.id!r} waits in {batch}. Run "
+                "the same command with --batch to fetch the answer, or to see how far it is."
             )
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
@@ -193,7 +193,7 @@ class Dispatch:
 
         while must_wait():
             if not budget.n_reserved:
-                self.stop(None, f"the budget is used up ({budget.words})")
+                self.stop(None, budget.refusal(cost_now()))
                 raise asyncio.CancelledError
             self._settled.clear()
             with self._interruptible():
@@ -237,7 +237,7 @@ class Dispatch:
         sender.n_faults += 1 if fault.is_lasting else 0.25
         if sender.n_faults < 2 * FEW:
             return False
-        self._give_up_run(f"nothing was ever answered: {fault.text}")
+        self._give_up_run(f"no request was ever answered: {fault.text}")
         return True
 
     def _most_tries(self, fault: Fault) -> int:
@@ -323,14 +323,6 @@ def resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
     return tuple(f"{picture.sha256[:16]} {picture.note}" for picture in pictures if picture.note)
 
 
-def _concurrency(model: ChatModel, options: Options) -> AdaptiveConcurrency:
-    """A number that the user gave is where to begin, and the most; local servers begin low."""
-    most = options.concurrency or options.max_concurrency
-    start = START_LOCAL if is_local(model.base_url) and not model.is_mock else START
-    start = options.concurrency or start
-    return AdaptiveConcurrency(options.clock, most, start, options.timeout_s)
-
-
 class Sender:
     """An open connection to one model; what it learnt (limits, tokens) lasts over several runs."""
 
@@ -349,7 +341,11 @@ class Sender:
         self.has_answered = False
         self.n_faults = 0.0
         """before that; one of a server that is overloaded counts a quarter"""
-        self.concurrency = _concurrency(model, options)
+        # A number that the user gave is where to begin, and the most; local servers begin low.
+        most = options.concurrency or options.max_concurrency
+        start = START_LOCAL if is_local(model.base_url) and not model.is_mock else START
+        start = options.concurrency or start
+        self.concurrency = AdaptiveConcurrency(options.clock, most, start, options.timeout_s)
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")
         self.client = HttpClient(model, options, self._heed)

@@ -39,7 +39,7 @@ class Merged:
     @property
     def lines(self) -> dict[str, str]:
         """What people are told, by step; nothing of those that are merged."""
-        lost, late = "are damaged and put aside", "cannot be read now and stay for another try"
+        lost, late = "are damaged and were put aside", "cannot be read now and are tried again"
         return {
             step.id: f"the results of step {short_id(step.id)} {what}: {why}"
             for faults, what in ((self.damaged, lost), (self.put_off, late))

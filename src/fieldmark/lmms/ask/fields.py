@@ -57,7 +57,7 @@ class Fields:
         given = self.task.doc_to_target
         if not isinstance(given, str) or not given or "{" in given or given in self.columns:
             return ""
-        return f"doc_to_target {given!r} is not a column, so the word itself is right"
+        return f"doc_to_target {given!r} is not a column, so the word itself is the right answer"
 
     def text(self, doc: Doc, index: int | None = None) -> Any:
         """The question: text as a rule; a whole number means one of the choices."""
@@ -328,7 +328,7 @@ _MOST_NAMES = 8
 
 
 _LONGEST = 100_000
-"""characters of a template: compiling 2 MB of them took 3.3 GB; the public ones have some thousand"""
+"""characters of a template: compiling 2 MB of them took 3.3 GB; public ones have some thousand"""
 
 
 def render(template: str, doc: Mapping[str, Any], where: str = "") -> str:
@@ -354,8 +354,8 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
         TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError,
         RecursionError, re.error,
     ) as error:  # fmt: skip
-        words = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise UsageError(f"the template {_short_template(template)} failed: {words}.") from error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise UsageError(f"the template {_short_template(template)} failed: {reason}.") from error
     if len(text) > TEMPLATE_OUTPUT:
         most = f"{len(text):,} characters: expected at most {TEMPLATE_OUTPUT:,}"
         raise UsageError(f"the template {_short_template(template)} gives {most}.")
@@ -373,10 +373,10 @@ def compile_template(template: str) -> Template:
     try:
         return _environment().from_string(template)
     except TemplateSyntaxError as error:
-        words = (error.message or "it cannot be read").rstrip(".")
+        reason = (error.message or "it cannot be read").rstrip(".")
         line = f", its line {error.lineno}" if "\n" in template.strip() else ""
         raise UsageError(
-            f"the template {_short_template(template)} is not valid Jinja{line}: {words}."
+            f"the template {_short_template(template)} is not valid Jinja{line}: {reason}."
         ) from None
     except (RecursionError, MemoryError, SyntaxError) as error:  # SyntaxError: Python's own limits
         raise UsageError(f"the template {_short_template(template)} is nested too deep.") from error
@@ -402,18 +402,18 @@ def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
 def _missing(message: str, doc: Mapping[str, Any]) -> str:
     match = _MISSING.match(message)
     if not match:
-        return f"a template asks for what is not there: {message}."
+        return f"a template uses something that does not exist: {message}."
     near = closest(match[1], map(str, doc), most=1)
     if near:
-        return f"a template asks for {match[1]!r}, no column. Did you mean {near[0]!r}?"
+        return f"a template uses {match[1]!r}, which is not a column. Did you mean {near[0]!r}?"
     names = [str(name) for name in doc]
     more = f", … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     return (
-        f"a template asks for {match[1]!r}, no column: the document has "
+        f"a template uses {match[1]!r}, which is not a column: the document has "
         f"{', '.join(names[:_MOST_NAMES]) or 'none'}{more}."
     )
 
 
 def _short_template(template: str) -> str:
-    first = " ".join(template.split())
-    return repr(first if len(first) <= 50 else f"{first[:49]}…")
+    line = " ".join(template.split())
+    return repr(line if len(line) <= 50 else f"{line[:49]}…")

@@ -234,7 +234,7 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         return  # a socket of this machine's file system
     host = address[0] if isinstance(address, tuple) else address
     shown = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
-    text = f"{_place()} reached for the network ({shown}): {REMEDY}"
+    text = f"{_place()} tried to use the network ({shown}): {REMEDY}"
     if event in LOOKUPS or _inside.is_import or not _inside.depth:
         raise PermissionError(text)
     _inside.refused.append(text)

@@ -49,7 +49,12 @@ def load(datasets: Any, source: DocumentSource, cache: Path, fetch: bool) -> Map
         return _pickled(datasets, source)
     if source.kind != "hub" and not source.remote:
         return _load(datasets, source, source.path, cache / "local" / _version(source))
-    _refuse_readers(datasets, source)
+    # The library reads more than files: `iceberg`, for one, asks a server of its own.
+    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
+        raise UsageError(
+            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
+            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
+        )
     if not fetch:
         return _from_this_machine(datasets, source, cache)
     every = _load(datasets, source, source.path, cache)
@@ -69,15 +74,6 @@ def _version(source: DocumentSource) -> str:
         mark, is_settled = stamp(path)
         marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
     return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
-
-
-def _refuse_readers(datasets: Any, source: DocumentSource) -> None:
-    """The library reads more than files: `iceberg`, for one, asks a server of its own."""
-    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
-        raise UsageError(
-            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
-            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
-        )
 
 
 def _load(datasets: Any, source: DocumentSource, path: str, cache: Path) -> Mapping[str, Any]:
@@ -174,14 +170,14 @@ def _attempts(
 def _tried(datasets: Any, source: DocumentSource, function: Any, *args: Any, **options: Any) -> Any:
     import pyarrow
 
-    known = (
+    expected = (
         OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError,
         StopIteration, EOFError, pickle.UnpicklingError, pyarrow.ArrowException,
         datasets.exceptions.DatasetsError,
     )  # fmt: skip
     try:
         return function(*args, **options)
-    except known as error:
+    except expected as error:
         raise DataError(f"{source.where}  {_told(source, error)}") from error
 
 
@@ -198,13 +194,13 @@ def _told(source: DocumentSource, error: BaseException) -> str:
     option = _OPTION.search(str(inner))
     if option:
         return f"dataset_kwargs has {option[1] or option[2]!r}, no option of {source.path!r}."
-    words = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
+    reason = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
     if isinstance(inner, StopIteration):
-        words = "a file is empty"
-    if len(words) > 240:
-        words = f"{words[:239]}…"
+        reason = "a file is empty"
+    if len(reason) > 240:
+        reason = f"{reason[:239]}…"
     what = ", ".join(filter(None, (repr(source.path), source.name)))
-    return f"the documents ({what}) cannot be opened: {words}."
+    return f"the documents ({what}) cannot be opened: {reason}."
 
 
 def _splits(datasets: Any, opened: Any) -> Mapping[str, Any]:
@@ -258,8 +254,8 @@ def recall(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, A
 
 
 def _note(source: DocumentSource, cache: Path) -> Path:
-    asked = json.dumps(dict(source.options), sort_keys=True, default=str)
-    key = draws.digest(source.kind, source.path, source.name, asked).hex()
+    options = json.dumps(dict(source.options), sort_keys=True, default=str)
+    key = draws.digest(source.kind, source.path, source.name, options).hex()
     return cache / "fetched" / f"{key}.json"
 
 

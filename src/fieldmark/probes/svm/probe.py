@@ -95,23 +95,23 @@ class SupportVectors(ProbeEstimator):
         n_jobs: int = 1,
     ) -> None:
         self.search = search
-        """random settings to try; 0 = one plain SVM with `kernel`, `C` and `solver`"""
+        """number of random settings to try; 0: one plain SVM with `kernel`, `C` and `solver`"""
         self.folds = folds
-        """of the stratified cross-validation that chooses"""
+        """number of folds in the cross-validation that chooses"""
         self.least = least
-        """images below which nothing is searched: one plain SVM"""
+        """with fewer images than this, nothing is searched: one plain SVM"""
         self.choose = choose
         """`plain_first`: the plain SVM, unless the best setting searched beats it by a standard
         error of the held-out images; `best`: the best setting searched, the first among equals
         """
         self.kernel = kernel
-        """of the plain SVM: `rbf`, `linear`, `sigmoid` or `poly`"""
+        """kernel of the plain SVM: `rbf`, `linear`, `sigmoid` or `poly`"""
         self.C = C
-        """of the plain SVM: inverse strength of the penalty"""
+        """inverse strength of the plain SVM's penalty"""
         self.solver = solver
-        """of the plain SVM: `libsvm` (SVC) or `liblinear` (LinearSVC, linear only)"""
+        """solver of the plain SVM: `libsvm` (SVC) or `liblinear` (LinearSVC, linear only)"""
         self.seed = seed
-        """of the settings that are tried"""
+        """seed of the settings to try"""
         self.n_jobs = n_jobs
         """processes of scikit-learn's search, where it is used; they change no answer"""
 
@@ -219,7 +219,15 @@ class SupportVectors(ProbeEstimator):
                 _held_out(winner, x_nd, code_n, splits) if right_sn is None else right_sn[best]
             )
             if not beats(rival_n, plain_n):
-                self._keep_plain(plain_n, rival_n)
+                # Remembers that the plain machine stays, and by how little the search beat it.
+                self.cv_score_ = float(plain_n.mean())
+                plain = {"kernel": self.kernel, "C": float(self.C), "cv_score": self.cv_score_}
+                self.chosen_ = {"machine": "plain", **plain}
+                self.fit_notes_.append(
+                    f"plain SVM: the best of {self.search} settings is right on "
+                    f"{int(rival_n.sum())} of {len(rival_n)} held-out images, "
+                    f"the plain one on {int(plain_n.sum())}"
+                )
                 self._fit_plain(x_nd, code_n)
                 return
         self._keep(tried, mean_s)
@@ -242,16 +250,6 @@ class SupportVectors(ProbeEstimator):
             refit=False,
         ).fit(x_nd, code_n)
         return np.asarray(search.cv_results_["mean_test_score"])
-
-    def _keep_plain(self, plain_n: np.ndarray, rival_n: np.ndarray) -> None:
-        """Remembers that the plain machine stays, and by how little the search beat it."""
-        self.cv_score_ = float(plain_n.mean())
-        plain = {"kernel": self.kernel, "C": float(self.C), "cv_score": self.cv_score_}
-        self.chosen_ = {"machine": "plain", **plain}
-        self.fit_notes_.append(
-            f"plain SVM: the best of {self.search} settings is right on {int(rival_n.sum())} of "
-            f"{len(rival_n)} held-out images, the plain one on {int(plain_n.sum())}"
-        )
 
     def _keep(self, tried: Sequence[dict[str, Any]], mean_s: np.ndarray) -> None:
         """Remembers the best setting, the first among equals."""
@@ -297,13 +295,13 @@ def _vote(pair_np: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """
     vote_nc = np.zeros((len(pair_np), n_classes))
     sum_nc, win_nc = vote_nc.copy(), vote_nc.copy()
-    for pair_n, first, second in zip(pair_np.T, *np.triu_indices(n_classes, 1), strict=True):
-        sum_nc[:, first] += pair_n
-        sum_nc[:, second] -= pair_n
-        vote_nc[:, first] += pair_n >= 0
-        vote_nc[:, second] += pair_n < 0
-        win_nc[:, first] += pair_n > 0
-        win_nc[:, second] += pair_n <= 0
+    for pair_n, class_a, class_b in zip(pair_np.T, *np.triu_indices(n_classes, 1), strict=True):
+        sum_nc[:, class_a] += pair_n
+        sum_nc[:, class_b] -= pair_n
+        vote_nc[:, class_a] += pair_n >= 0
+        vote_nc[:, class_b] += pair_n < 0
+        win_nc[:, class_a] += pair_n > 0
+        win_nc[:, class_b] += pair_n <= 0
     return vote_nc + sum_nc / (3 * (np.abs(sum_nc) + 1)), win_nc.argmax(axis=1)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fieldmark.chat import AnswerSettings, Asking, ChatModel, LocalModel
 
-PRICE = TextForm(r"\d+(\.\d*)?/\d+(\.\d*)?", ": dollars in/dollars out, as 0.5/1.5")
+PRICE = TextForm(r"\d+(\.\d*)?/\d+(\.\d*)?", ": IN/OUT in dollars, such as 0.5/1.5")
 TEMP = 0.0
 FRAMES = 8
 ROOM, ROOM_FOR_REASONS, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 256, 2048, 1024, 16_384
@@ -47,49 +47,49 @@ class AskSettings:
     price: Annotated[str, PRICE] | None = how_only()
     """US dollars per million tokens in and out, for models whose price is unknown: 0.5/1.5"""
     concurrency: Annotated[int, Range(1, 10_000)] | None = how_only()
-    """requests at the same time (default: as many as the endpoint allows)"""
+    """requests at the same time [as many as the endpoint allows]"""
     rpm: Annotated[float, Range(0, above=True)] | None = how_only()
     """most requests per minute"""
     tpm: Annotated[float, Range(0, above=True)] | None = how_only()
     """most tokens per minute"""
     timeout: Annotated[float, Range(0, above=True)] | None = how_only()
-    """seconds to wait for an answer (default: 180)"""
+    """seconds to wait for an answer [180]"""
     again: str | None = how_only()
-    """ask again what ended so: length, unparsed, refused, or several with commas; what failed is
-    asked again always
+    """ask these again: length (cut off), unparsed, refused, or several with commas; failed requests
+    are always sent again
     """
     batch: bool | None = how_only()
     """submit the questions to the provider's batch API, at half price; fetch the answers later"""
     temp: Annotated[float, Range(0, 2)] | None = None
-    """sampling temperature (default: the task's own, else 0)"""
+    """sampling temperature [the task's own, else 0]"""
     prompting: Literal["single", "multi"] | None = None
-    """examples in one message, or each as a turn with question and answer (default: single)"""
+    """examples in one message, or each as a turn with question and answer [single]"""
     cot_enabled: bool | None = None
     """chain of thought: ask for reasons first, then the answer"""
     circular: bool | None = None
-    """ask once per rotation of the options; only right in all of them counts as right"""
+    """ask once per rotation of the options; an answer is right if it is right in all of them"""
     shared_prefix: bool | None = None
     """show the same examples for all images, so that prompt caches work"""
     answers: Literal["auto", "json", "line"] | None = None
-    """form of the answers: JSON by a schema, or a line `Answer: X` (default: auto, JSON where the
-    endpoint takes a schema)
+    """form of the answers: JSON by a schema, or a line `Answer: X` [auto: JSON where the endpoint
+    takes a schema]
     """
     system: str | None = None
     """a system prompt"""
     frames: Annotated[int, Range(0)] | None = None
-    """frames shown of each clip (default: 8; 0 = all)"""
+    """frames to show of each clip (0: all) [8]"""
     max_output: Annotated[int, Range(1)] | None = None
-    """most tokens of an answer, thoughts included (default: the task's own, else 256; 2,048 with
-    chain of thought; 1,024 for a model that is not known, 16,384 for one that thinks)
+    """most tokens in an answer, thoughts included [the task's own, else 256; 2,048 with chain of
+    thought; 1,024 for an unknown model, 16,384 for a thinking model]
     """
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    """how much a model that can think is to think (default: the model's own)"""
+    """how much a thinking model thinks [the model's own]"""
     extra: Pairs | None = None
     """further keys of the request's body, as TOML: provider.quantizations=["fp8"], detail="low" """
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
     judge: OtherModel | None = None
-    """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
+    """chat model that judges answers, for tasks in lmms-eval's format that need one"""
 
     def __post_init__(self) -> None:
         """What is wrong with a value shows before anything starts."""
@@ -97,12 +97,12 @@ class AskSettings:
         if self.detail not in get_args(Detail):
             raise UsageError(f"--extra detail={self.detail}: expected low, high or auto.")
         if taken := sorted(RESERVED & self.body.keys()):
-            raise UsageError(f"--extra {taken[0]}=…: fieldmark itself says this in a request.")
+            raise UsageError(f"--extra {taken[0]}=…: fieldmark sets this key of a request itself.")
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
-        own = getattr(self, name)
-        return USUAL[name] if own is None else own
+        given = getattr(self, name)
+        return USUAL[name] if given is None else given
 
     def given(self) -> dict[str, Any]:
         """What can change answers and is not as usual. A temperature of 0 is not "none given": a
@@ -122,10 +122,12 @@ class AskSettings:
         return chosen
 
     def priced(self, model: ChatModel | LocalModel) -> ChatModel | LocalModel:
-        """The model with `price`, where its own is not known."""
-        from fieldmark.chat import ChatModel
+        """The model with `price`, where its own is not known: a cap in money needs one."""
+        from fieldmark.chat import Budget, ChatModel
 
-        return model.priced(self.price) if isinstance(model, ChatModel) else model
+        model = model.priced(self.price) if isinstance(model, ChatModel) else model
+        Budget(self.max_usd).check(model.card)
+        return model
 
     def is_json(self, model: ChatModel | LocalModel | None) -> bool:
         """Are answers asked for as JSON? Of a model that cannot be held to a schema only if set."""
@@ -176,11 +178,13 @@ class AskSettings:
         return hint
 
     def _room(self, model: ChatModel | LocalModel) -> int:
+        """At most what the model can write and half of its context: the rest is the question's."""
         card = model.card
         if self.max_output:
             return self.max_output
+        room = ROOM if card.is_known else ROOM_OF_UNKNOWN
         if card.thinks or self.effort not in (None, "none"):
-            return min(ROOM_TO_THINK, card.max_output or ROOM_TO_THINK)
-        if self.cot_enabled:
-            return ROOM_FOR_REASONS
-        return ROOM if card.is_known else ROOM_OF_UNKNOWN
+            room = ROOM_TO_THINK
+        elif self.cot_enabled:
+            room = ROOM_FOR_REASONS
+        return max(1, min(room, card.max_output or room, (card.context or 2 * room) // 2))

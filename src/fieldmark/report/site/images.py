@@ -110,7 +110,11 @@ class Photos:
         known: dict[str, bytes] = dict(noted.iter_rows())
         if not known:
             return {}
-        root, frames = self._frames(run, facts)
+        # The images of every item by its id, and the folder they are in.
+        key = (facts.dataset, repr(facts.options), run.root, run.spec.data)
+        if key not in self._tables:
+            self._tables[key] = self._read(run, facts)
+        root, frames = self._tables[key]
         return {
             item: ItemPhoto(content, root, frames.get(item, ())) for item, content in known.items()
         }
@@ -133,13 +137,6 @@ class Photos:
             )
 
         return {item: photo for item, photo in photos.items() if may_be_same(photo)}
-
-    def _frames(self, run: Run, facts: TaskFacts) -> tuple[Path, dict[str, tuple[ImageRef, ...]]]:
-        """The images of every item by its id, and the folder they are in."""
-        key = (facts.dataset, repr(facts.options), run.root, run.spec.data)
-        if key not in self._tables:
-            self._tables[key] = self._read(run, facts)
-        return self._tables[key]
 
     def _read(self, run: Run, facts: TaskFacts) -> tuple[Path, dict[str, tuple[ImageRef, ...]]]:
         """From the run's own folder, else from the one where the data are said to be now."""

@@ -20,10 +20,11 @@ import polars as pl
 
 from fieldmark.errors import UnknownName
 from fieldmark.protocols import may_fail, protocol_of
-from fieldmark.report.compare.paired import score_rule
+from fieldmark.report.compare.paired import LEAST_ASKED, score_rule
 from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, public_table
+from fieldmark.report.table.verdict import named
 from fieldmark.store import Score, Store
 
 _NO_SCORE = 255
@@ -69,7 +70,30 @@ def task_predictions(store: Store, column: str, table: Table | None = None) -> b
     columns = columns_of(table or public_table(read_table(store, compare=False)))
     if column not in columns:
         raise UnknownName("column of these results", column, columns)
-    return pack(read_column(store, columns[column], store.scores()))
+    rows = asked_alike(store, columns[column])
+    return pack(read_column(store, rows, store.scores()))
+
+
+def asked_alike(store: Store, rows: Sequence[Row]) -> list[Row]:
+    """The rows that were asked what most of them were: one that was asked about other or few
+    photos would leave nothing that all of them share.
+    """
+    first = [[(row.run.id, 0) for row in rows]]
+    has_mn = store.drawn_answers(first).prediction_mn >= 0
+    if len(rows) < 2 or not has_mn.size:
+        return list(rows)
+    share_m = has_mn.mean(axis=1).tolist()
+    return [row for row, share in zip(rows, share_m, strict=True) if share >= LEAST_ASKED]
+
+
+def others_note(rows: Sequence[Row], kept: Sequence[Row]) -> str:
+    """Whose predictions are not shown beside those of the others."""
+    names = [row.name for row in rows if row not in kept]
+    if not names:
+        return ""
+    were, their = ("was", "its") if len(names) == 1 else ("were", "their")
+    what = f"{were} asked about other or fewer photos: {their} predictions are not shown"
+    return f"{named(names)} {what}."
 
 
 def read_column(

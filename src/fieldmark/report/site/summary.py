@@ -98,9 +98,10 @@ N_NAMED = 2
 def plain_answer(table: Table) -> str:
     """The scores of one task as numbers of photos: "Use A: right on 42 of 100 photos, B on 20".
 
-    "" for several tasks, or where the score is no share of right answers: the verdict stands alone.
+    "" for several tasks or several questions about one (8 options, all classes), or where the score
+    is no share of right answers: the verdict stands alone.
     """
-    places = {row.column_key for row in table.rows if row.is_counted}
+    places = {row.column_key for row in table.rows if row.is_counted or row.tier is not None}
     rows = [row for row in table.rows if row.is_counted and row.tier is not None]
     if len(places) != 1 or not rows or rows[0].score.metric != "accuracy":
         return ""
@@ -206,10 +207,10 @@ def _cells(
 
 
 def _notes(store: Store, row: Row) -> tuple[list[str], str]:
-    lines, lost = run_lines(store.finished_parts(row.run.id))
+    lines, lost = run_lines(store.finished_parts(row.run.id), row.run.spec.n_train)
     places = position_words(by_position(store, row.run))
     if places:
-        lines.append(f"share right by position of the right option: {places}")
+        lines.append(f"right answers by position of the right option: {places}")
     return lines, lost
 
 

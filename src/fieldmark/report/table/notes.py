@@ -12,7 +12,14 @@ from typing import Any
 
 from fieldmark.report.chance import by_position, position_words
 from fieldmark.report.rows import Row
-from fieldmark.store import PartRecord, Store, bad_images, fit_summary, mean_calibration
+from fieldmark.store import (
+    PartRecord,
+    Store,
+    bad_images,
+    fewer_examples,
+    fit_summary,
+    mean_calibration,
+)
 
 MOST_NAMED = 3
 """images named in a line; programs get them all"""
@@ -22,7 +29,7 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
     """For a table: what each run chose, a line each, and which images were left out."""
     fits, places, lost = [], [], dict[str, None]()
     for run, row in {row.run.id: row for row in rows}.items():
-        lines, images = run_lines(store.finished_parts(run))
+        lines, images = run_lines(store.finished_parts(run), row.run.spec.n_train)
         words = position_words(by_position(store, row.run))
         if words:
             places.append(f"{row.name}, {row.heading}: {words}")
@@ -32,12 +39,12 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
             lost[f"{row.heading}: {images}"] = None
     return [
         *_block("notes of the runs:", fits, width),
-        *_block("share right by position of the right option:", places, width),
-        *_block("left out, because they cannot be read (--json names them all):", lost, width),
+        *_block("right answers by position of the right option:", places, width),
+        *_block("left out because they cannot be read (--json names all):", lost, width),
     ]
 
 
-def run_lines(parts: Sequence[PartRecord]) -> tuple[list[str], str]:
+def run_lines(parts: Sequence[PartRecord], n_train: int | None = None) -> tuple[list[str], str]:
     """What the fits chose and what is to know of it, a line each; and what was left out, or ""."""
     fit, bad, trust = fit_summary(parts), bad_images(parts), mean_calibration(parts)
     trusted = "calibration error {ece:.3f}, log loss {nll:.3g}".format(**trust) if trust else ""
@@ -45,7 +52,8 @@ def run_lines(parts: Sequence[PartRecord]) -> tuple[list[str], str]:
     more = "; ..." if len(bad) > MOST_NAMED else ""
     images = "image" if len(bad) == 1 else "images"
     lost = f"{len(bad):,} {images}: {named}{more}" if bad else ""
-    return [line for line in (fit.line, trusted, *fit.note_lines) if line], lost
+    fewer = fewer_examples(parts, n_train)
+    return [line for line in (fit.line, trusted, fewer, *fit.note_lines) if line], lost
 
 
 def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ import polars as pl
 from fieldmark.chat.parse.names import edits
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
+from fieldmark.tryout.look.photos import LabelledPhotos, tell_unread
 from fieldmark.words import counted, first_few
 
 HASH_BITS = 26
@@ -47,7 +48,7 @@ class DataFinding:
     """One thing to know about the photos."""
 
     kind: str
-    """unreadable, empty, duplicate, conflict, leak, burst, slip, small, untrained"""
+    """unreadable, unread, empty, duplicate, conflict, leak, burst, slip, small, untrained"""
     text: str
     groups: tuple[tuple[int, ...], ...] = ()
     """the photos it is about, by row; those of a group belong together"""
@@ -78,12 +79,11 @@ class Evidence:
     """equal for equal bytes and crops"""
     shot_n: Sequence[tuple[datetime.datetime | None, str]]
     """when it was taken, and by what"""
-    empty: tuple[str, ...] = ()
-    """folders without photos"""
 
 
-def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
+def audit(photos: LabelledPhotos, evidence: Evidence) -> Audit:
     """Looks for everything that makes a test of these photos wrong or unfair."""
+    table = photos.table
     labels = table.get_column("label").to_list()
     merged = merge_spellings(labels)
     label_n = np.array([merged[label] for label in labels])
@@ -95,7 +95,8 @@ def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     burst_n = number_groups(len(labels), bursts)
     findings = [
         *_unreadable(evidence.bad),
-        *_empty(evidence.empty),
+        *(DataFinding("unread", text) for text in tell_unread(photos.unread)),
+        *_empty(photos.empty),
         *_spellings(labels, merged),
         *_slips(label_n[evidence.is_ok_n]),
         *_duplicates(copy_n, label_n, table),

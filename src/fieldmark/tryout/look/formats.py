@@ -27,6 +27,7 @@ from fieldmark.tryout.look.photos import (
     LabelledPhotos,
     read_folder,
     read_table,
+    unread_files,
 )
 from fieldmark.words import counted
 
@@ -60,6 +61,9 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
         )
     label = pl.col("label").map_elements(_clean, return_dtype=pl.String)
     photos = replace(photos, table=photos.table.with_columns(label))
+    if named := unread_files(photos.table.get_column("image")):  # by a table
+        table = photos.table.filter(~pl.col("image").is_in(named))
+        photos = replace(photos, table=table, unread=tuple(named))
     return photos if columns.boxes is None else add_boxes(photos, columns.boxes)
 
 

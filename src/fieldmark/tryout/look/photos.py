@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -19,8 +19,8 @@ from typing import Any
 import polars as pl
 
 from fieldmark.data import COLUMNS, SPLITS
-from fieldmark.data.csv import table as read_csv
 from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.data.sets.csv import table as read_csv
 from fieldmark.errors import DataError, UsageError
 from fieldmark.words import counted, first_few
 
@@ -36,6 +36,14 @@ _SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
 FIGURE = "confusion.png"
 """that `try` leaves"""
 TABLES = (".csv", ".tsv", ".parquet")
+RAW = {
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".iiq", ".nef", ".nrw", ".orf", ".pef", ".raf",
+    ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+}  # fmt: skip
+VIDEO = {
+    ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
+    ".mts", ".webm", ".wmv",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,8 @@ class LabelledPhotos:
     """what names the unit; "" = nothing does"""
     n_ignored: int = 0
     """files that are not photos, and photos in no folder"""
+    unread: tuple[str, ...] = ()
+    """RAW files and videos"""
     empty: tuple[str, ...] = ()
     """folders without photos"""
 
@@ -71,16 +81,44 @@ class LabelledPhotos:
 # --- folders
 
 
-def photo_files(root: Path) -> tuple[list[str], int]:
-    """Photos below a folder, and how many other files; what systems leave there is no photo."""
-    paths, n_other = list[str](), 0
+def photo_files(root: Path) -> tuple[list[str], list[str]]:
+    """Photos below a folder, and other files; what systems leave there is no photo."""
+    paths, others = list[str](), list[str]()
     for path in walk_files(root):
         is_junk = any(part in JUNK for part in path.split("/"))
-        if is_image(path) and not is_junk and not _is_ours(root / path):
-            paths.append(path)
-        else:
-            n_other += 1
-    return paths, n_other
+        is_photo = is_image(path) and not is_junk and not _is_ours(root / path)
+        (paths if is_photo else others).append(path)
+    return paths, others
+
+
+def unread_files(others: Iterable[str], photos: Iterable[str] = ()) -> list[str]:
+    """RAW files and videos, but those beside a photo of the same name: a camera saved it twice, or
+    a phone filmed what it photographed.
+    """
+    names = {_stem(path) for path in photos}
+    return [path for path in others if _suffix(path) in RAW | VIDEO and _stem(path) not in names]
+
+
+def tell_unread(paths: Sequence[str]) -> Iterator[str]:
+    """What to do about RAW files and videos, in a line each."""
+    raw = [path for path in paths if _suffix(path) in RAW]
+    if n := len(raw):
+        kinds = ", ".join(sorted(set(map(_suffix, raw))))
+        files = counted(n, f"RAW file ({kinds}) was", f"RAW files ({kinds}) were")
+        yield f"{files} left out: export {'it' if n == 1 else 'them'} as JPEG."
+    if n := len(paths) - len(raw):
+        yield (
+            f"{counted(n, 'video was', 'videos were')} left out: take frames out of "
+            f"{'it' if n == 1 else 'them'} first."
+        )
+
+
+def _suffix(path: str) -> str:
+    return f".{path.rpartition('.')[2].lower()}"
+
+
+def _stem(path: str) -> str:
+    return path.rpartition(".")[0].casefold()
 
 
 def _is_ours(path: Path) -> bool:
@@ -94,7 +132,8 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
             f"{root} is a folder, and --image, --label and --unit name columns of a table: leave "
             "them out, or give the table."
         )
-    paths, n_other = photo_files(root)
+    paths, others = photo_files(root)
+    unread = unread_files(others, paths)
     folders = [tuple(path.split("/")[:-1]) for path in paths]
     n_shared = _count_shared(folders)
     inner = [parts[n_shared:] for parts in folders]
@@ -103,7 +142,7 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in inner]
     depth = max(map(len, rest), default=0)
     if not depth:
-        raise _flat(root, len(paths), n_other)
+        raise _flat(root, len(paths), len(others) - len(unread), unread)
     wanted, first = columns.label_part, n_shared + 1
     if wanted and not first <= wanted < first + depth:
         numbers = f"{first} to {n_shared + depth}" if depth > 1 else f"{first}"
@@ -120,17 +159,21 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         pl.DataFrame(rows, orient="row", schema=SCHEMA),
         f"folder {first + parts.label}{_or_else(rest, parts.other, first)}",
         "" if parts.unit is None else f"folder {first + parts.unit}",
-        n_other + len(paths) - len(rows),
+        len(others) - len(unread) + len(paths) - len(rows),
+        tuple(unread),
         _empty_folders(root),
     )
 
 
-def _flat(root: Path, n_photos: int, n_other: int) -> DataError:
+def _flat(root: Path, n_photos: int, n_other: int, unread: Sequence[str]) -> DataError:
+    told = " ".join(tell_unread(unread))
+    if told and not n_photos:
+        return DataError(f"{root} holds no photos. {told}")
     content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
     others = f" ({counted(n_other, 'other file')})" if n_other else ""
     return DataError(
         f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
-        "(.csv) with a column for the photo and one for the label."
+        f"(.csv) with a column for the photo and one for the label. {told}".rstrip()
     )
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fieldmark import draws
-from fieldmark.build.train.index import TrainData
-from fieldmark.build.train.order import SampleOrder
-from fieldmark.build.train.texts import DrawnText, TextPlan
+from fieldmark.build.train.feed.index import TrainData
+from fieldmark.build.train.feed.order import SampleOrder
+from fieldmark.build.train.feed.texts import DrawnText, TextPlan
 from fieldmark.data import open_image, quick_check, read_header
 from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
 from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferRequest, aligned, serve
@@ -90,32 +90,31 @@ class SampleReader:
         while len(replaced) < MOST_BAD:
             raw = self.job.data.read(sample)
             try:
-                data, facts, crop = self._image(raw.image, place.step, sample, on_card)
+                data, jpeg, crop = self._image(raw.image, place.step, sample, on_card)
             except DataError as error:
                 replaced.append(f"{self.job.data.name_of(sample)}: {plain_reason(error)}")
-                sample = self._another(place, len(replaced))
+                batch = self._order.batch(place.step)
+                drawn = draws.number(
+                    self.job.seed, "another", place.step, place.sample, len(replaced)
+                )
+                sample = int(batch[drawn % len(batch)])
                 continue
             text = self.job.texts.draw_text(place.step, sample, raw.texts)
             name = raw.key
-            return data, ReadSample(place, text, name, crop, facts, len(data), tuple(replaced))
+            return data, ReadSample(place, text, name, crop, jpeg, len(data), tuple(replaced))
         raise DataError(
             f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}. "
             "Check the shards with `fieldmark shards check SHARDS --images`."
         )
-
-    def _another(self, place: BatchPlace, turn: int) -> int:
-        batch = self._order.batch(place.step)
-        drawn = draws.number(self.job.seed, "another", place.step, place.sample, turn)
-        return int(batch[drawn % len(batch)])
 
     def _image(
         self, data: bytes, step: int, sample: int, on_card: bool
     ) -> tuple[bytes, JpegFacts | None, Crop]:
         # What looks damaged is Pillow's to judge, so that the same samples are replaced everywhere.
         is_for_card = on_card and len(data) <= self.job.buffer_bytes and not quick_check(data)
-        if is_for_card and (facts := jpeg_facts(data)):
-            crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
-            return data, facts, crop
+        if is_for_card and (jpeg := jpeg_facts(data)):
+            crop = self._crop(jpeg.height, jpeg.width, jpeg.turn, step, sample)
+            return data, jpeg, crop
         header = read_header(data)
         crop = self._crop(header.height, header.width, header.orientation, step, sample)
         return self._pixels(data, crop), None, crop
@@ -127,7 +126,7 @@ class SampleReader:
 
     def _pixels(self, data: bytes, crop: Crop) -> bytes:
         if self.job.decode == "cpu":
-            from fieldmark.embed.cpu_decode import decode
+            from fieldmark.embed.cpu.decode import decode
 
             seen = decode(data, self.square, [crop])
             if seen is not None:

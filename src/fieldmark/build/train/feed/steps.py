@@ -34,9 +34,9 @@ class StepSource:
     """
 
     def __init__(
-        self, places: Callable[[int], list[BatchPlace]], steps: range, n_ahead: int
+        self, places_of_step: Callable[[int], list[BatchPlace]], steps: range, n_ahead: int
     ) -> None:
-        self._places, self._steps, self._n_ahead = places, steps, n_ahead
+        self._places, self._steps, self._n_ahead = places_of_step, steps, n_ahead
         self._n_begun = self._n_finished = 0
         self._waiting: deque[BatchPlace] = deque()
         self._changed = threading.Condition()
@@ -130,7 +130,7 @@ class BadImages:
             return ()
         self._first = self._first or replaced[0]
         for line in replaced:
-            LOG.info("step %d: another sample stands for %s", step, line)
+            LOG.info("step %d: replaced by another sample: %s", step, line)
         epoch = step // self._n_batches
         self._n_bad[epoch] += len(replaced)
         if self._n_bad[epoch] > MOST_BAD_SHARE * self._n_images:

@@ -1,0 +1,1 @@
+"""Commands that get an answer: which model is good at this?"""

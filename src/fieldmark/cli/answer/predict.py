@@ -1,0 +1,76 @@
+"""Label new photos with a model that `fieldmark try` has made.
+
+examples:
+  fieldmark predict try/model new_photos/
+  fieldmark predict try/model new_photos/ --copy-into sorted
+  fieldmark predict try/model camtrap_package/ --camtrap-dp observations.csv
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli.flags import Common, CommonFlags, Only
+from fieldmark.cli.show import print_json, show, talk
+
+COMPUTING = ("cache", "device", "decode", "threads", "batch_size", "offline", "quiet")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictArgs:
+    model: Annotated[Positional[Path], arg(metavar="MODEL", help_behavior_hint="")]
+    """the folder that `fieldmark try` has written, such as try/model"""
+    photos: Annotated[Positional[Path], arg(metavar="PHOTOS", help_behavior_hint="")]
+    """a folder of photos, or one photo"""
+    out: Path = Path("predictions.csv")
+    """table to write, one row per photo"""
+    copy_into: Path | None = None
+    """copy each photo into this folder, sorted into one folder per answer; copies keep their
+    metadata, positions included"""
+    camtrap_dp: Path | None = None
+    """also write Camtrap DP observations to this file; PHOTOS is then a Camtrap DP"""
+    json: bool = False
+    """print the predictions as JSON"""
+    common: Annotated[CommonFlags, Only(COMPUTING)] = Common()
+
+
+def run(args: PredictArgs) -> int:
+    from fieldmark.progress import for_people
+    from fieldmark.tryout.predict import (
+        check_package,
+        copy_photos,
+        predict,
+        refuse_other,
+        write_csv,
+        write_observations,
+    )
+    from fieldmark.words import counted
+
+    refuse_other(args.out)
+    if args.camtrap_dp is not None:
+        check_package(args.photos)
+    with for_people(args.common.quiet) as progress:
+        settings = args.common.settings()
+        predictions = predict(args.model, args.photos, settings, progress, args.copy_into)
+    write_csv(predictions, args.out)
+    if args.json:
+        print_json([dataclasses.asdict(prediction) for prediction in predictions])
+    else:
+        counts = Counter(prediction.answer for prediction in predictions)
+        for answer, n in counts.most_common():
+            show(f"{n:>7,}  {answer}")
+    if args.camtrap_dp is not None:
+        n = write_observations(predictions, args.model, args.photos, args.camtrap_dp)
+        talk(f"{counted(n, 'observation')}: {args.camtrap_dp}")
+    if args.copy_into is not None:
+        n = copy_photos(predictions, args.photos, args.copy_into)
+        talk(f"{counted(n, 'photo')} copied into {args.copy_into}")
+    if not args.common.quiet:
+        talk(f"{counted(len(predictions), 'photo')}: {args.out}")
+    return 0

@@ -1,0 +1,105 @@
+"""Which model for my photos? Point it at a folder of labelled photos, or a table.
+
+examples:
+  fieldmark try photos/
+  fieldmark try obs.csv --image path --label species --unit camera
+  fieldmark try photos/ --models small
+  fieldmark try photos/ --chat chat/openrouter/openai/gpt-4o-mini --max-usd 1
+  fieldmark predict try/model new_photos/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli.flags import ChatFlags, ChatModelFlags, Common, CommonFlags, Only
+from fieldmark.cli.show import print_json, printable, show, talk
+from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.settings import Settings
+    from fieldmark.tryout.chat import ChatTrial
+
+
+FIRST_FLAGS = (
+    *("photos", "out", "models", "image", "label", "unit", "boxes", "chat", "max_usd", "json"),
+    *("device", "offline", "quiet"),
+)
+COMPUTING = ("cache", "device", "precision", "decode", "threads", "batch_size", "offline", "quiet")
+
+
+@dataclass(frozen=True, slots=True)
+class TryArgs:
+    photos: Annotated[Positional[Path], arg(metavar="PHOTOS", help_behavior_hint="")]
+    """a folder with one folder of photos per label, a table (.csv, .tsv, .parquet), a COCO file, or
+    a Camtrap DP"""
+    out: Path = Path("try")
+    """folder for the page, the tables and the model"""
+    models: Annotated[tuple[str, ...], arg(metavar="NAME …")] = ("auto",)
+    """auto (what works here; the small list where torch is installed), classical, small (125 MB to
+    fetch), best (2.8 GB), or names"""
+    image: str = ""
+    """column of a table that names the photo"""
+    label: str = ""
+    """column of a table that names the label"""
+    unit: str = ""
+    """column that names the camera, site or individual: models are tested on others than they were
+    trained on"""
+    label_part: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
+    """which folder names the label, where folders lie in folders: 1 is the outermost [found]"""
+    boxes: Path | None = None
+    """results of MegaDetector (.json): photos are cut to their animal"""
+    find: float = 0.95
+    """share of a label's photos that you want to find when you look for it"""
+    chat: Annotated[str, arg(metavar="MODEL")] = ""
+    """also ask this chat model about 200 photos: they are sent to its provider"""
+    json: bool = False
+    """print the verdict as JSON"""
+    asking: ChatModelFlags = ChatFlags()
+    common: Annotated[CommonFlags, Only(("results", *COMPUTING))] = Common()
+
+
+def run(args: TryArgs) -> int:
+    from fieldmark.progress import for_people
+    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.tryout.products import as_json, refuse_others, write_products
+    from fieldmark.tryout.trial import TrialOptions, run_trial
+
+    if not 0 < args.find < 1:
+        raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
+    refuse_others(args.out)
+    columns = Columns(args.image, args.label, args.unit, args.label_part, args.boxes)
+    settings = args.common.settings()
+    with for_people(args.common.quiet) as progress:
+        verdict = run_trial(
+            args.photos,
+            TrialOptions(columns, args.models, args.find, _chat(args, settings)),
+            settings,
+            progress,
+            lambda text: None if args.common.quiet else talk(printable(text)),
+        )
+        page = write_products(verdict, args.out, settings, progress)
+    if args.json:
+        print_json(as_json(verdict))
+    else:
+        show("\n".join(map(printable, verdict.lines)))
+    if not args.common.quiet:
+        talk(f"\nopen:  {page}")
+        talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
+    return 0
+
+
+def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
+    from fieldmark.tryout.chat import ChatTrial
+
+    if args.chat:
+        model, budget = args.asking.model(args.chat, settings), args.asking.budget()
+        budget.check(model.card)
+        return ChatTrial(model, args.asking.options(), budget)
+    if args.asking != ChatFlags():
+        raise UsageError("--max-usd and the like need a chat model: add --chat MODEL.")
+    return None

@@ -1,0 +1,1 @@
+"""Commands that build a model: from articles to captions, shards and a trained network."""

@@ -1,0 +1,269 @@
+"""Train a CLIP model on captioned photos, for open_clip to load.
+
+examples:
+  fieldmark train tiny --shards shards --captions captions --out runs/tiny
+  fieldmark train tiny --shards shards --out runs/names --check \\
+      --set texts.types.caption=0 'model.projectors=["taxonomic"]'
+  torchrun --nproc-per-node 8 -m fieldmark train biocap --captions captions --out runs/biocap \\
+      --shards 'tol10m/train-{000..159}.tar' --evaluate rarespecies
+  fieldmark train biocap --shards 'tol10m/train-{000..159}.tar' --captions captions \\
+      --out runs/biocap --on slurm --set slurm.nodes=4 slurm.gpus=8 slurm.time=24:00:00
+  fieldmark train runs/biocap --export biocap-captions --projector caption
+
+Run the same command again to continue from the last checkpoint, whatever stopped it. Open
+page.html in the run's folder to watch the training. SIGUSR1 writes a checkpoint; SIGTERM writes
+one and ends with 143, Ctrl-C with 130. With --on slurm the command submits a job and ends. Run it
+again to see how far the job is; it submits the rest if the job has ended early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from fieldmark.cli.flags import Common, CommonFlags, Only
+from fieldmark.cli.show import counted, print_json, talk
+from fieldmark.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.build.train.launch import TrainStanding
+    from fieldmark.build.train.recipe import SlurmRecipe, TrainRecipe
+    from fieldmark.build.train.run import TrainPlan, TrainTotals
+    from fieldmark.progress import Lines, Live
+
+_Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
+_Shards = Annotated[tuple[str, ...], arg(metavar="SHARD…", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainArgs:
+    recipe: Annotated[Positional[str], arg(metavar="RECIPE", help_behavior_hint="")]
+    """bioclip, bioclip2, biocap, tiny or a TOML file; with --export, the folder of a run"""
+    shards: _Shards = ()
+    """tar files or folders of them; `a-{000..159}.tar` stands for 160 [the recipe's data.shards]"""
+    captions: _Folder = None
+    """folder that `fieldmark caption` wrote [the recipe's data.captions]"""
+    replay: _Shards = ()
+    """shards of general photos to mix in [the recipe's data.replay_shards]"""
+    out: _Folder = None
+    """folder of the run: checkpoints, log, page and model"""
+    set: Annotated[tuple[str, ...], arg(metavar="KEY=VALUE…", help_behavior_hint="")] = ()
+    """changes to the recipe: train.batch=256 optimiser.lr=1e-3"""
+    evaluate: Annotated[tuple[str, ...], arg(metavar="TASK…", help_behavior_hint="")] = ()
+    """tasks that the model is evaluated on [the recipe's evaluate.tasks]"""
+    on: Literal["here", "slurm"] = "here"
+    """where to train: in this process, or in a Slurm job as the recipe's [slurm] describes it"""
+    check: bool = False
+    """only check the recipe and the shards, and say how much there is to do"""
+    export: _Folder = None
+    """only write the model of a finished or running training into this folder: the best checkpoint
+    where the recipe chooses one (evaluate.best), else the newest"""
+    projector: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """image projector of the exported model [the recipe's first]"""
+    json: bool = False
+    """print the summary as JSON"""
+    common: Annotated[
+        CommonFlags, Only(("results", "cache", "data", "data_root", "device", "quiet"))
+    ] = Common()
+
+
+def run(args: TrainArgs) -> int:
+    from fieldmark.progress import for_people
+
+    if args.export is not None:
+        _need_torch()
+        from fieldmark.build.train.record.scores import export_run
+
+        step = export_run(Path(args.recipe), args.export, args.projector, talk)
+        if not args.common.quiet:
+            talk(f"model: {args.export} (step {step:,})")
+        return 0
+    if args.on == "slurm" and not args.check:
+        return _submit(args)
+    plan = _plan(args)
+    with for_people(args.common.quiet) as progress:
+        if args.check:
+            summary, lines = _check(plan, progress, args.on == "slurm")
+        else:
+            from fieldmark.build.train.run import train
+
+            totals = train(plan, progress)
+            if not totals.is_first:
+                return totals.exit_code
+            summary, lines = _summary(totals, plan.out)
+    if args.json:
+        print_json(summary)
+    elif not args.common.quiet:
+        for line in lines:
+            talk(line)
+    return 0 if args.check else totals.exit_code
+
+
+def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
+    """With what the flags say, and the folder of the run."""
+    from fieldmark.build.train.recipe import load_recipe
+
+    recipe = _with_flags(load_recipe(args.recipe, args.set), args)
+    recipe.evaluate.check_best()
+    if args.out is None:
+        raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
+    if not recipe.data.shards:
+        raise UsageError("--shards is missing: what to train on, such as --shards 'shards/*.tar'.")
+    return recipe, args.out
+
+
+def _plan(args: TrainArgs) -> TrainPlan:
+    recipe, out = _read_recipe(args)
+    _need_torch()
+    from fieldmark.build.train.run import TrainPlan
+    from fieldmark.build.train.suite import setting_flags
+
+    settings = args.common.settings()
+    return TrainPlan(
+        recipe=recipe,
+        shards=recipe.data.shards,
+        captions=Path(recipe.data.captions) if recipe.data.captions else None,
+        out=out,
+        device=settings.device,
+        store=settings.store,
+        flags=setting_flags(settings, recipe.evaluate.device),
+    )
+
+
+def _submit(args: TrainArgs) -> int:
+    from fieldmark.build.train.launch import launch
+    from fieldmark.build.train.suite import setting_flags
+
+    recipe, out = _read_recipe(args)
+    for package in ("torch", "open_clip"):  # loaded by the job only
+        if find_spec(package) is None:
+            raise MissingExtra("fieldmark train", "vision", package)
+    settings = args.common.settings()
+    flags = ("--results", str(settings.results), *setting_flags(settings))
+    standing = launch(recipe, out, flags)
+    if args.json:
+        facts = asdict(standing)
+        print_json(facts | {"log": str(standing.log or "")})
+    elif not args.common.quiet:
+        for line in _standing_lines(standing, recipe.slurm, out):
+            talk(line)
+    return 0
+
+
+def _standing_lines(standing: TrainStanding, slurm: SlurmRecipe, out: Path) -> list[str]:
+    total = f" of {standing.n_steps:,}" if standing.n_steps else ""
+    loss = "" if standing.loss is None else f", loss {standing.loss:.3f}"
+    step = f"step {standing.step:,}{total}{loss}" if standing.step else "no step yet"
+    goes_on = f"continues after {step}" if standing.step else "starts from the beginning"
+    page = f"page: {out / 'page.html'}"
+    if standing.state == "finished":
+        return [f"finished: {step}", f"model: {out / 'model'}", page]
+    job, why = standing.job, f" ({standing.reason})" if standing.reason else ""
+    if standing.state == "submitted":
+        size = f"{counted(slurm.nodes, 'node')} × {slurm.n_local} processes"
+        return [
+            *([f"{standing.reason}; the next one {goes_on}"] if why else []),
+            f"submitted as job {job}: {size}",
+            f"log: {standing.log}",
+            f"Run the same command to see how far it is, or scancel {job} to stop it.",
+        ]
+    return [f"job {job} is {standing.state}{why}: {step}", f"log: {standing.log}", page]
+
+
+def _with_flags(recipe: TrainRecipe, args: TrainArgs) -> TrainRecipe:
+    """Flags stand above the recipe's own keys; paths are part of no recipe's identity."""
+    data: dict[str, Any] = {}
+    data |= {"shards": args.shards} if args.shards else {}
+    data |= {"captions": str(args.captions)} if args.captions else {}
+    data |= {"replay_shards": args.replay} if args.replay else {}
+    evaluate = {"tasks": args.evaluate} if args.evaluate else {}
+    return recipe.model_copy(
+        update={
+            "data": recipe.data.model_copy(update=data),
+            "evaluate": recipe.evaluate.model_copy(update=evaluate),
+        }
+    )
+
+
+def _need_torch() -> None:
+    for package in ("torch", "open_clip"):
+        try:
+            __import__(package)
+        except ImportError as error:
+            raise MissingExtra("fieldmark train", "vision", package) from error
+
+
+def _check(
+    plan: TrainPlan, progress: Lines | Live, is_job: bool
+) -> tuple[dict[str, Any], list[str]]:
+    from fieldmark.build.train.feed.index import open_data
+    from fieldmark.build.train.run import count_steps
+    from fieldmark.progress import duration
+    from fieldmark.tasks import load_task
+
+    recipe = plan.recipe
+    recipe.check_shares(recipe.slurm.n_processes if is_job else 1)
+    for name in recipe.evaluate.tasks:
+        load_task(name)
+    data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)
+    n_steps = count_steps(recipe, data)
+    seen = n_steps * recipe.train.batch
+    lines = [
+        f"{counted(n_steps, 'step')} of {counted(recipe.train.batch, 'pair')}: {seen:,} pairs, "
+        f"{seen / max(1, data.n_samples):.1f} times the {counted(data.n_samples, 'sample')}"
+    ]
+    lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in data.coverage.items()]
+    if recipe.optimiser.warmup_steps >= n_steps:
+        lines.append(
+            f"optimiser.warmup_steps is {recipe.optimiser.warmup_steps:,} of {n_steps:,} steps: "
+            f"the learning rate never gets to {recipe.optimiser.lr:g}. "
+            f"Try --set optimiser.warmup_steps={n_steps // 10}"
+        )
+    left_s = _time_left(plan.out, n_steps, recipe.train.batch)
+    if left_s is not None:
+        lines.append(
+            f"{duration(left_s)} left without checkpoints, at the speed of {plan.out / 'log.jsonl'}"
+        )
+    return {
+        "samples": data.n_samples,
+        "coverage": dict(data.coverage),
+        "steps": n_steps,
+        "pairs": seen,
+        "recipe": recipe.digest,
+        "data": data.digest,
+        "seconds_left": left_s,
+    }, lines
+
+
+def _time_left(out: Path, n_steps: int, batch: int) -> float | None:
+    """At the speed that the run had so far; None where it has not begun."""
+    from fieldmark.build.train.record.log import read_rows
+
+    rows = read_rows(out / "log.jsonl")
+    if not rows or not rows[-1].get("pairs_per_s"):
+        return None
+    return float((n_steps - rows[-1]["step"]) * batch / rows[-1]["pairs_per_s"])
+
+
+def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]:
+    loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
+    lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
+    if totals.exit_code > 128:
+        lines.append("stopped on request: run the same command to continue from here")
+    else:
+        lines.append(f"model: {out / 'model'}")
+        lines.append(f"next: fieldmark run --model open-clip/local-dir:{out / 'model'} --task TASK")
+    lines.append(f"page: {out / 'page.html'}")
+    return {
+        "steps": totals.n_steps,
+        "step": totals.step,
+        "first_step": totals.first_step,
+        "loss": totals.loss,
+        "scores": totals.scores,
+        "best_step": totals.best_step,
+        "out": str(out),
+    }, lines

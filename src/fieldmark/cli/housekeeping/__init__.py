@@ -1,0 +1,1 @@
+"""Commands for what runs and what is kept: jobs, stored runs, caches, the installation."""

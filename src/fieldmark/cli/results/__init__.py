@@ -1,0 +1,1 @@
+"""Commands on finished runs: tables, plots, pages and files of results."""

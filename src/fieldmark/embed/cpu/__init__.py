@@ -1,0 +1,1 @@
+"""Images decoded and prepared on the CPU, in threads, while a model works on those before."""

@@ -1,0 +1,1 @@
+"""Probes that are fitted by gradients: AdamW for small networks, L-BFGS for logistic regression."""
