@@ -103,9 +103,9 @@ def test_a_folder_never_asks_a_known_provider_for_another_model(
 def test_a_folder_lowers_no_price_that_is_known(endpoint: KeyLog) -> None:
     """`--max-usd` would not hold."""
     rows = '[[chat_models]]\nprovider = "openai"\nid = "%s"\nusd_in = 0.0\nusd_out = 900.0\n'
-    Path("fieldmark.toml").write_text(rows % "gpt-4o" + rows % "gpt-4o-2099-01-01" + rows % "new")
+    Path("fieldmark.toml").write_text(rows % "gpt-4o" + rows % "gpt-4o-2024-09-09" + rows % "new")
     known, made = load_tables([]), user_tables(Path.cwd())
-    for name in ("gpt-4o", "gpt-4o-2099-01-01"):
+    for name in ("gpt-4o", "gpt-4o-2024-09-09"):
         card = made.card("openai", name)
         assert (card.usd_in, card.usd_out) == (known.card("openai", "gpt-4o").usd_in, 900.0)
     assert made.card("openai", "new").usd_in == 0.0

@@ -175,11 +175,10 @@ class ModelTables:
                 prices = dict(zip(_PRICES, (max(pair) for pair in pairs), strict=True))
                 self.cards[row.provider, row.id] = row.model_copy(update=prices)
         for provider in own.chat_providers:
-            least = trusted.providers.get(provider.name, provider).batch_price
-            share = (
-                None if provider.batch_price is None else max(provider.batch_price, least or 0.0)
-            )
-            self.providers[provider.name] = provider.model_copy(update={"batch_price": share})
+            known_row = trusted.providers.get(provider.name)
+            if known_row is not None and provider.batch_price is not None:
+                share = max(provider.batch_price, known_row.batch_price or 0.0)
+                self.providers[provider.name] = provider.model_copy(update={"batch_price": share})
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.
