@@ -221,8 +221,8 @@ class Table:
     """What a report shows: rows in the order of task and model."""
 
     rows: tuple[Row, ...]
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    """runs that are not done, counted by state"""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """state → the runs that are not done: `my_model.py:Net on newt`"""
     notes: tuple[str, ...] = ()
     """what a reader must know besides, a line each"""
     study: Study | None = None
@@ -276,8 +276,11 @@ def read_table(
         notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
         rows = with_chance(store, rows)
     rows = [_with_outcomes(store, row) for row in rows]
-    states = [run.state for run in runs if run.state != "done"]
-    left_out = {state: states.count(state) for state in sorted(set(states))}
+    left_out: dict[str, tuple[str, ...]] = {}
+    for run in sorted(runs, key=lambda run: run.state):
+        if run.state != "done":
+            title = f"{run.spec.model} on {run.spec.task_name}"
+            left_out[run.state] = (*left_out.get(run.state, ()), title)
     return Table(tuple(rows), left_out, tuple(notes), study)
 
 

@@ -79,12 +79,19 @@ def chance_words(panels: Sequence[ChanceLines]) -> list[str]:
     ]
 
 
-def upright(lines: ChanceLines, x: Spec) -> list[Spec]:
-    """Layers for a panel whose scores go to the right; names stand above, one over the other."""
+def upright(lines: ChanceLines, x: Spec, most: int = 0) -> list[Spec]:
+    """Layers for a panel whose scores go to the right; names stand above, one over the other. They
+    take as much room as `most` names, so that the titles of panels side by side are in line.
+    """
     values = [{"score": rounded(value), "text": label} for value, label in lines.drawn]
     if not values:
         return []
+    room = {**_NAME, "dy": -5 - 11 * (most - 1), "opacity": 0, "text": "x"}
     return [
+        *(
+            [{"mark": room, "encoding": {"y": {"value": 0}, "x": {"value": 0}}}]
+            * (most > len(values))
+        ),
         {"data": {"values": values}, "mark": DASHED, "encoding": {"x": x}},
         *(
             {

@@ -147,8 +147,9 @@ def score_title(score: Score) -> str:
 
 
 def heading(row: Row) -> str:
-    """A column in one line: `newt, n_train=10`."""
-    return row.column.replace("\n", ", ")
+    """A column in one line: `newt (n_train=10)`."""
+    task, _, more = row.column.partition("\n")
+    return f"{task} ({more.replace(chr(10), ', ')})" if more else task
 
 
 def columns_in_words(firsts: Sequence[Row]) -> str:
@@ -280,7 +281,7 @@ def line_panel(
     ]  # fmt: skip
     panel: Spec = {"width": WIDTH, "height": {"step": STEP}, "data": {"values": list(values)}}
     if title:
-        panel["title"] = {"text": title, "fontSize": 10.5}
+        panel["title"] = {"text": title, "fontSize": 10.5, "frame": "group"}
     return panel | {"layer": layers}
 
 

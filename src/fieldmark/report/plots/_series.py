@@ -89,7 +89,7 @@ def series_panel(
         "layer": [*_chance(chance, y), *_lines(values, x, y, axis, kinds), _ends(names, y)],
     }
     if title:
-        panel["title"] = {"text": title, "fontSize": 10.5}
+        panel["title"] = {"text": title, "fontSize": 10.5, "frame": "group"}
     return panel
 
 

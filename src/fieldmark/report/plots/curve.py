@@ -33,17 +33,17 @@ from fieldmark.words import first_few
 
 _DRAWS = ("n_train", "seed", "repeats", "shots", "sampling", "data")
 """what may differ along one line"""
-_AXIS = Axis("training images", "symlog")
+_AXIS = Axis("training photos", "symlog")
 
 
 def plot(results: Results) -> Spec:
     groups = by_task(results)
     n_train = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
     lines = {name: _lines(rows, n_train) for name, rows in groups.items()}
-    grown = [name for name, drawn in lines.items() if _n_places(drawn) > 1]
+    grown = [name for name, drawn in lines.items() if any(len(line.points) > 1 for line in drawn)]
     if not grown:
         raise DataError(
-            "no task was run with several numbers of training images: "
+            "no task was run with several numbers of training photos: "
             "`fieldmark run … --n-train 1 10 100` gives a curve."
         )
     shown, more = first_panels(sorted(grown, key=lambda name: -_n_places(lines[name])))
@@ -57,10 +57,10 @@ def plot(results: Results) -> Spec:
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
-        f"The number of training images is not known for {first_few(unplaced)}."
+        f"The number of training photos is not known for {first_few(unplaced)}."
         if unplaced
         else "",
-        f"Run with one number of training images, so without a curve: {first_few(flat)}."
+        f"Run with one number of training photos, so without a curve: {first_few(flat)}."
         if flat
         else "",
         more,
@@ -68,7 +68,7 @@ def plot(results: Results) -> Spec:
         *mark_notes(rows),
     ]
     drawn = {name: lines[name] for name in shown}
-    return series_figure("Score over training images", drawn, _AXIS, notes, chance)
+    return series_figure("Score over training photos", drawn, _AXIS, notes, chance)
 
 
 def _luck(rows: Sequence[Row]) -> str:

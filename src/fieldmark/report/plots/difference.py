@@ -54,7 +54,7 @@ def plot(results: Results) -> Spec:
     unread = [heading(columns[name][0]) for name in columns if name not in parts]
     n_cut = max(len(columns[name]) - 1 - most for name in parts)
     notes = [
-        "Points: difference to the highest score, on the photos both were asked about; lines: 95 % "
+        "Points: difference to the highest score, on the photos that both answered; lines: 95 % "
         "intervals. Blue: tier A, could be the best model for this task.",
         few_answers([row for name in parts for row in columns[name]]),
         f"Shown: the {most} models behind the best; {n_cut} are left out." if n_cut > 0 else "",

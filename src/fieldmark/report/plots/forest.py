@@ -38,21 +38,22 @@ def plot(results: Results) -> Spec:
     columns = defined_columns(results)
     shown, more = first_panels(list(columns))
     is_alone = len(shown) == 1
-    parts, cut, hides_best, chance = [], 0, False, []
-    for name in shown:
-        rows = columns[name]
-        kept = rows if is_alone else rows[:MOST_MODELS]
-        cut = max(cut, len(rows) - len(kept))
-        hides_best |= any(row.tier == BEST for row in rows[len(kept) :])
-        chance.append(chance_lines(results, kept))
-        parts.append(_panel(kept, "" if is_alone else heading(rows[0]), chance[-1]))
+    kept = [columns[name] if is_alone else columns[name][:MOST_MODELS] for name in shown]
+    beyond = [columns[name][len(rows) :] for name, rows in zip(shown, kept, strict=True)]
+    hides_best = any(row.tier == BEST for rows in beyond for row in rows)
+    chance = [chance_lines(results, rows) for rows in kept]
+    most = max(len(lines.drawn) for lines in chance)
+    parts = [
+        _panel(rows, "" if is_alone else heading(rows[0]), lines, most)
+        for rows, lines in zip(kept, chance, strict=True)
+    ]
     rows = [row for name in shown for row in columns[name]]
     notes = [
         points_note(rows),
         *chance_words(chance),
         few_answers(rows),
         _BANDS if any(row.tier for row in rows) else "",
-        _cut(cut, hides_best),
+        _cut(max(map(len, beyond)), hides_best),
         more,
         without_interval(rows),
         undefined(results.rows),
@@ -77,7 +78,7 @@ def _cut(n: int, hides_best: bool) -> str:
     return f"Each panel shows its {MOST_MODELS} highest scores and leaves out up to {n}{best}."
 
 
-def _panel(rows: Sequence[Row], title: str, chance: ChanceLines) -> Spec:
+def _panel(rows: Sequence[Row], title: str, chance: ChanceLines, most: int) -> Spec:
     """By tier, in a tier by score; rows that were not compared come last."""
     names = short_names(row.name for row in rows)
     tiers = sorted({row.tier or "" for row in rows}, key=lambda tier: (not tier, len(tier), tier))
@@ -93,4 +94,5 @@ def _panel(rows: Sequence[Row], title: str, chance: ChanceLines) -> Spec:
         for row in rows
         if (row.tier or "") == tier
     ]
-    return line_panel(values, score_title(rows[0].score), title, under=lambda x: upright(chance, x))
+    title_x = score_title(rows[0].score)
+    return line_panel(values, title_x, title, under=lambda x: upright(chance, x, most))

@@ -59,7 +59,7 @@ def plot(results: Results) -> Spec:
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
-        f"Other settings that differ (--by draws them): {first_few(others)}." if others else "",
+        f"Other settings that differ: {first_few(others)}." if others else "",
         more,
         undefined(results.rows),
         *mark_notes(rows),
@@ -167,7 +167,7 @@ def _profile(
                 best[value] = max(score, best.get(value, score))
         for value, score in best.items():
             scores.setdefault(value, []).append(score)
-    return tuple((x, Score("score on held-out images", fmean(scores[x]))) for x in sorted(scores))
+    return tuple((x, Score("score on held-out photos", fmean(scores[x]))) for x in sorted(scores))
 
 
 def _search_figure(searches: Mapping[str, Mapping[str, list[Series]]], by: str) -> Spec:
@@ -180,8 +180,8 @@ def _search_figure(searches: Mapping[str, Mapping[str, list[Series]]], by: str) 
     axis = _axis(setting, [x for drawn in lines.values() for line in drawn for x, _ in line.points])
     others = sorted(searches.keys() - {setting})
     notes = [
-        "Held-out training images, no test image; the mean over fits.",
-        f"The best of {first_few(others)} at each value; --by draws them." if others else "",
+        "Scores on held-out training photos, not on test photos; means over fits.",
+        f"At each value, the best of {first_few(others)}." if others else "",
         quiet_note(max(map(len, lines.values()))),
         more,
     ]

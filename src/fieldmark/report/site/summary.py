@@ -67,7 +67,10 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
     return {
         "app": app_version(),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
-        "left_out": dict(table.left_out),
+        "left_out": {
+            state: [without_folders(title) for title in titles]
+            for state, titles in table.left_out.items()
+        },
         "answer": plain_answer(table),
         "verdict": verdict(table),
         "notes": [without_folders(note) for note in (*table.notes, *mean_notes(table))],
@@ -82,6 +85,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         ],
         "columns": [
             _column(table, name, rows, tasks.index(task_of(rows[0])))
+            | {"has_parts": len({part.part for part in store.finished_parts(rows[0].run.id)}) > 1}
             for name, rows in columns.items()
         ],
         "cell": CELL,

@@ -40,7 +40,7 @@ from fieldmark.report.table.ranking import (
 )
 from fieldmark.report.table.verdict import verdict
 from fieldmark.store import OK, UNANSWERED, RunSpec, Score
-from fieldmark.words import counted
+from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -355,11 +355,11 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
 
 def _left_out(table: Table) -> Iterator[str]:
     verbs = {"failed": "failed", "running": "did not finish"}
-    for state, n in table.left_out.items():
-        are, them = ("is", "it") if n == 1 else ("are", "them")
+    for state, titles in table.left_out.items():
+        are, them = ("is", "it") if len(titles) == 1 else ("are", "them")
         yield (
-            f"{counted(n, 'run')} {verbs.get(state, state)} and {are} not shown. Run the same "
-            f"command to retry {them}."
+            f"{counted(len(titles), 'run')} {verbs.get(state, state)} and {are} not shown: "
+            f"{first_few(titles)}. Run the same command to retry {them}."
         )
         if state == "failed":
             yield f"`fieldmark runs rm --failed` removes {them}."

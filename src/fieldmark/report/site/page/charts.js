@@ -20,7 +20,7 @@ function chartsPage(place) {
 /** the most useful first; others follow @type {Record<string, string>} */
 const CHART_NAMES = {
   forest: "scores", confusion: "confusions", curve: "learning curves", difference: "differences",
-  ranks: "ranks", size: "size", speed: "speed", sweep: "search of settings",
+  ranks: "ranks", pareto: "score and size", "pareto-by-speed": "score and speed", sweep: "settings",
 };
 
 /** @param {string} name */
@@ -152,7 +152,7 @@ function curveTable(column, curves) {
   const lines = curves.map((curve) => h("tr", {}, h("th", { scope: "row", class: "first", title: curve.name }, breakable(curve.name)),
     sizes.map((size) => boardCell(cellFor(curve, size), column, scale, false))));
   return [h("h2", {}, `${columnTitle(column)} · ${column.metric}`),
-    h("p", { class: "facts" }, "Columns: training images per part; all on one scale. Sizes are a curve: no mean joins them."),
+    h("p", { class: "facts" }, "Columns: the number of training photos (in each part of the task). All scores are on one scale."),
     h("p", { class: "facts" }, columnFacts(column)),
     scrolling("Learning curve", boardFrame(sizes.length, null, heads, h("tbody", {}, lines)))];
 }

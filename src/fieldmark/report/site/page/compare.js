@@ -34,7 +34,7 @@ async function fillComparison(a, b, body) {
     const comparison = await loadComparison(a, b);
     body.replaceChildren();
     append(body, comparison ? comparisonBody(a, b, comparison) : [
-      h("p", { class: "empty" }, a === b ? "Choose two different rows." : "Nothing compares these two item by item.")
+      h("p", { class: "empty" }, a === b ? "Choose two different models." : "These two cannot be compared photo by photo.")
     ]);
     say(comparison?.verdict || "Not compared");
   } catch (error) {
@@ -64,13 +64,13 @@ function readCompared(given, isTurned) {
 function comparisonBody(a, b, { verdict, more, note, methods, tasks: compared }) {
   const hasDraws = compared.some((each) => each.draws > 1), isAlone = compared.length === 1;
   const heads = [
-    "task", models[a].name, models[b].name, "difference", "interval", "", "p", isAlone ? "" : "p, Holm", "photos", "units", hasDraws ? "draws" : "", ""
+    "task", models[a].name, models[b].name, "difference", "interval", "", "p", isAlone ? "" : "p, Holm", "photos", "units", hasDraws ? "draws" : ""
   ];
   const shares = compared.filter((each) => each.column.is_fraction);
   const reach = Math.max(0.01, ...shares.flatMap((each) => [Math.abs(each.low ?? 0), Math.abs(each.high ?? 0)]));
   const titles = heads.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at ? "number" : null }, breakable(each)));
   const legend = [
-    "First minus second, on the photos both were asked about", isAlone ? "" : "better: after Holm's correction over all tasks",
+    "First minus second, on the photos that both answered", isAlone ? "" : "better: after Holm's correction over all tasks",
     "could be detected: the smallest difference that these photos would show 4 times in 5", ...methods, note,
   ];
   return [
@@ -93,6 +93,7 @@ function compareRow(a, b, one, reach, isAlone, hasDraws) {
   const href = address("predictions", column.name, { ...names, show: "differ" });
   const range = column.is_fraction ? reach : Math.max(Math.abs(one.low ?? 0), Math.abs(one.high ?? 0));
   const more = one.visible === null ? "" : `; ${scoreText(one.visible, column)} could be detected`;
+  const photos = h("a", { href, "aria-label": `Photos where the two differ on ${columnTitle(column)}` }, "photos");
   const verdict = one.side ? `${one.side > 0 ? "first" : "second"} is better` : "too close to call";
   return h("tr", { class: one.side ? "apart" : null, "data-column": column.name },
     h("th", { scope: "row" }, h("a", { href: address("task", tasks[column.task].name) }, breakable(columnTitle(column))), h("small", {}, ` ${column.metric}`)),
@@ -100,8 +101,7 @@ function compareRow(a, b, one, reach, isAlone, hasDraws) {
     h("td", { class: "number" }, h("b", {}, signedText(one.difference, column))),
     number(`${signedText(one.low, column)} to ${signedText(one.high, column)}`),
     h("td", { class: "wide zero" }, bar(one.difference, one.low, one.high, [-range, range]),
-      h("small", {}, verdict, !one.side && h("span", { class: "more" }, more))),
+      h("small", {}, verdict, !one.side && h("span", { class: "more" }, more), " · ", photos)),
     number(pText(one.p)), number(isAlone ? "" : pText(one.corrected)),
-    number(countText(one.n)), number(countText(one.units)), number(hasDraws ? countText(one.draws) : ""),
-    h("td", {}, h("a", { href, "aria-label": `Photos where the two differ on ${columnTitle(column)}` }, "photos")));
+    number(countText(one.n)), number(countText(one.units)), number(hasDraws ? countText(one.draws) : ""));
 }

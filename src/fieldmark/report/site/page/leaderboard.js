@@ -54,20 +54,24 @@ function strip() {
 
 function boardFacts() {
   const until = summary.until ? ` · results up to ${summary.until.slice(0, 10)}` : "";
-  const left = Object.entries(summary.left_out || {}).map(
-    ([state, n]) => ` · ${counted(n, "run")} ${state === "running" ? "not finished" : state}`
-  );
   const real = models.filter((each) => !each.stand_in);
   const n = new Set(real.map((each) => each.model)).size;
   const nOthers = new Set(models.filter((each) => each.stand_in).map((each) => each.model)).size;
   const setups = n < real.length ? ` in ${real.length} setups` : "";
   const beside = nOthers ? ` and ${counted(nOthers, "stand-in")}` : "";
-  return `${counted(n, "model")}${setups}${beside} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
+  return `${counted(n, "model")}${setups}${beside} · ${counted(tasks.length, "task")}${until}`;
 }
+
+const MOST_TITLES = 5;
 
 /** What a reader must know besides, as sentences; many are folded. */
 function boardNotes() {
-  const notes = (summary.notes || []).map((/** @type {string} */ note) => h("li", {}, note.replace(/\.?$/, ".")));
+  const undone = Object.entries(summary.left_out || {}).map(([state, titles]) => {
+    const more = titles.length > MOST_TITLES ? ` and ${titles.length - MOST_TITLES} more` : "";
+    const what = state === "running" ? "not finished" : state;
+    return `${counted(titles.length, "run")} ${what}: ${titles.slice(0, MOST_TITLES).join(", ")}${more}`;
+  });
+  const notes = [...(summary.notes || []), ...undone].map((note) => h("li", {}, note.replace(/\.?$/, ".")));
   if (!notes.length) return null;
   return h("details", { class: "notes", open: notes.length <= 2 }, h("summary", {}, counted(notes.length, "note")), h("ul", {}, notes));
 }
@@ -87,14 +91,14 @@ function boardFilters(options, change) {
         value("size"), (size) => change({ size })
       ),
     has(setups) && select("Setup", anyOf(setups), value("setup"), (setup) => change({ setup })),
-    taskTicks(options, change));
+    columns.length > 1 && taskTicks(options, change));
 }
 
 /** @param {URLSearchParams} options @param {(changes: Record<string, string | null>) => void} change */
 function taskTicks(options, change) {
   const chosen = tickedNames(options);
   const text = () => (
-    chosen.size === columns.length ? `Tasks: all ${columns.length}` : `Tasks: ${chosen.size} of ${columns.length}`
+    chosen.size === columns.length ? `Columns: all ${columns.length}` : `Columns: ${chosen.size} of ${columns.length}`
   );
   const title = h("summary", {}, text());
   const store = () => {

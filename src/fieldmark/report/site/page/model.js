@@ -9,7 +9,7 @@ function modelPage(place) {
   const facts = [
     ["Known as", model.title], ["Family", model.family === "own" ? "a file of one's own" : model.family],
     ["Parameters", model.params ? countText(model.params) : ""],
-    ["Speed when run", model.images_per_s ? `${model.images_per_s} images/s` : ""],
+    ["Speed here", model.images_per_s ? `${model.images_per_s} images/s` : ""],
     ["Licence", model.licence], ["Released", model.released],
     ["Source", model.source ? outside(model.source) : ""],
   ];
@@ -54,7 +54,7 @@ function modelSentence(number) {
   const where = best.length === told.length ? "" : `: ${best.map((column) => column.heading).join(", ")}`;
   const lead = told.length === 1
     ? `${name} ${best.length ? "could be the best model" : "is clearly behind the best model"} on ${columnTitle(told[0])}.`
-    : best.length ? `${name} could be the best model on ${where ? best.length : "all"} of ${counted(told.length, "task")}${where}.`
+    : best.length ? `${name} could be the best model on ${where ? `${best.length} of` : "all"} ${counted(told.length, "task")}${where}.`
     : `${name} is clearly behind the best model on each of ${counted(told.length, "task")}.`;
   const rank = summedTexts(number).find(([heading, text]) => heading.startsWith("rank") && text !== MISSING);
   return rank ? `${lead} Its rank over all tasks: ${rank[1]} of ${models.filter((each) => !each.stand_in).length}.` : lead;

@@ -43,7 +43,7 @@ function predictionsBody(column, data) {
     : h("p", { class: "empty" }, "No prediction fits these filters.");
   const right = found.reduce((sum, item) => sum + Number(isRight(data, wish.a, item)), 0);
   const first = models[data.models[wish.a]].name;
-  const told = isJudged(data) ? ` · ${first} is right in ${countText(right)} of those shown` : "";
+  const told = isJudged(data) ? ` · ${first} is right on ${countText(right)} of those shown` : "";
   const text = `${countText(found.length)} of ${counted(data.n, "prediction")}${told}`;
   say(text);
   return [predictionFilters(column, data, wish), h("p", { class: "facts" }, text), grid];
@@ -101,7 +101,7 @@ function predictionFilters(column, data, wish) {
     ),
     modelField("Model", data.models, data.models[wish.a], (a) => go({ a })),
     data.models.length > 1 && modelField(
-      "Beside", data.models.filter((each) => each !== data.models[wish.a]),
+      "Compare with", data.models.filter((each) => each !== data.models[wish.a]),
       wish.b === null ? null : data.models[wish.b], (b) => go({ b }), "no other"
     ),
     select("Show", possible, wish.show, (show) => go({ show })),
@@ -219,16 +219,16 @@ function itemParts(data, item, column) {
     return h(
       "tr", {}, h("th", { scope: "row" }, breakable(models[model].name)),
       h("td", {}, answerLine(data, at, item, false)),
-      hasSure && h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
+      hasSure && h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString().replace("-", "−"))
     );
   });
   const heads = ["model", "answer", ...(hasSure ? [data.judged ? column.metric : "score"] : [])]
-    .map((each) => h("th", { scope: "col" }, each));
+    .map((each, at) => h("th", { scope: "col", class: at === 2 ? "number" : null }, each));
   const part = data.parts[data.part[item]];
   const replies = h("div", {});
   if (column.has_replies) showReplies(data, item, column, replies);
   return [
-    src && h("img", { src, alt: "" }),
+    src && h("img", { src, alt: "", class: column.has_replies ? "low" : null }),
     h("h2", {}, labelOf(data, data.target[item])),
     h(
       "p", { class: "facts" }, `${columnTitle(column)}${part ? ` · ${part}` : ""} · `,

@@ -83,7 +83,7 @@ function taskColumn(column) {
     h("p", { class: "links" },
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
       !column.is_valued && h("a", { class: "button", href: address("confusions", column.name) }, "Confusions")),
-    parts, fitDetails(column),
+    column.has_parts && parts, fitDetails(column),
     h("details", { class: "parts" }, h("summary", {}, "Signature, to name these scores exactly"),
       column.signatures.map((each) => h("p", { class: "signature" }, h("code", {}, each)))));
 }
@@ -142,7 +142,6 @@ function scoreTable(lines, heading) {
 /** Parts × models, once they are asked for. @param {HTMLElement} place @param {Column} column */
 async function fillParts(place, column) {
   const data = await loadColumn(column);
-  if (!data.scores.length) return place.append(h("p", {}, "This task has no parts."));
   const names = [...new Set(data.scores.map((each) => each[1]))];
   const at = new Map(data.scores.map((each) => [`${each[0]} ${each[1]}`, each]));
   const heads = h(
