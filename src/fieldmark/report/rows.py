@@ -164,10 +164,13 @@ class Row:
         return (shots, f"{shots} per class") if shots else (math.inf, "all")
 
     @property
+    def is_drawn(self) -> bool:
+        """Were some of the training images drawn? All of them are the same sample each time."""
+        return bool(self.run.spec.n_train or self.run.spec.settings.get("shots"))
+
+    @property
     def is_drawn_once(self) -> bool:
-        """Were some training images drawn, and only once?"""
-        spec = self.run.spec
-        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+        return self.is_drawn and self.n_draws == 1
 
 
 def with_remarks(model: str, *remarks: str) -> str:

@@ -123,7 +123,7 @@ class Store:
             "JOIN text ON text.id = part.part WHERE run = ? ORDER BY value, repeat",
             [run],
         )
-        return [PartRecord(*[*facts, info and json.loads(info)]) for *facts, info in rows]
+        return [PartRecord(*[*columns, info and json.loads(info)]) for *columns, info in rows]
 
     def write_part(self, run: int, result: PartResult) -> None:
         """Writes one part in one transaction. A part that is there already is replaced.

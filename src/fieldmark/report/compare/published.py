@@ -119,9 +119,9 @@ class Match:
 
 def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = None) -> list[Match]:
     """Every row beside every published number of the same model and task, whatever its variant."""
-    known = published() if numbers is None else numbers
+    all_numbers = published() if numbers is None else numbers
     by_place: dict[tuple[str, str], list[Published]] = {}
-    for number in known:
+    for number in all_numbers:
         for model in number.models:
             by_place.setdefault((model, number.task.partition("@")[0]), []).append(number)
     return [
@@ -207,8 +207,8 @@ def published_text(matches: Sequence[Match], width: int = 80) -> str:
     sections = []
     for source in dict.fromkeys(match.published.source for match in matches):
         of_source = [match for match in matches if match.published.source == source]
-        first = of_source[0].published
-        sections += [f"{source}, {first.date}, {first.address}", *_lines(of_source), ""]
+        citation = of_source[0].published
+        sections += [f"{source}, {citation.date}, {citation.address}", *_lines(of_source), ""]
     return "\n".join([*sections, *textwrap.wrap(_sum(matches), width)])
 
 

@@ -62,8 +62,8 @@ class Chosen:
 
     def tasks(self) -> dict[str, TaskFacts]:
         """What is known of each task, by its column; one record is read for each."""
-        first = {row.column: row.run for row in reversed(self.rows)}
-        return {name: self._facts(name, run) for name, run in first.items()}
+        run_of = {row.column: row.run for row in reversed(self.rows)}
+        return {name: self._facts(name, run) for name, run in run_of.items()}
 
     def _facts(self, name: str, run: Run) -> TaskFacts:
         facts = task_facts(self.store, run, from_file=False)
@@ -150,8 +150,8 @@ def plain_scores(chosen: Chosen) -> list[dict[str, Any]]:
 
 def _of_all(row: Row) -> dict[str, Any]:
     """What is not that of the newest run."""
-    asked, answered = zip(*((run.n_items, run.n_ok) for run in row.runs), strict=True)
-    counts = {"repeats": row.n_draws, "n_items": sum(asked), "n_answered": sum(answered)}
+    n_items, answered = zip(*((run.n_items, run.n_ok) for run in row.runs), strict=True)
+    counts = {"repeats": row.n_draws, "n_items": sum(n_items), "n_answered": sum(answered)}
     return dict.fromkeys(("seed", "data", "seconds", "finished", "run", "key")) | counts
 
 
@@ -162,7 +162,7 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
     tasks = {row.run.id: row.task_name for row in chosen.rows}
     for run in chosen.runs():
         spec = run.spec
-        asked = {
+        constants = {
             "run": run.id,
             "model": spec.model,
             "model_version": spec.model_version,
@@ -173,7 +173,7 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
             "data": spec.data,
         }
         types = {"n_train": pl.Int64}
-        columns = [pl.lit(value, types.get(name)).alias(name) for name, value in asked.items()]
+        columns = [pl.lit(value, types.get(name)).alias(name) for name, value in constants.items()]
         frame = chosen.store.predictions(run.id)
         content = pl.col("content").bin.encode("hex")
         yield frame.select(*columns, *frame.columns[:-1], content)

@@ -173,8 +173,8 @@ def figure(title: str, notes: Sequence[str], body: Mapping[str, Any], n_panels: 
     """The body under a title and lines that say how to read it, as wide as one panel or two."""
     width = 92 if n_panels == 1 else 180
     lines = [line for note in notes if note for line in textwrap.wrap(note, width)]
-    words = textwrap.wrap(title, int(width * 0.75))
-    return {"title": {"text": words, "subtitle": lines}, **body}
+    title_lines = textwrap.wrap(title, int(width * 0.75))
+    return {"title": {"text": title_lines, "subtitle": lines}, **body}
 
 
 def panels(parts: Sequence[Spec], per_row: int = 2) -> Spec:
