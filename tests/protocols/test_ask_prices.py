@@ -183,3 +183,29 @@ def test_fewer_examples_than_asked_for_are_said_everywhere(
         assert any(note.endswith(f"{words}.") for note in table.notes)
         (prompt,) = store.predictions(1)["info"].str.json_path_match("$.prompt").head(1)
     assert prompt.startswith("Which") and prompt.count("Example:") == 2
+
+
+def test_what_was_paid_and_answered_is_in_the_json_and_the_long_table(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(Parrot('{"answer": "A"}', "I would rather not say.")) as url:
+        name = ("--model", f"chat/custom/ours?base_url={url}", "--price", "200/300")
+        assert main(command(world, *name, *SMALL, "--concurrency", "1")) == 5
+    capfd.readouterr()
+    assert main(["table", "--json"]) == 0
+    (row,) = json.loads(capfd.readouterr().out)
+    assert (row["parse_success_rate"], row["refusal_rate"], row["failure_rate"]) == (0.5, 0.0, 0.0)
+    assert row["usd_per_answer"] > 0
+    assert main(["table", "--long"]) == 0
+    whole = f"cost ${4 * row['usd_per_answer']:.2f} for 4 answers"
+    assert whole in " ".join(capfd.readouterr().out.split())
+
+
+def test_models_lists_limits_and_prices(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "chat/openai/gpt-4o-2024-11-20"]) == 0
+    head, row = capfd.readouterr().out.splitlines()
+    assert head.split() == ["model", "context", "output", "images", "$", "in", "/", "out"]
+    assert row.split()[1:] == ["128,000", "16,384", "-", "2.5", "/", "10"]
+    assert main(["models", "chat/", "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)
+    assert any(row["context"] and row["price"] and row["max_output"] for row in rows)

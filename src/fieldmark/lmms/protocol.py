@@ -114,7 +114,7 @@ class DocumentProtocol(Protocol):
             tested=lambda: items.with_columns(part=pl.lit(""), target=pl.lit("")),
             # Files on this machine tell by the folders they lie in; what is on the hub is real.
             is_synthetic=bool(folders) and all(map(is_synthetic, folders)),
-            note="requests of the first round: how many follow depends on the answers" * is_rounds,
+            note="; ".join(filter(None, [_ROUNDS * is_rounds, _judge_note(task, settings)])),
             asks_again=settings.asks_again(),
         )
 
@@ -165,6 +165,25 @@ class DocumentProtocol(Protocol):
             with judge_of(question.settings, scoring.workspace) as judge:
                 scores = score_in_sandbox(task, predictions, scoring.seed, scoring.folder, judge)
         return scores + outcome_rates(Counter(predictions["outcome"].to_list()), parts)
+
+
+_ROUNDS = "requests of the first round: how many follow depends on the answers"
+
+
+def _judge_note(task: DocumentTask, settings: AskSettings) -> str:
+    """What to know before anything is paid, where the code behind a task can ask a judge."""
+    import os
+
+    from fieldmark.lmms.code.digest import asks_judge
+    from fieldmark.lmms.code.judge import URL
+
+    if not asks_judge(task.functions, task.trust):
+        return ""
+    if settings.judge or os.environ.get(URL):
+        return "its judge is asked too: the cost leaves that out, --max-usd does not"
+    return (
+        "its code can ask a judge: name one with --judge MODEL, or the run may end without scores"
+    )
 
 
 def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:

@@ -39,6 +39,7 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
                 title=row.get("title", ""),
                 source=row["source"],
                 price=_price(row),
+                **_limits(row),
             )
             for row in rows
         ),
@@ -49,6 +50,10 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
 def _price(row: Mapping[str, Any]) -> str:
     is_priced = "usd_in" in row and "usd_out" in row
     return f"{row['usd_in']:g} / {row['usd_out']:g}" if is_priced else ""
+
+
+def _limits(row: Mapping[str, Any]) -> dict[str, int | None]:
+    return {name: row.get(name) for name in ("context", "max_output", "max_images")}
 
 
 CHECKPOINTS = _checkpoints()
@@ -68,7 +73,9 @@ def relative_of(name: str) -> Checkpoint | None:
     card = chat_model(name, user_tables(Path.cwd())).card
     if not card.priced_as:
         return None
-    return Checkpoint(name, title=card.title, source=f"priced as {card.priced_as}: {card.source}")
+    facts = card.model_dump(exclude_none=True)
+    source = f"priced as {card.priced_as}: {card.source}"
+    return Checkpoint(name, title=card.title, source=source, price=_price(facts), **_limits(facts))
 
 
 def own_rows(name: str) -> str:

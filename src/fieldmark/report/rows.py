@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
 
 BEST = "A"
+RATES = ("parse_success_rate", "refusal_rate", "failure_rate", "usd_per_answer")
+"""further scores of runs that ask language models"""
 LEAST_ANSWERED = 0.9
 """share of the questions that a row must have answered to be recommended without a word"""
 
@@ -73,6 +75,8 @@ class Row:
     """share of the questions; the others count as answered wrongly"""
     among: float | None = None
     """the score among the items answered, where not all were"""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """those of `RATES` that are known"""
     chance: ChanceLevel | None = None
     """None: not known"""
     task: str = ""
@@ -324,6 +328,7 @@ def _rows(
                 setup=setups[run.id], task=column.task,
                 answered=whole.get(ANSWERED_RATE, answered_share(run)),
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
+                rates={name: whole[name] for name in RATES if name in whole},
             )
             for score in scores.get(run.id, [])
             if score.metric == metric_shown and (by_part or not score.part)
@@ -486,6 +491,11 @@ def _cell(store: Store, rows: Sequence[Row]) -> Row:
         score=score,
         runs=runs,
         answered=sum(row.answered for row in rows) / len(rows),
+        rates={
+            name: sum(row.rates[name] for row in rows) / len(rows)
+            for name in first.rates
+            if all(name in row.rates for row in rows)
+        },
         among=None if all(row.among is None for row in rows) else sum(among) / len(rows),
     )
 

@@ -39,6 +39,16 @@ def code_files(functions: Iterable[Function], trust: Trust) -> set[Path]:
     return seen
 
 
+JUDGES = "lmms_eval.llm_judge"
+
+
+def asks_judge(functions: Iterable[Function], trust: Trust) -> bool:
+    """Does a file behind the functions import what asks a judge? No code is run."""
+    files = [file for file in code_files(functions, trust) if file.suffix == ".py"]
+    imports = (module for file in files for _, module, _ in facts_of(file.read_bytes()).imports)
+    return any(f"{module}.".startswith(f"{JUDGES}.") for module in imports)
+
+
 def _named_by(path: Path, modules: ModulePaths) -> Iterator[Path]:
     source = facts_of(path.read_bytes())
     for dots, module, names in source.imports:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fieldmark import draws
 from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import (
+    RATES,
     Row,
     Table,
     current_runs,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 OF_TABLES = (
     "model_label", "setup", "runs", "column", "is_counted", "tier", "chance",
     "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
-    "answered_rate", "among_answered", "n_failed", "n_refused", "n_length", "n_unparsed",
+    "answered_rate", "among_answered", *RATES, "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""

@@ -52,8 +52,21 @@ def run_lines(parts: Sequence[PartRecord], n_train: int | None = None) -> tuple[
     more = "; ..." if len(bad) > MOST_NAMED else ""
     images = "image" if len(bad) == 1 else "images"
     lost = f"{len(bad):,} {images}: {named}{more}" if bad else ""
-    fewer = fewer_examples(parts, n_train)
-    return [line for line in (fit.line, trusted, fewer, *fit.note_lines) if line], lost
+    fewer, cost = fewer_examples(parts, n_train), _cost_line(parts)
+    return [line for line in (fit.line, trusted, cost, fewer, *fit.note_lines) if line], lost
+
+
+def _cost_line(parts: Sequence[PartRecord]) -> str:
+    """What the answers of a run cost, where that is known; the first repeat tells of all."""
+    from fieldmark.chat import dollars
+
+    paid = [part.info for part in parts if part.repeat == 0 and "n_answers" in (part.info or {})]
+    usd = [info.get("usd") for info in paid]
+    n = sum(info["n_answers"] for info in paid)
+    known = [value for value in usd if value is not None]
+    if not n or not sum(known) or len(known) < len(usd):
+        return ""
+    return f"cost {dollars(sum(known))} for {n:,} answers"
 
 
 def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:

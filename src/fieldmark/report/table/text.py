@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.report.facts import signatures
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.rows import RATES, Row, Table
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
@@ -373,6 +373,11 @@ def plain_rows(table: Table) -> list[dict[str, Any]]:
     return [_plain(row, table.study) for row in table.rows]
 
 
+def _number(value: float | None) -> float | None:
+    """None for what JSON has no number for."""
+    return None if value is None or math.isnan(value) else value
+
+
 def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     column = None if study is None else study.columns.get(row.column_key)
     spec, score = row.run.spec, row.score
@@ -401,6 +406,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "answered_rate": row.answered,
         "among_answered": row.score.value if row.among is None else row.among,
+        **{name: _number(row.rates.get(name)) for name in RATES},
         **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
         "seconds": row.run.seconds,
         "finished": row.run.finished,
