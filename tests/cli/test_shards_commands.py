@@ -45,10 +45,17 @@ def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFix
     (place / "train").rename(place / "set" / "train")
     assert main(["shards", "make", "set"]) == 0
     told = "Only split train is packed, not 6 photos of others (--split all for all)."
-    assert told in capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err
+    assert told in lines.splitlines() and "Warning" not in lines
+    assert main(["shards", "make", "set", "--split", "all"]) == 0
+    assert (
+        "Warning: 6 of 12 photos are not training photos (split test: 6). Do not test a model on "
+        "photos it was trained on." in capsys.readouterr().err.splitlines()
+    )
     assert main(["shards", "make", "set", "--split", "all", "--json", "--quiet"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert (made["samples"], made["split"], made["other_splits"]) == (12, "all", 0)
+    assert made["splits"] == {"test": 6, "train": 6}
 
 
 def test_summaries_are_json(capsys: pytest.CaptureFixture[str]) -> None:

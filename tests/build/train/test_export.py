@@ -62,6 +62,7 @@ def card(**changes: object) -> ModelCard:
         "n_shards": 3,
         "n_samples": 12345,
         "caption_coverage": 0.5,
+        "held_out": "",
         "data_digest": "abc123",
         "data_licence": "CC BY 4.0",
         "n_steps": 10,
@@ -231,7 +232,12 @@ def test_card(tmp_path: Path) -> None:
     text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
     assert "open-clip/local-dir:two?projector=caption" in text
     assert "Not evaluated." in text
-    assert "not stated" in text
+    assert "not stated" in text and "warning" not in text
+    spoilt = card(held_out="4 of 12 photos are not training photos (split test: 4)", n_shards=1)
+    export_two(clip_model, clip_model.state_dict(), tmp_path / "two", card=spoilt)
+    text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
+    assert "- samples: 12,345 in 1 shard\n" in text
+    assert "- warning: 4 of 12 photos are not training photos (split test: 4): scores on" in text
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:

@@ -228,6 +228,22 @@ def test_shipped_recipes_want_texts_that_shards_have() -> None:
         assert {f"{kind}.txt" for kind in types} <= made
 
 
+def test_photos_that_are_kept_for_tests_are_told(tmp_path: Path) -> None:
+    rows = [
+        sample(k, json=json.dumps({"split": "test" if k < 2 else "train"}).encode())
+        for k in range(5)
+    ]
+    shard = write_shard(tmp_path / "a.tar", [*rows, sample(9)])
+    for _ in range(2):  # as indexed, and as kept
+        notes = Notes()
+        data = open_data([shard], None, tmp_path / "index", recipe({"taxon": 1}), notes)
+        assert data.main.splits == {"test": 2, "train": 3}
+        assert notes.lines[-1] == (
+            "Warning: 2 of 6 photos are not training photos (split test: 2). Scores on them will "
+            "be too high. `fieldmark shards make` without --split packs only training photos."
+        )
+
+
 # --- replay ---
 
 

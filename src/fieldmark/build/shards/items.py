@@ -8,7 +8,8 @@ rows have.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -71,6 +72,11 @@ class ChosenItems:
     """that all of them are of; "" = any"""
     n_other_splits: int = 0
     """rows of other splits, or of none"""
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """split → photos that become samples, where photos have one"""
+        return dict(sorted(Counter(self.table["split"].drop_nulls()).items()))
 
     @property
     def n_captions(self) -> int:
@@ -159,6 +165,18 @@ def _split(source: ShardSource, wanted: str | None) -> str:
         hint = f" Name one with --split, or --split {ALL}." if wanted is None else ""
         raise UsageError(f"--split {split}: {source.name} has {have}.{hint}")
     return split
+
+
+def held_out(splits: Mapping[str, int], n_photos: int) -> str:
+    """Says which photos are kept for tests; "" where all are training photos.
+
+    >>> held_out({"test": 96, "train": 192}, 288), held_out({"train": 192}, 192)
+    ('96 of 288 photos are not training photos (split test: 96)', '')
+    """
+    others = {split: n for split, n in splits.items() if split not in ("", TRAIN)}
+    named = ", ".join(f"split {split}: {n:,}" for split, n in others.items())
+    n = sum(others.values())
+    return f"{n:,} of {n_photos:,} photos are not training photos ({named})" if n else ""
 
 
 def _items(table: pl.DataFrame) -> Iterator[ShardItem]:

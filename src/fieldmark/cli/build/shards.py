@@ -89,6 +89,7 @@ def _summary(made: MadeShards) -> dict[str, Any]:
         "kept": made.n_kept,
         "bad": [{"image": image, "reason": reason} for image, reason in made.bad],
         "split": made.chosen.split or "all",
+        "splits": made.chosen.splits,
         "other_splits": made.chosen.n_other_splits,
         "nameless": made.chosen.n_nameless,
         "repeated": made.chosen.n_repeated,
@@ -98,7 +99,11 @@ def _summary(made: MadeShards) -> dict[str, Any]:
 
 
 def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
+    from fieldmark.build.shards import held_out
+
     chosen = made.chosen
+    if spoilt := held_out(chosen.splits, chosen.table.height):
+        talk(f"Warning: {spoilt}. Do not test a model on photos it was trained on.")
     if chosen.split:
         others = counted(chosen.n_other_splits, "photo")
         talk(f"Only split {chosen.split} is packed, not {others} of others (--split all for all).")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.build.shards import find_shards
+from fieldmark.build.shards import find_shards, held_out
 from fieldmark.build.shards.access import (
     CAPTION,
     MOST_NAMES,
@@ -53,6 +53,8 @@ class ShardGroup(NamedTuple):
     """samples of each shard"""
     coverage: dict[str, int]
     """text type → samples that have it"""
+    splits: dict[str, int]
+    """split → samples that are of it, where their JSON says so"""
 
     @property
     def n_samples(self) -> int:
@@ -83,6 +85,11 @@ class TrainData:
     def coverage(self) -> dict[str, int]:
         """text type → samples that have it, without replay"""
         return self.main.coverage
+
+    @property
+    def held_out(self) -> str:
+        """Says which of the samples are kept for tests; "" where none is known to be."""
+        return held_out(self.main.splits, self.n_samples)
 
     def order(self, recipe: TrainRecipe) -> SampleOrder:
         """Which samples the steps of a run take."""
@@ -155,13 +162,18 @@ def open_data(
         progress.say(group.words())
     if captions is not None and CAPTION not in recipe.texts.types:
         progress.say(f"{captions}  is not used: texts.types has no 'caption'.")
-    data = [group.group for group in groups]
     digests = [indexed[job].digest for job in (*main, *replay)]
-    return TrainData(
-        data[0],
-        data[1] if replay else ShardGroup((), (), {}),
+    data = TrainData(
+        groups[0].group,
+        groups[1].group if replay else ShardGroup((), (), {}, {}),
         draws.digest(len(main), *digests).hex(),
     )
+    if data.held_out:
+        progress.say(
+            f"Warning: {data.held_out}. Scores on them will be too high. `fieldmark shards make` "
+            "without --split packs only training photos."
+        )
+    return data
 
 
 def _replay_jobs(recipe: TrainRecipe, folder: Path) -> tuple[IndexJob, ...]:
@@ -239,11 +251,15 @@ class _Checked:
     ) -> None:
         self.pairs, self.captions = list(zip(jobs, facts, strict=True)), captions
         self.types = [name for name, _ in jobs[0].members]
-        coverage = Counter[str]()
+        coverage, splits = Counter[str](), Counter[str]()
         for one in facts:
             coverage.update(one.counts)
+            splits.update(one.splits)
         self.group = ShardGroup(
-            tuple(jobs), tuple(one.n_samples for one in facts), {n: coverage[n] for n in self.types}
+            tuple(jobs),
+            tuple(one.n_samples for one in facts),
+            {name: coverage[name] for name in self.types},
+            dict(sorted(splits.items())),
         )
 
     def problems(self) -> list[str]:

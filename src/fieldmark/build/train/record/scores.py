@@ -225,6 +225,7 @@ class RunExport:
             n_shards=facts["shards"],
             n_samples=facts["samples"],
             caption_coverage=facts["coverage"].get("caption", 0) / max(1, facts["samples"]),
+            held_out=facts.get("held_out", ""),
             data_digest=facts["digest"],
             data_licence=self.checkpoints.recipe.data.licence,
             n_steps=step,
@@ -239,6 +240,8 @@ def write_data_facts(run: Path, data: TrainData) -> None:
         "shards": len(data.shards),
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
+        "splits": data.main.splits,
+        "held_out": data.held_out,
         "digest": data.digest,
     }
     write_file(run / DATA, _json(facts))
