@@ -31,12 +31,24 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "shards: 2 shards, 6 samples, " in shown.err
+    assert (
+        "Read 2 of 2 labels as genus and species (Corvus corax, Pica pica). If that is wrong, give "
+        "a table with a column scientific_name or common_name." in shown.err.splitlines()
+    )
     next_command = shown.err.splitlines()[-1].removeprefix("next: fieldmark ").split()
     assert main(next_command) == 0
     assert "2 shards, 6 samples, " in capsys.readouterr().err
     assert main(["shards", "index", "shards", "--out", "shards/photos-index2.json"]) == 0
     one, two = (json.loads((place / f"shards/photos-index{n}.json").read_text()) for n in ("", "2"))
     assert one["shardlist"] == two["shardlist"]
+
+
+def test_shards_that_are_replaced_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two shards become one."""
+    told = "2 shards replaced: made of other photos or with other options before."
+    assert main(MAKE) == 0 and "replaced" not in capsys.readouterr().err
+    assert main([*MAKE[:-1], "6"]) == 0
+    assert told in capsys.readouterr().err.splitlines()
 
 
 def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

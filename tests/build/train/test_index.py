@@ -405,9 +405,21 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
         "no photo has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"
     )
     text = refusal(shards, None, tmp_path / "index", recipe())
-    assert (
-        text == "no photo has a caption, neither (--captions FOLDER) nor as its member caption.txt."
+    assert text == (
+        "no photo has a caption (member caption.txt): give --captions FOLDER with what `fieldmark "
+        "caption` wrote, or train on names alone with --set texts.types.caption=0 "
+        "'model.projectors=[\"taxonomic\"]'."
     )
+    (tmp_path / "cap" / "captions").mkdir(parents=True)
+    text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
+    assert text == (
+        f"{tmp_path / 'cap'}  holds captions of other shards, none of s-0.tar, s-1.tar, s-2.tar: "
+        "run `fieldmark caption` on these."
+    )
+    for shard in shards:
+        write_sidecar(tmp_path / "cap", shard, {"000000": ("rejected", "")}, has_manifest=False)
+    text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
+    assert text.endswith("cap  holds no caption for these shards: all were rejected or failed.")
     text = refusal(shards, tmp_path, tmp_path / "index", recipe())
     assert text.startswith(f"{tmp_path}  holds no captions: expected the folder")
 

@@ -56,6 +56,8 @@ class ModelCard:
     n_samples: int
     caption_coverage: float
     """share of samples with a caption"""
+    caption_models: Sequence[str]
+    """that wrote them; none where nobody says"""
     held_out: str
     """which photos are kept for tests; "" = none is known to be"""
     data_digest: str
@@ -202,10 +204,12 @@ def write_card(folder: Path, card: ModelCard, loading: str) -> None:
 
 
 def _data(card: ModelCard) -> str:
+    models = ", ".join(card.caption_models)
+    captions = f"{card.caption_coverage:.1%} of the samples"
     rows = {
         "samples": f"{card.n_samples:,} in {counted(card.n_shards, 'shard')}",
         **({"warning": f"{card.held_out}: scores on them are too high"} if card.held_out else {}),
-        "captions": f"{card.caption_coverage:.1%} of the samples",
+        "captions": f"{captions}, written by {models}" if models else captions,
         "seen in training": f"{card.n_pairs:,} image-text pairs in {card.n_steps:,} steps",
         "licence of the data": card.data_licence or "not stated: ask whoever gave you the data",
         "digest": f"`{card.data_digest}`",

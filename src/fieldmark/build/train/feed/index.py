@@ -30,7 +30,7 @@ from fieldmark.build.shards.access import (
     kept_index,
     make_index,
 )
-from fieldmark.build.shards.captions import EXTENSION, captions_files
+from fieldmark.build.shards.captions import EXTENSION, caption_models, captions_files
 from fieldmark.build.train.feed.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.data import is_packed
@@ -85,6 +85,11 @@ class TrainData:
     def coverage(self) -> dict[str, int]:
         """text type → samples that have it, without replay"""
         return self.main.coverage
+
+    @property
+    def caption_models(self) -> tuple[str, ...]:
+        """Who wrote the captions beside the shards, as far as it is known."""
+        return caption_models(job.sidecar for job in self.main.jobs if job.sidecar)
 
     @property
     def held_out(self) -> str:
@@ -168,6 +173,8 @@ def open_data(
         groups[1].group if replay else ShardGroup((), (), {}, {}),
         draws.digest(len(main), *digests).hex(),
     )
+    if models := data.caption_models:
+        progress.say(f"captions written by {', '.join(models)}")
     if data.held_out:
         progress.say(
             f"Warning: {data.held_out}. Scores on them will be too high. `fieldmark shards make` "
@@ -292,12 +299,26 @@ class _Checked:
         lines = []
         for name, extension in self.pairs[0][0].members:
             if name == CAPTION and name in absent:
-                where = f"in {self.captions} nor " if self.captions else "(--captions FOLDER) nor "
-                lines.append(f"no photo has a caption, neither {where}as its member {EXTENSION}.")
+                lines.append(self._no_caption())
             elif name in absent:
                 hint = meant(extension, known)
                 lines.append(f"no photo has a text of type {name!r} (member {extension}).{hint}")
         return lines
+
+    def _no_caption(self) -> str:
+        if self.captions is None:
+            return (
+                f"no photo has a caption (member {EXTENSION}): give --captions FOLDER with what "
+                "`fieldmark caption` wrote, or train on names alone with "
+                f"--set texts.types.{CAPTION}=0 'model.projectors=[\"taxonomic\"]'."
+            )
+        if not any(job.sidecar and job.sidecar.is_file() for job, _ in self.pairs):
+            return (
+                f"{self.captions}  holds captions of other shards, none of "
+                f"{_some([job.shard.name for job, _ in self.pairs], len(self.pairs))}: run "
+                "`fieldmark caption` on these."
+            )
+        return f"{self.captions}  holds no caption for these shards: all were rejected or failed."
 
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""
