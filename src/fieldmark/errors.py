@@ -32,6 +32,8 @@ class FieldmarkError(Exception):
     """A problem the user can mend. `str(error)` is what is printed, one line per problem."""
 
     exit_code = 1
+    is_recorded = True
+    """is a run that ends so kept as failed? Not where a name or address was wrong from the start"""
 
 
 class UsageError(FieldmarkError):

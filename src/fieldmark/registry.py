@@ -212,8 +212,19 @@ def resolve_reference(name: str, base: Path | None = None) -> tuple[Path, str]:
     if not path.is_absolute():
         path = (base or Path.cwd()) / path
     if not path.is_file():
-        raise UsageError(f"{path}  does not exist.")
+        beside = sorted(file.name for file in path.parent.glob(f"*{path.suffix}"))
+        raise UsageError(f"{path}  does not exist.{meant(path.name, beside)}")
     return path.resolve(), attribute
+
+
+def refuse_misspelt(path: Path, attribute: str) -> None:
+    """Raises, before a file of code is run, for a name that its source has almost."""
+    try:
+        names = names_in(path)
+    except (SyntaxError, ValueError):  # told where it is run
+        return
+    if names is not None and attribute not in names and (hint := meant(attribute, names)):
+        raise UsageError(f"{path}  has no {attribute!r}.{hint}")
 
 
 def short_name(name: str) -> str:

@@ -247,3 +247,24 @@ def test_the_price_of_a_model_that_has_none(task: Path, capsys: pytest.CaptureFi
     assert main(words) == 2
     assert "--price IN/OUT" in capsys.readouterr().err
     assert main([*words, "--price", "0.5/1.5"]) == 0
+
+
+def test_photos_without_a_model_lead_to_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "make", "folder", "--out", "My leaves", "--size", "12"]) == 0
+    assert "next: fieldmark try 'My leaves'" in capsys.readouterr().err
+    for words in (["My leaves"], ["--task", "My leaves"]):
+        assert main(["run", *words]) == 2
+        assert "`fieldmark try 'My leaves'` finds a model" in capsys.readouterr().err
+
+
+def test_a_misspelt_class_or_file_is_told_before_anything_runs(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (task.parent / "my_model.py").write_text("raise SystemError\nclass Net: ...\n")
+    for name, meant in (("my_model.py:net", "Net"), ("mymodel.py:Net", "my_model.py")):
+        words = ["run", "--model", str(task.parent / name), "--task", str(task)]
+        assert main(words) == 2
+        assert f"Did you mean {meant!r}?" in capsys.readouterr().err

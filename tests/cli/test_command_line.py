@@ -208,12 +208,16 @@ def test_flags_that_collect_and_switches_may_be_given_twice(
 ) -> None:
     both = ["--task", "newt", "--task", "beluga", "--quiet", "--quiet"]
     assert main(["plan", "--model", "classical/colour", "--model", "classical/chance", *both]) == 0
-    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
-    assert rows == [
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:5]] == [
         [f"classical/{model}", task]
         for model in ("colour", "chance")
         for task in ("newt", "beluga")
     ]
+    assert [line.partition(":")[0] for line in lines[5:]] == [
+        "no data (classical/colour · newt; classical/chance · newt)",
+        "no data (classical/colour · beluga; classical/chance · beluga)",
+    ], "a reason is a line of its own, said once"
 
 
 def test_a_plan_says_training_sizes_as_a_table_does(
@@ -224,8 +228,38 @@ def test_a_plan_says_training_sizes_as_a_table_does(
     (tmp_path / "few.yaml").write_text(f"{task}shots: 8\ntest: rest\n")
     words = ["plan", "--model", "classical/colour", "--task", "few.yaml", "--quiet"]
     assert main([*words, "--task", "newt"]) == main([*words, "--n-train", "30"]) == 0
-    rows = [re.split("  +", line)[:4] for line in capsys.readouterr().out.splitlines()]
-    assert [row[3] for row in rows] == ["n_train", "8 per class", "all", "n_train", "30"]
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    sizes = [row[3] for row in rows if len(row) > 3]
+    assert sizes == ["n_train", "8 per class", "all", "n_train", "30"]
+
+
+def test_a_path_with_spaces_needs_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "My leaf photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert main(["predict", "try/model", "My", "leaf", "photos"]) == 2
+    assert capsys.readouterr().err == (
+        "fieldmark: unexpected: leaf, photos. Put quotes around a name with spaces: "
+        'fieldmark predict try/model "My leaf photos"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["try"], ["try", "a", "b"], ["data", "make", "world", "--size=x"]]
+)
+def test_slips_have_no_colour_codes_on_a_terminal(words: list[str]) -> None:
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldmark", *words],
+        env=os.environ | {"TERM": "xterm-256color"},
+        stdout=slave, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(slave)
+    os.close(master)
+    assert done.returncode == 2 and done.stderr.isascii() and "x1b" not in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_wrong_values_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:

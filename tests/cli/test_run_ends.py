@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,25 @@ def test_models_to_try_come_first(capsys: pytest.CaptureFixture[str]) -> None:
     every = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
     first_chat = next(n for n, name in enumerate(every) if name.startswith("chat/"))
     assert len(every) > 200 and all("chat/" in name for name in every[first_chat:])
+
+
+@pytest.mark.parametrize("words", ["models", "models chat", "tasks", "datasets", "plan"])
+def test_lists_fit_80_columns(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns give way before a row takes two lines; only long titles go on below."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    names = ["--model", "open-clip/hf-hub:imageomics/bioclip-2", "--task", "world-individuals"]
+    assert main([*words.split(), *(names if words == "plan" else ())]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    if words == "plan":
+        why = "data/world does not exist. `fieldmark datasets world` says"
+        assert why in " ".join(lines[2:]) and len(lines) < 6
+    else:
+        n_more = sum(line.startswith("  ") for line in lines)
+        assert n_more <= len(lines) / 5
 
 
 @pytest.mark.parametrize("width", [80, 100])

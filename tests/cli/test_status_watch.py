@@ -34,7 +34,7 @@ def test_a_digit_shows_a_log_and_q_ends(tmp_path: Path, monkeypatch: pytest.Monk
         assert "embed" in table and "done" in table
         os.write(terminal, b"2")
         log = read_until(terminal, "any key goes back")
-        assert "classical/colour" in log and "[1/1]" in log
+        assert "classical/colour" in log and "run 1 of 1: " in log
         os.write(terminal, b" ")
         read_until(terminal, "q ends this")
         os.write(terminal, b"q")

@@ -262,6 +262,24 @@ def test_a_table_that_changed_is_older_whatever_the_size_of_a_run(empty) -> None
     assert set(columns.values()) == {"t\ndata=d"}
 
 
+def test_a_part_of_a_task_is_called_so_everywhere(empty) -> None:
+    """`--task newt/health`: its record says which parts were asked, and that they are not all."""
+    for model, parts, words in (("m/a", ["x", "y"], "health"), ("m/b", ["x", "y", "z"], "")):
+        spec = replace(asked(model, "newt"), settings={"parts": parts})
+        run = empty.begin_run(spec, {"config": {"parts": words}})
+        for part in parts:
+            empty.write_part(run, PartResult(Predictions(["1"], ["fox"], ["fox"]), part=part))
+        empty.finish_run(run, [Score("accuracy", 1.0, n=len(parts), is_primary=True)])
+    rows = read_table(empty).rows
+    assert {row.model: row.column for row in rows} == {"m/a": "newt/health", "m/b": "newt"}
+    assert {row["model"]: row["task"] for row in plain_rows(read_table(empty))} == {
+        "m/a": "newt/health", "m/b": "newt",
+    }  # fmt: skip
+    only = build_summary(empty, RunFilter(models=("m/a",)))
+    assert only["columns"][0]["heading"] == "newt/health"
+    assert only["tasks"][0]["title"].endswith(": only health")
+
+
 def test_the_page_shows_what_most_models_were_asked(empty) -> None:
     for model in ("m/a", "m/b"):
         write(empty, asked(model, "t"), right(40, 0.5, ord(model[-1])))

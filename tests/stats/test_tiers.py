@@ -42,6 +42,15 @@ def test_equal_answers_share_every_letter():
     np.testing.assert_array_equal(rank_limits(same), [[1, 4]] * 4)
 
 
+def test_models_that_answer_alike_warn_of_nothing(recwarn: pytest.WarningsRecorder):
+    """Rounding may leave the variance of their difference a little below zero."""
+    random = np.random.default_rng(137)
+    high, low = (random.random((2, 20)) < [[0.7], [0.25]]).astype(int)
+    right_mn = np.stack([high, low, low, high, low, high, low])
+    tiers(errors(Items(np.ones(20, int)), right_mn, accuracy))
+    assert not recwarn.list
+
+
 def test_a_lead_that_is_the_same_on_every_unit_is_a_lead():
     found = errors(Items(np.ones(40, int)), np.array([[1] * 40, [0] * 40, [1] * 40]), accuracy)
     assert tiers(found).letters == ("A", "B", "A")

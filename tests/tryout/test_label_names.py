@@ -57,8 +57,8 @@ def test_it_is_told_saved_and_used(
     monkeypatch.setattr("fieldmark.tryout.evaluate.kinds_for", lambda *_: ())
     assert main(["try", "photos", "--models", model, "--quiet"]) == 0
     shown = capsys.readouterr().out
-    assert f"{model} with label names, without training" in shown
-    assert "random split" not in shown and "last doubling" not in shown
+    assert f"{model} with the names of your labels, without training" in shown
+    assert "random split" not in shown and "More photos" not in shown
     assert "nearest label name" in Path("try/methods.txt").read_text()
     assert main(["predict", "try/model", "photos", "--quiet"]) == 0
     named = _column(Path("predictions.csv"), "label")

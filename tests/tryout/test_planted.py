@@ -36,18 +36,18 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Verdict]:
 def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
     text, verdict = clean
     assert text.startswith(
-        "120 photos of 4 labels, 30 of each.\nLabels are read from folder 1.\nUse "
+        "120 photos with 4 labels, 30 of each.\nLabels are read from folder 1.\nUse "
     )
     assert "On new photos it is right on about" in text
     assert verdict.choice.low <= verdict.choice.accuracy <= verdict.choice.high
-    for word in ("mixes up", "Check", "less often", "copies", "bursts", "slip", "too few"):
+    for word in ("mixes up", "Check", "less often", "copies", "bursts", "typing error", "too few"):
         assert word not in text
 
 
 @pytest.mark.slow
 def test_copies_and_bursts(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(n_copies=6))
-    assert "6 photos are copies of another" in text
+    assert "6 photos are copies of others" in text
     assert verdict.sample.n_units == 120
 
 
@@ -86,7 +86,7 @@ def test_a_label_that_fails_at_night(tmp_path: Path) -> None:
 
 def test_a_label_that_is_too_small_and_a_slip(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(has_small=True, has_slip=True))
-    assert "Is 'species cc' (2) a slip for 'species ccc' (28)?" in text
+    assert "Is 'species cc' (2) a typing error for 'species ccc' (28)?" in text
     assert "2 labels have too few photos to be tested: rare thing (2), species cc (2)." in text
     assert "rare thing" not in verdict.sample.labels
 
@@ -100,7 +100,7 @@ def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:
         path.rename(tmp_path / "photos" / "species aaa" / path.name)
     verdict = run_trial(tmp_path / "photos", ALL, Settings(cache=tmp_path / "c"), Silent())
     text = "\n".join(tell_data(verdict.sample.survey))
-    assert "'species aaa' (3) and 'Species_AAA' are the same label: merged." in text
+    assert "'species aaa' (3) and 'Species_AAA' are the same label: they were merged." in text
     assert len(verdict.sample.labels) == 4
 
 

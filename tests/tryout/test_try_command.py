@@ -107,8 +107,9 @@ def test_a_changed_backbone_is_refused(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.json", b"{", "cannot be read"),
-        ("model.json", b"{}", "is not a model that `fieldmark try` has written"),
+        ("model.json", b"{", "is not a model that this fieldmark has written (it: Invalid JSON"),
+        ("model.json", b"[" * 10**5, "is not a model that this fieldmark has written"),
+        ("model.json", b"{}", "is not a model that this fieldmark has written (model: Field req"),
         ("model.json", None, "holds no model"),
         ("model.safetensors", b"\xff" * 64, "cannot be read"),
         ("model.safetensors", None, "cannot be read"),
@@ -242,7 +243,9 @@ def test_raw_files_and_videos_are_named_by_kind(
     told = capsys.readouterr().err
     assert "\n3 RAW files (.cr2, .nef) were left out: export them as JPEG.\n" in told
     assert "\n1 video was left out: take frames out of it first.\n" in told
-    assert "2 files are not labelled photos: ignored." in told, "the text and the file saved twice"
+    assert "2 files were ignored: they are not labelled photos." in told, (
+        "the text and the file saved twice"
+    )
     assert main(["check", str(root)]) == 0
     assert "warning  3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().out
     predict = ["predict", str(place / "try" / "model"), "--out", str(tmp_path / "p.csv"), *words]
@@ -255,8 +258,8 @@ def test_raw_files_and_videos_are_named_by_kind(
 
 def test_a_table_may_name_raw_files(tmp_path: Path) -> None:
     """Some of them hold a small preview, which must not be taken for the photo."""
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     (tmp_path / "t.csv").write_text("image,label\na.jpg,fox\nb.DNG,fox\nc.jpg,hare\n")
     photos = read_photos(tmp_path / "t.csv", Columns())
@@ -280,7 +283,7 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
     assert main(["try", str(root), "--models", "classical", *words]) == 0
     shown = capsys.readouterr()
-    assert "25 photos of 2 labels" in shown.err
+    assert "25 photos with 2 labels" in shown.err
     assert "1 file cannot be read and was left out: train/1/empty.jpg (is empty" in shown.err
     assert "No model is clearly better than always giving the most common label" in shown.out
 
@@ -301,8 +304,8 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_which_folder_is_the_label(
     tmp_path: Path, folders: list[str], label: str, unit: str
 ) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for number, folder in enumerate(folders):
         picture(tmp_path / folder / "x.png", number)
@@ -313,8 +316,8 @@ def test_which_folder_is_the_label(
 
 def test_stations_that_hold_labels(tmp_path: Path) -> None:
     """By names of species the label is found; without them it is asked about."""
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for labels in (("Vulpes vulpes", "Meles meles"), ("fox", "badger")):
         for number in range(4):
@@ -329,8 +332,8 @@ def test_stations_that_hold_labels(tmp_path: Path) -> None:
 
 
 def test_boxes_become_crops(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for number, label in enumerate(("cat", "dog", "dog")):
         picture(tmp_path / "p" / label / f"{number}.png", number, (200, 100))
@@ -345,8 +348,8 @@ def test_boxes_become_crops(tmp_path: Path) -> None:
 
 
 def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     tables = {
         "deployments": "deploymentID,locationID\nd1,north\nd2,south\n",
@@ -409,8 +412,8 @@ def test_predictions_are_camtrap_dp_observations(
 
 
 def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     data = {
         "categories": [{"id": 1, "name": "fox"}, {"id": 2, "name": "badger"}],

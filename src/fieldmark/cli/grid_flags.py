@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -137,14 +138,7 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
         fetch=settings.fetch or args.fetch,
     )
     if args.experiment is not None and args.experiment.is_dir():
-        # `run photos/ --model MODEL` is `run --task photos/ --model MODEL`.
-        path = args.experiment
-        if not args.model:
-            raise UsageError(
-                f"{path} is a folder: `fieldmark try {path}` finds a model for photos, and "
-                f"`fieldmark run {path} --model MODEL` runs the one you name."
-            )
-        args = replace(args, experiment=None, task=(*args.task, str(path)))
+        args = _photos_as_task(args, args.experiment)
     if args.experiment is None:
         grid = _flags_grid(args, settings)
     else:
@@ -152,6 +146,17 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
+
+
+def _photos_as_task(args: GridFlags, path: Path) -> GridFlags:
+    """`run photos/ --model MODEL` is `run --task photos/ --model MODEL`."""
+    if not args.model:
+        typed, kind = shlex.quote(str(path)), "folder" if path.is_dir() else "table"
+        raise UsageError(
+            f"{path} is a {kind}: `fieldmark try {typed}` finds a model for photos, and "
+            f"`fieldmark run {typed} --model MODEL` runs the one you name."
+        )
+    return replace(args, experiment=None, task=(*args.task, str(path)))
 
 
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
@@ -170,7 +175,10 @@ def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
 def _flags_grid(args: GridFlags, settings: Settings) -> Grid:
     from fieldmark.experiments import Axes, Grid, make_jobs
     from fieldmark.protocols import load_protocol
+    from fieldmark.tasks import is_photos
 
+    if not args.model and (photos := next(filter(is_photos, map(Path, args.task)), None)):
+        _photos_as_task(args, photos)  # which says what to type
     if not args.model or not args.task:
         raise UsageError(
             "give an experiment file, or at least one --model and one --task "

@@ -99,11 +99,17 @@ def parse(command: Command, words: list[str]) -> int:
                 n_more = len(_flags(acting)) - len(_flags(arguments))
                 show(f"`fieldmark {command.name} --help-all` shows {n_more} more flags.")
             return 0
-        raise UsageError(
-            f"{_first_line(complaint.getvalue())} `fieldmark {command.name} {command.listing}` "
-            "shows all flags."
-        ) from None
+        problem, meant = _first_line(complaint.getvalue()), _quoted(command.name, words)
+        hint = f"`fieldmark {command.name} --help` shows how to use it."
+        if problem.startswith("--"):
+            hint = f"`fieldmark {command.name} {command.listing}` shows all flags."
+        if problem.startswith("unexpected") and meant:
+            hint = f"Put quotes around a name with spaces: {meant}"
+        raise UsageError(f"{problem} {hint}") from None
     return int(command.run(args) or 0)
+
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 class _Screen(io.StringIO):
@@ -117,7 +123,7 @@ class _Screen(io.StringIO):
     def lines(self) -> Iterator[str]:
         """All of it; sentences, but no commands, on as many lines as the terminal needs."""
         for line in self.getvalue().splitlines():
-            plain = re.sub(r"\x1b\[[\d;]*m", "", line)
+            plain = COLOUR.sub("", line)
             is_sentence = plain[:1].isalpha() and len(plain) > width()
             if not re.fullmatch(r"│ +│", plain):  # tyro breaks a line behind a full one
                 yield folded(plain) if is_sentence else line
@@ -299,9 +305,19 @@ _SLIPS = (
 """what tyro says → what a person reads"""
 
 
+def _quoted(name: str, words: list[str]) -> str:
+    """The command with quotes, where several words in a row are a path that exists; else ""."""
+    for start, stop in itertools.combinations(range(len(words) + 1), 2):
+        path = " ".join(words[start:stop])
+        if stop - start > 1 and len(path) < 256 and Path(path).exists():
+            return " ".join(["fieldmark", name, *words[:start], f'"{path}"', *words[stop:]])
+    return ""
+
+
 def _first_line(box: str) -> str:
     """The message inside the frame that tyro draws around an error."""
-    lines = [re.sub(r"^-+$", "", line.strip("│╭╮╰╯─ ")) for line in box.splitlines()[1:]]
+    plain = COLOUR.sub("", box)
+    lines = [re.sub(r"^-+$", "", line.strip("│╭╮╰╯─ ")) for line in plain.splitlines()[1:]]
     start = next((i for i, line in enumerate(lines) if line), 0)
     stop = next((i for i, line in enumerate(lines) if not line and i > start), len(lines))
     text = " ".join(lines[start:stop]).removesuffix(".")

@@ -28,7 +28,7 @@ def show_rows(
     spare: Sequence[str] = (),
 ) -> None:
     """A table with a heading, or a JSON list; `right` names the columns of numbers, `spare` those
-    that a narrow screen does not show.
+    that are left out, one by one, on a screen that is too narrow.
     """
     if as_json:
         print_json(rows)
@@ -40,11 +40,12 @@ def show_rows(
     names = list(rows[0])
     body = [[_text(row[name]) for name in names] for row in rows]
     limit = width() if sys.stdout.isatty() else None
-    lines = align(names, body, right, limit)
-    if limit is not None and spare and max(map(len, lines)) > limit:
-        narrow = [{k: v for k, v in row.items() if k != spare[0]} for row in rows]
-        return show_rows(narrow, False, right, spare[1:])
-    for line in lines:
+    if limit is not None and spare and max(map(len, align(names, body, right))) > limit:
+        empty = [name for name in names if all(_text(row[name]) in ("", "-") for row in rows)]
+        left_out = empty or spare[:1]
+        narrow = [{k: v for k, v in row.items() if k not in left_out} for row in rows]
+        return show_rows(narrow, False, right, spare if empty else spare[1:])
+    for line in align(names, body, right, limit):
         show(line)
     return None
 
@@ -64,6 +65,12 @@ def show(text: str, end: str = "\n") -> None:
     print(printable(text, "\n\t"), end=end, flush=True)
 
 
+def show_sentence(text: str) -> None:
+    """Words among the data; on a terminal no word is broken at its edge."""
+    is_screen = sys.stdout.isatty()
+    show("\n".join(folded(line) if is_screen else line for line in text.split("\n")))
+
+
 def talk(text: str) -> None:
     """Messages, for standard error; on a terminal no word is broken at its edge."""
     text = readable(printable(text, "\n\t"))
@@ -73,10 +80,14 @@ def talk(text: str) -> None:
 
 
 def folded(line: str) -> str:
-    """On as many lines as the terminal needs; names and paths stay whole."""
+    """On as many lines as the terminal needs, all as far in; names and paths stay whole."""
     if len(line) <= width():
         return line
-    return textwrap.fill(line, width(), break_long_words=False, break_on_hyphens=False)
+    inner = line[: len(line) - len(line.lstrip())]
+    lines = textwrap.wrap(
+        line, width(), subsequent_indent=inner, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines)
 
 
 class _LogHandler(logging.Handler):

@@ -164,26 +164,28 @@ def _fill(
 ) -> Filled:
     contents = options.contents or Contents(options.cache / MEMORY, options.threads)
     options = replace(options, contents=contents)
-    known = contents.known(root, dict.fromkeys(ref.image for ref in items))
-    keys, bad = judge(items, known)
-    unread = [ref for ref in items if ref.image not in known]
+    contents_of = contents.known(root, dict.fromkeys(ref.image for ref in items))
+    keys, bad = judge(items, contents_of)
+    unread = [ref for ref in items if ref.image not in contents_of]
     missing = compress(keys, rows.missing(list(keys.values())))
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())
     if options.bad_images == "skip":
-        return _compute(model, root, items, rows, _Todo(todo, known, keys, bad), options, progress)
+        return _compute(
+            model, root, items, rows, _Todo(todo, contents_of, keys, bad), options, progress
+        )
     try:
         if bad:
             raise _BadSeen
         images = list(dict.fromkeys(ref.image for ref in unread))
         with ThreadPoolExecutor(1) as beside:  # while the pipeline starts
             has_absent = beside.submit(contents.has_absent, root, images)
-            work = _Todo(todo, known, keys, bad, has_absent)
+            work = _Todo(todo, contents_of, keys, bad, has_absent)
             return _compute(model, root, items, rows, work, options, progress)
     except _BadSeen:
-        known = contents.learn(root, (ref.image for ref in items), checking(progress))
-        return Filled(*judge(items, known), Throughput())
+        contents_of = contents.learn(root, (ref.image for ref in items), checking(progress))
+        return Filled(*judge(items, contents_of), Throughput())
 
 
 class _BadSeen(Exception):

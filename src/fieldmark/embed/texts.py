@@ -49,8 +49,8 @@ def _gathered(
         progress.status(f"waiting for {who}")
 
     # Texts and images of a model are never kept together: their keys are of different things.
-    own = getattr(model, "text_fingerprint", "") or model.fingerprint
-    folder = options.cache / "features" / draws.digest("texts", VERSION, own).hex()
+    of_texts = getattr(model, "text_fingerprint", "") or model.fingerprint
+    folder = options.cache / "features" / draws.digest("texts", VERSION, of_texts).hex()
     keys = [draws.digest("text", text) for text in texts]
     by_key = dict(zip(keys, texts, strict=True))
     rows = FeatureRows(folder, model.dim, is_shared=options.leases)

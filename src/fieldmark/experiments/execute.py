@@ -121,12 +121,12 @@ class Outcome:
         n = self.n_done + len(self.failures)
         n_waiting = sum(failure.is_waiting for failure in self.failures)
         n_failed = len(self.failures) - n_waiting
-        words = [f"{n_failed} of {n} runs failed."] if n_failed else []
+        sentences = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
-            words.append(
+            sentences.append(
                 f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
-        error = RunsFailed(self.failures[0].error if n == 1 else " ".join(words))
+        error = RunsFailed(self.failures[0].error if n == 1 else " ".join(sentences))
         codes = {failure.exit_code for failure in self.failures}
         if self.n_done == 0 and len(codes) == 1:
             error.exit_code = codes.pop()
@@ -151,7 +151,7 @@ def execute(
         models = list(dict.fromkeys(planned.job.model for planned in plan.to_run))
         in_order = sorted(plan.to_run, key=lambda planned: models.index(planned.job.model))
         for number, planned in enumerate(in_order, start=1):
-            progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
+            progress.say(f"run {number} of {len(plan.to_run)}: {planned.job.title}")
             done = runner.do(planned)
             if isinstance(done, Failure):
                 failures.append(done)
@@ -198,9 +198,9 @@ def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
     before = [planned.run.name for planned in plan.jobs if planned.run is not None]
     runs = [store.run(name) for name in dict.fromkeys([*done, *before])]
     may_have = {name for name, protocol in protocols().items() if may_fail(protocol)}
-    own = [run for run in runs if run is not None]
+    stored = [run for run in runs if run is not None]
     return Gaps.of(
-        store, [run.id for run in own if run.spec.protocol.partition("/")[0] in may_have]
+        store, [run.id for run in stored if run.spec.protocol.partition("/")[0] in may_have]
     )
 
 
@@ -287,9 +287,9 @@ class _JobRunner:
         if missing:
             protocol = load_protocol(job.protocol)
             for answers in protocol.answer(question, missing, model, plan.workspace, self.progress):
-                facts = answers.notes | _facts(model, self.settings)
-                facts |= {"asked_with": job.groups} if job.groups else {}
-                _write(store, run, replace(answers, notes=facts), have, content)
+                notes = answers.notes | _facts(model, self.settings)
+                notes |= {"asked_with": job.groups} if job.groups else {}
+                _write(store, run, replace(answers, notes=notes), have, content)
         scores = self._score(question, spec, run)
         store.finish_run(run, scores)
         store.drop_run(planned.spec.name)  # what was kept of a failed start
@@ -316,11 +316,16 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too."""
+        """Keeps the traceback with the run; one that could not start gets a record too, unless it
+        was asked of a model that is not there.
+        """
         record = _record(job, self.plan, self.options)
         number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        self.store.fail_run(number, failure.trace)
+        if isinstance(error, FieldmarkError) and not error.is_recorded:
+            self.store.forget_start(number)
+        else:
+            self.store.fail_run(number, failure.trace)
         if len(self.plan.jobs) > 1:
             word = "" if failure.is_waiting else "failed: "
             self.progress.say(f"    {word}{failure.error}")
@@ -376,7 +381,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
     were read, how fast that and the rest was, and where the time went.
     """
     spent = throughput_of(settings.cache, model.fingerprint)
-    facts = {
+    notes = {
         "images_per_s": spent.images_per_s,
         "n_parameters": n_parameters_of(model),
         "decode": noted_decode(model) if hasattr(model, "embed_images") else "",
@@ -385,7 +390,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
         "busy_s": {part: round(seconds, 3) for part, seconds in spent.busy_s.items()},
         "peak_mb": peak_bytes() >> 20,
     }
-    return {name: value for name, value in facts.items() if value}
+    return {name: value for name, value in notes.items() if value}
 
 
 @contextmanager
@@ -403,10 +408,10 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
     stop = threading.Event()
 
     def beat() -> None:
-        with Store.open(store.path) as own:
+        with Store.open(store.path) as store_here:
             while not stop.wait(HEARTBEAT_S):
                 with suppress(StoreError):  # locked for long, disk full: the next may come through
-                    own.heartbeat(key)
+                    store_here.heartbeat(key)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
@@ -433,8 +438,8 @@ def failure_of(job: Job, error: Exception) -> Failure:
     if isinstance(error, FieldmarkError):
         is_waiting = isinstance(error, BatchPending)
         return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace, is_waiting)
-    first = f"{type(error).__name__}: {error}".splitlines()[0]
-    return Failure(job.title, f"{first} (--debug shows where)", 1, trace)
+    message = f"{type(error).__name__}: {error}".splitlines()[0]
+    return Failure(job.title, f"{message} (--debug shows where)", 1, trace)
 
 
 def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
@@ -445,10 +450,10 @@ def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
     protocol, own_way = load_protocol(job.protocol), None
     if job.own is not None and not (has_block(protocol) and job.own.block(job.protocol) is None):
         task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
-        own = replace(job, task=task, draw=draw, settings=protocol.Settings())
+        plain_job = replace(job, task=task, draw=draw, settings=protocol.Settings())
         with suppress(FieldmarkError):  # only as the job has it can the task be asked of these data
-            spec = identify(own, prepare(own, plan.workspace))
+            spec = identify(plain_job, prepare(plain_job, plan.workspace))
             names = ("protocol", "settings", "n_train", "n_test")
             own_way = {name: getattr(spec, name) for name in names}
-    config = {"task": job.task.plain(), "own": own_way}
+    config = {"task": job.task.plain(), "own": own_way, "parts": job.draw.parts.words}
     return reproduction_record(options.command, config=config)

@@ -35,10 +35,10 @@ class Gaps:
     def of(cls, store: Store, runs: Iterable[int]) -> Gaps:
         gaps = cls()
         for run in runs:
-            own = store.outcomes(run)
-            gaps.outcomes.update(own)
-            gaps.n_runs += own.keys() != {OK}
-            if own.get(FAILED) or own.get(UNREAD):
+            counts = store.outcomes(run)
+            gaps.outcomes.update(counts)
+            gaps.n_runs += counts.keys() != {OK}
+            if counts.get(FAILED) or counts.get(UNREAD):
                 gaps._look(store.predictions(run))
         return gaps
 
@@ -107,8 +107,8 @@ class Gaps:
             ]
         elif self.outcomes[CUT]:
             steps += ["`--max-output N` gives answers more room"]
-        words = "; ".join(steps)
-        return f"{words[:1].upper()}{words[1:]}."
+        text = "; ".join(steps)
+        return f"{text[:1].upper()}{text[1:]}."
 
 
 def failed_parts(store: Store, run: int) -> set[tuple[str, int]]:

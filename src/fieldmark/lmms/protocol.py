@@ -88,9 +88,9 @@ class DocumentProtocol(Protocol):
         from fieldmark.store import canonical_json
 
         opened = opened_task(task, workspace)
-        part, places = workspace.once((opened, draw), lambda: open_part(opened, draw))
+        part, folders = workspace.once((opened, draw), lambda: open_part(opened, draw))
         mean, pipeline = mean_of(task)
-        facts = {
+        identity = {
             "output_type": task.output_type,
             "mean_of": mean,
             "pipeline": pipeline,
@@ -107,13 +107,13 @@ class DocumentProtocol(Protocol):
             settings,
             [part],
             part.digest,
-            {"documents": facts, **settings.given()},
+            {"documents": identity, **settings.given()},
             tuple(metric_names(task)),
             rule="pooled",
             needed=lambda _: None,  # pictures are part of the documents, whose digest holds them
             tested=lambda: items.with_columns(part=pl.lit(""), target=pl.lit("")),
             # Files on this machine tell by the folders they lie in; what is on the hub is real.
-            is_synthetic=bool(places) and all(map(is_synthetic, places)),
+            is_synthetic=bool(folders) and all(map(is_synthetic, folders)),
             note="requests of the first round: how many follow depends on the answers" * is_rounds,
             asks_again=settings.asks_again(),
         )
@@ -128,7 +128,7 @@ class DocumentProtocol(Protocol):
     def answer(
         self,
         question: Question,
-        wanted: Collection[str],
+        part_names: Collection[str],
         model: Any,
         workspace: Workspace,
         progress: Progress,
@@ -171,8 +171,8 @@ def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
     """As much of the task as scores need; None where code would be needed."""
     from fieldmark.lmms.read.schema import DocumentTask
 
-    facts: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
-    config: dict[str, Any] = facts.get("config", {})
+    recorded: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
+    config: dict[str, Any] = recorded.get("config", {})
     metrics = [dict(item) for item in config.get("metric_list") or ()]
     is_own = "process_results" in config
     if not config or not all(_is_aggregated_here(item, is_own) for item in metrics):

@@ -71,13 +71,13 @@ def parse_name(text: str) -> ModelName:
     return ModelName(text, base, options)
 
 
-def check_options(name: ModelName, known: Iterable[str]) -> None:
+def check_options(name: ModelName, allowed: Iterable[str]) -> None:
     """Refuses an option nobody reads: a silent typo would be another model than the one meant."""
-    known = sorted(known)
+    allowed = sorted(allowed)
     for key in name.options:
-        if key not in known:
-            takes = ", ".join(known) or "no options"
-            raise UnknownName(f"model {name.text!r} takes {takes}: option", key, known)
+        if key not in allowed:
+            takes = ", ".join(allowed) or "no options"
+            raise UnknownName(f"model {name.text!r} takes {takes}: option", key, allowed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,11 +75,11 @@ def own_rows(name: str) -> str:
     """What rows of the user's change about the requests to a model, as a hash; "" = nothing."""
     from fieldmark.chat import chat_model, user_tables
 
-    facts = chat_model(name, user_tables(Path.cwd())).request_facts
+    request_facts = chat_model(name, user_tables(Path.cwd())).request_facts
     with suppress(UsageError):  # a provider of the user's own
-        if facts == chat_model(name).request_facts:
+        if request_facts == chat_model(name).request_facts:
             return ""
-    return draws.digest(facts).hex()[:16]
+    return draws.digest(request_facts).hex()[:16]
 
 
 def check_name(name: str) -> None:
@@ -100,11 +100,11 @@ def full_name(name: str) -> str:
     return name
 
 
-def check_key(name: str, place: str, send_key: Sequence[str]) -> None:
-    """Refuses a name whose key would go where only a file says; it stands at `place`."""
+def check_key(name: str, where: str, send_key: Sequence[str]) -> None:
+    """Refuses a name whose key would go where only a file says; it stands at `where`."""
     from fieldmark.chat import chat_model, user_tables
 
-    model = chat_model(name, user_tables(Path.cwd()), place)
+    model = chat_model(name, user_tables(Path.cwd()), where)
     model.confirmed(send_key).refuse_stray_key()
 
 

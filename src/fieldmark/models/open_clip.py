@@ -139,8 +139,8 @@ def local_files(checkpoint: str) -> list[Path]:
     """The file or folder of the user's own that a name rests on: its bytes belong to the model's
     identity.
     """
-    kind, _, place = checkpoint.partition(":")
-    path = Path(place if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
+    kind, _, source = checkpoint.partition(":")
+    path = Path(source if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
     return [path] if path.is_file() or (kind == "local-dir" and path.is_dir()) else []
 
 
@@ -198,10 +198,10 @@ def read_tokeniser(request: ModelRequest) -> Any:
 
 
 def _about(library: Any, model_name: str) -> dict[str, Any]:
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind != "local-dir":
         return dict(library.get_model_config(model_name))
-    return dict(parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
+    return dict(parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
 
 
 def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tuple[Any, Any]:
@@ -263,9 +263,9 @@ def _network(
 
 def _own_file(request: ModelRequest, model_name: str) -> Path | None:
     """The file of weights that may hold a second projector: none of open_clip's own tags does."""
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind == "local-dir":
-        files = (Path(place) / name for name in WEIGHTS)
+        files = (Path(source) / name for name in WEIGHTS)
         return next((file for file in files if file.is_file()), None)
     return next(iter(local_files(request.checkpoint)), None)
 
@@ -295,11 +295,11 @@ def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
     matrix = weights.get(SECOND[0])
     if matrix is None:
         return None
-    own = getattr(model.visual, "proj", None)
-    if own is None or own.shape != matrix.shape:
+    proj = getattr(model.visual, "proj", None)
+    if proj is None or proj.shape != matrix.shape:
         raise ModelError(
             f"model {request.name.text!r}: its second projector is {tuple(matrix.shape)}, "
-            f"expected {'no projector' if own is None else tuple(own.shape)} as its first."
+            f"expected {'no projector' if proj is None else tuple(proj.shape)} as its first."
         )
     scale = weights.get(SECOND[1], model.logit_scale)
     bias = weights.get(SECOND[2], getattr(model, "logit_bias", None))
@@ -312,12 +312,12 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
     """What `create_model` is given, with every file already local."""
     from fieldmark.models._torch.weights import hub_folder
 
-    kind, _, place = request.checkpoint.partition(":")
+    kind, _, source = request.checkpoint.partition(":")
     if kind == "hf-hub":
-        folder = hub_folder(request, place, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
+        folder = hub_folder(request, source, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
         return {"model_name": f"local-dir:{folder}", **_vision(request, folder)}
     if kind == "local-dir":
-        path = Path(place).expanduser()
+        path = Path(source).expanduser()
         if not (path / CONFIG).is_file():
             raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
         return {"model_name": f"local-dir:{path.resolve()}", **_vision(request, path)}
@@ -440,9 +440,9 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     from fieldmark.models._torch.dual import Tokeniser
     from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind == "local-dir":
-        about = parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+        about = parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
     else:
         about = library.get_model_config(model_name)
     text = about.get("text_cfg", {})
@@ -456,8 +456,8 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
             lambda texts: {"text": simple(texts)},
             lambda texts: [len(simple.encode(text)) + 2 for text in texts],
         )
-    has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
-    folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
+    has_own = kind == "local-dir" and (Path(source) / TOKENISER[0][0]).is_file()
+    folder = Path(source) if has_own else hub_folder(request, repo, TOKENISER)
     mode = text.get("tokenizer_mode")
     # Last, so that the configuration of a stranger cannot allow its own code to run.
     settings |= {"trust_remote_code": False, "local_files_only": True}

@@ -57,10 +57,12 @@ class ProbeEstimator(ABC):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> Self:
-        known = self.get_params()
+        parameters = self.get_params()
         for name, value in params.items():
-            if name not in known:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: {list(known)}.")
+            if name not in parameters:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}: {list(parameters)}."
+                )
             setattr(self, name, value)
         return self
 
@@ -134,12 +136,12 @@ def top_two(value_bc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     No sort: this is asked again and again. The array is changed in between and restored.
     """
-    own = np.arange(len(value_bc))
+    row_b = np.arange(len(value_bc))
     first_b = value_bc.argmax(axis=1)
-    best_b = value_bc[own, first_b]
-    value_bc[own, first_b] = -np.inf
+    best_b = value_bc[row_b, first_b]
+    value_bc[row_b, first_b] = -np.inf
     lead_b = best_b - value_bc.max(axis=1)
-    value_bc[own, first_b] = best_b
+    value_bc[row_b, first_b] = best_b
     return first_b, lead_b
 
 
@@ -275,13 +277,13 @@ def _refuse_non_finite(is_bad_n: np.ndarray) -> None:
 # --- checking parameters
 
 
-def check_choice(probe: str, name: str, value: object, known: tuple[Any, ...]) -> None:
+def check_choice(probe: str, name: str, value: object, choices: tuple[Any, ...]) -> None:
     """Refuses a value that is not one of the known ones."""
-    if value in known:
+    if value in choices:
         return
-    near = closest(str(value), [str(choice) for choice in known], most=1)
+    near = closest(str(value), [str(choice) for choice in choices], most=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(repr(choice) for choice in known)
+    listed = ", ".join(repr(choice) for choice in choices)
     raise UsageError(f"probe {probe!r}: {name} is {value!r}, expected one of {listed}.{hint}")
 
 

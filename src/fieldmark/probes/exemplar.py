@@ -120,8 +120,8 @@ def retrieve(
     best_q, score_q, is_open_q = _retrieve_in(x_nd, cost, x_qd, own_q, is_double=False)
     again = np.flatnonzero(is_open_q)
     if len(again) and len(x_nd) > DOUBLE_ROWS:
-        own = None if own_q is None else own_q[again]
-        answers = _retrieve_in(x_nd, cost, x_qd[again], own, is_double=True)
+        own_again_q = None if own_q is None else own_q[again]
+        answers = _retrieve_in(x_nd, cost, x_qd[again], own_again_q, is_double=True)
         best_q[again], score_q[again], is_open_q[again] = answers
     return best_q, score_q, is_open_q
 
@@ -136,8 +136,8 @@ def _retrieve_in(
     is_open_q = np.zeros(len(x_qd), bool)
     for start in range(0, len(x_qd), _BLOCK):
         block = slice(start, start + _BLOCK)
-        own = None if own_q is None else own_q[block]
-        score_qn, is_open_q[block] = _descend(gallery, query_qd[block], own)
+        own_block_q = None if own_q is None else own_q[block]
+        score_qn, is_open_q[block] = _descend(gallery, query_qd[block], own_block_q)
         best_q[block] = score_qn.argmax(axis=1)
         score_q[block] = score_qn.max(axis=1)
     return best_q, score_q, is_open_q

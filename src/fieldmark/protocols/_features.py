@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 def embed_options(workspace: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
-    own = workspace.settings
-    devices = devices_for(own.device)
+    settings = workspace.settings
+    devices = devices_for(settings.device)
     workers: DeviceWorkers = workspace.once(("workers", devices), lambda: DeviceWorkers(devices))
     return EmbedOptions(
-        own.cache,
-        own.n_threads,
-        own.batch_size,
-        own.bad_images,
+        settings.cache,
+        settings.n_threads,
+        settings.batch_size,
+        settings.bad_images,
         workspace.contents,
         workers,
         leases=bool(workspace.shared.get("leases")),
@@ -82,8 +82,8 @@ def embed_rows(
     if (sizes != 1).any():
         features, is_ok = _pooled(embedded, sizes, pool)
     ids = rows.get_column("id").to_list()
-    place = {item: row for row, item in enumerate(ids) if is_ok[row]}
-    return RowFeatures(features, place, embedded.bad, embedded.keys)
+    row_of = {item: row for row, item in enumerate(ids) if is_ok[row]}
+    return RowFeatures(features, row_of, embedded.bad, embedded.keys)
 
 
 def prefetch_rows(

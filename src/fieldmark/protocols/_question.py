@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import Contents, ImageRef, is_synthetic, load_dataset, read_table
-from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.errors import DataError, FieldmarkError, UsageError, readable
 from fieldmark.protocols._settings import given
 from fieldmark.registry import is_file_reference
 from fieldmark.settings import Settings, dataset_key
@@ -142,6 +142,12 @@ def _read(task: Task, root: Path, settings: Settings) -> pl.DataFrame:
         return read_table(task.dataset, root, task.options)
     except UsageError as error:  # only the task's options can be wrong here
         raise UsageError(f"{task.place_of('options')}  {error}") from error
+    except DataError as error:
+        if task.folder != root:  # a flag or a setting names the folder
+            raise
+        lines = map(readable, str(error).split("\n"))
+        place = task.place_of("data")
+        raise DataError("\n".join(f"{place}  data: {line}" for line in lines)) from error
 
 
 def root_of(task: Task, settings: Settings) -> Path:
@@ -196,9 +202,9 @@ def table_question(
     if columns is None:
         columns = task.traits
     root, block = workspace.root(task), task.block(protocol.name)
-    own = {} if block is None else {protocol.name: block.model_dump(mode="json")}
+    block_settings = {} if block is None else {protocol.name: block.model_dump(mode="json")}
     fields: dict[str, Any] = {
-        "identity": own | given(settings),
+        "identity": block_settings | given(settings),
         "metrics": (task.metric, *task.also),
         "rule": task.primary or task.score,
         "needed": lambda _: rows_of(task, parts, draw, learns),
@@ -248,9 +254,9 @@ def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
     # All frames in one go: one by one, NeWT's 328 cost a finished run 0.07 s of CPU time more
     # (measured 2026-11-18). Their sizes tell where one ends.
     of = pl.Series(np.repeat(np.arange(len(frames)), sizes))
-    facts = canonical_json([[(part.name, part.groups) for part in parts], sizes])
+    sizes_text = canonical_json([[(part.name, part.groups) for part in parts], sizes])
     rows = text.sort(pl.lit(of), "id").write_csv()
-    return hashlib.blake2b(f"{facts}\n{rows}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"{sizes_text}\n{rows}".encode(), digest_size=8).hexdigest()
 
 
 def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:

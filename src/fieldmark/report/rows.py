@@ -75,6 +75,8 @@ class Row:
     """the score among the items answered, where not all were"""
     chance: ChanceLevel | None = None
     """None: not known"""
+    task: str = ""
+    """what was asked; "" = the run's own task, whole"""
     has_compared_size: bool = True
     """trained on as many photos as the models of its column are compared at"""
 
@@ -86,6 +88,11 @@ class Row:
     def name(self) -> str:
         """What the row is called in a sentence: the model and, where it is named, the setup."""
         return with_remarks(self.model, self.stand_in, self.setup)
+
+    @property
+    def task_name(self) -> str:
+        """What was asked: newt, newt/health."""
+        return self.task or self.run.spec.task_name
 
     @property
     def label(self) -> str:
@@ -153,10 +160,13 @@ class Row:
         return (shots, f"{shots} per class") if shots else (math.inf, "all")
 
     @property
+    def is_drawn(self) -> bool:
+        """Were some of the training images drawn? All of them are the same sample each time."""
+        return bool(self.run.spec.n_train or self.run.spec.settings.get("shots"))
+
+    @property
     def is_drawn_once(self) -> bool:
-        """Were some training images drawn, and only once?"""
-        spec = self.run.spec
-        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+        return self.is_drawn and self.n_draws == 1
 
 
 def with_remarks(model: str, *remarks: str) -> str:
@@ -237,7 +247,10 @@ def read_table(
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    columns, setups = columns_of_runs(done, where.folders), setup_labels(done, store.record)
+    columns, setups = (
+        columns_of_runs(done, where.folders, store.record),
+        setup_labels(done, store.record),
+    )
     rows = _in_one_unit(_rows(done, scores, columns, setups, metric, by_part))
     rows = by_options(store, rows)
     if metric and done and not rows:
@@ -303,7 +316,8 @@ def _rows(
         rows += [
             Row(
                 run, score, models[run.id], column.label, column.data, column.is_counted,
-                setup=setups[run.id], answered=whole.get(ANSWERED_RATE, answered_share(run)),
+                setup=setups[run.id], task=column.task,
+                answered=whole.get(ANSWERED_RATE, answered_share(run)),
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
             )
             for score in scores.get(run.id, [])

@@ -164,16 +164,23 @@ class Column:
     """which version of the data, in words; "" where the task has one only"""
     is_counted: bool = True
     """False: it counts in no mean and no rank, as another data version of the task does"""
+    task: str = ""
+    """what was asked, a part of a task by its own name: newt/health"""
 
 
-def columns_of_runs(runs: Sequence[Run], folders: Collection[str] = ()) -> dict[int, Column]:
-    """The column of each run, by its id. `folders` are those that the user named."""
+def columns_of_runs(
+    runs: Sequence[Run], folders: Collection[str] = (), record_of: RecordOf = lambda _: {}
+) -> dict[int, Column]:
+    """The column of each run, by its id. `folders` are those that the user named; `record_of` reads
+    a run's record, which says whether only some parts of its task were asked.
+    """
     by_task: dict[tuple[str, bool], list[Run]] = {}
     for run in runs:
         by_task.setdefault((run.spec.task, run.marks.is_synthetic), []).append(run)
     columns: dict[int, Column] = {}
     for (_, is_synthetic), task_runs in by_task.items():
-        for number, column in _columns_of_task(task_runs, folders).items():
+        names = _asked_names(task_runs, record_of)
+        for number, column in _columns_of_task(task_runs, folders, names).items():
             name, *lines = column.label.split("\n")
             label = "\n".join([name, SYNTHETIC, *lines]) if is_synthetic else column.label
             columns[number] = replace(column, label=label)
@@ -214,7 +221,27 @@ def _data_note(task: str, versions: Mapping[str, bool]) -> str:
     return f"{task} has {len(versions)} data versions ({names}).{what}"
 
 
-def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int, Column]:
+def _asked_names(runs: Sequence[Run], record_of: RecordOf) -> dict[int, str]:
+    """By run: the task, and which parts of it where its newest run was asked for some only."""
+    parts_of: dict[tuple[str, ...], str] = {}
+    names = {}
+    for run in newest_first(runs):
+        parts = tuple(run.spec.settings.get("parts") or ())
+        if parts not in parts_of:
+            is_whole = parts in ((), ("",))
+            parts_of[parts] = "" if is_whole else str(_config(run, record_of).get("parts") or "")
+        some = parts_of[parts]
+        names[run.id] = f"{run.spec.task_name}/{some}" if some else run.spec.task_name
+    return names
+
+
+def _config(run: Run, record_of: RecordOf) -> Mapping[str, Any]:
+    return record_of(run.id).get("config") or {}
+
+
+def _columns_of_task(
+    runs: Sequence[Run], folders: Collection[str], asked_names: Mapping[int, str]
+) -> dict[int, Column]:
     """A task that was asked in one variant only is headed by it."""
     first = runs[0].spec
     if all(
@@ -222,7 +249,8 @@ def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int,
         == (first.task_variant, first.task_version, first.data, first.settings)
         for run in runs
     ):
-        return {run.id: Column(first.task_name) for run in runs}
+        name = asked_names[runs[0].id]
+        return {run.id: Column(name, task=name) for run in runs}
     facts = {run.id: spec_facts(run.spec) for run in runs}
     asked = {
         run: {k: short_value(run_facts[k]) for k in _COLUMN_FACTS if k in run_facts}
@@ -232,14 +260,23 @@ def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int,
     distinguishing = _distinguishing(keys, [("", run_facts) for run_facts in asked.values()])
     versions = _DataVersions(runs, facts, folders)
     names = {run.spec.task_name for run in runs}
-    name = names.pop() if len(names) == 1 else runs[0].spec.task
+    unnamed = {run.id for run in runs if asked_names[run.id] == run.spec.task_name}
+    n_unnamed = len({str(facts[run].get("parts")) for run in unnamed})
     columns = {}
     for run in runs:
-        data = versions.words.get(run.spec.data, "")
-        lines = [f"{key}={asked[run.id].get(key, '-')}" for key in distinguishing]
+        name, data = asked_names[run.id], versions.words.get(run.spec.data, "")
+        if len(names) > 1:
+            name = run.spec.task + name.removeprefix(run.spec.task_name)
+        is_named = run.id not in unnamed or n_unnamed == 1
+        lines = [
+            f"{key}={asked[run.id].get(key, '-')}"
+            for key in distinguishing
+            if key != "parts" or not is_named
+        ]
         lines += [f"data={data}"] if data else []
         is_counted = not versions.words or versions.is_counted(run)
-        columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
+        label = "\n".join([name, *lines])
+        columns[run.id] = Column(label, data, is_counted, asked_names[run.id])
     return columns
 
 
@@ -500,7 +537,7 @@ def _own_setups(
 
 def _recorded(run: Run, record_of: RecordOf) -> _Facts:
     """The facts of a run as the task's file asks for it; {} where that is not recorded."""
-    own = (record_of(run.id).get("config") or {}).get("own")
+    own = _config(run, record_of).get("own")
     if not own:
         return {}
     spec = run.spec

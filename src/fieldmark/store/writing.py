@@ -145,9 +145,9 @@ def insert_run(
         "app": app_version(),
         "record": canonical_json(record),
     }
-    places = ",".join("?" * len(row))
+    question_marks = ",".join("?" * len(row))
     done = connection.execute(
-        f"INSERT INTO run ({','.join(row)}) VALUES ({places})", list(row.values())
+        f"INSERT INTO run ({','.join(row)}) VALUES ({question_marks})", list(row.values())
     )
     assert done.lastrowid is not None
     return done.lastrowid

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         register_task,
         task_files,
     )
-    from fieldmark.tasks._photos import holds_tasks
+    from fieldmark.tasks._photos import holds_tasks, is_photos
     from fieldmark.tasks._readers import (
         LEVELS,
         CheckedFile,
@@ -73,6 +73,7 @@ __all__ = [
     "find_file",
     "holds_tasks",
     "is_pattern",
+    "is_photos",
     "list_tasks",
     "load_own_task",
     "load_task",

@@ -15,6 +15,7 @@ import polars as pl
 
 from fieldmark.chat import Budget, Options
 from fieldmark.data import MEMORY, Contents
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.experiments.plan import refuse_mock
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
@@ -32,7 +33,6 @@ from fieldmark.settings import Settings
 from fieldmark.stats import Comparison
 from fieldmark.tasks import task_schema
 from fieldmark.tryout.evaluate import TrialSample, Verdict, compare_answers
-from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import counted
 
 MOST_ASKED = 200

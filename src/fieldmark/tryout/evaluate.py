@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.embed import throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
@@ -49,8 +50,6 @@ from fieldmark.tryout.judge.heads import (
     out_of_unit,
 )
 from fieldmark.tryout.judge.split import make_folds
-from fieldmark.tryout.look.hashes import Looks
-from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.tryout.survey import Survey, embed_options, embed_photos
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ class TrialSample:
     code_n: np.ndarray
     unit_n: np.ndarray
     fold_n: np.ndarray
-
-    @property
-    def looks(self) -> Looks:
-        looks = self.survey.looks
-        return Looks(*(getattr(looks, name)[self.rows] for name in Looks.__slots__))
 
     @property
     def photos(self) -> LabelledPhotos:
@@ -305,7 +299,10 @@ def conclude(
         _leak(sample, best, x_nd),
         _doubling(sample, best, x_nd),
         mix_ups,
-        (*find_weaknesses(held_out, conditions(sample.looks)), *_weak_places(sample, held_out)),
+        (
+            *find_weaknesses(held_out, conditions(sample.survey.looks, sample.rows)),
+            *_weak_places(sample, held_out),
+        ),
         _suspects(sample, held_out, others, mix_ups),
         tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
         wanted,

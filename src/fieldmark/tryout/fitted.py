@@ -7,11 +7,10 @@ pictures: what a hash cannot see (another version of a resize) shows there, with
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -19,7 +18,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from fieldmark import draws
 from fieldmark.embed import does_alike
 from fieldmark.errors import DataError, ModelError
-from fieldmark.files import parse_json, write_file
+from fieldmark.files import write_file
 from fieldmark.models import test_pictures
 from fieldmark.probes import fitting_threads
 from fieldmark.registry import app_version, is_file_reference
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from fieldmark.models import Backbone
     from fieldmark.tryout.evaluate import Verdict
 
-FORMAT, VERSION = "fieldmark-model", 1
 ABOUT, ARRAYS = "model.json", "model.safetensors"
 MOST_KNOWN = 2000
 """photos of a label whose features are kept, for telling what is unlike anything seen"""
@@ -60,6 +58,10 @@ class About:
     n_units: int
     unit_word: str
     is_unit_length: bool
+    format: Literal["fieldmark-model"] = "fieldmark-model"
+    version: Literal[1] = 1
+    fieldmark: str = app_version()
+    """that wrote it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ def _drawn_features(model: Backbone) -> np.ndarray:
 
 # --- on disk
 
+_ABOUT = TypeAdapter(About)
+
 
 def save_model(fitted: FittedModel, folder: Path) -> None:
     """Writes the folder; the JSON last, so that it never names arrays that are not there."""
@@ -147,39 +151,26 @@ def save_model(fitted: FittedModel, folder: Path) -> None:
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     (folder / ABOUT).unlink(missing_ok=True)
     write_file(folder / ARRAYS, data)
-    about = {"format": FORMAT, "version": VERSION, "fieldmark": app_version()}
-    about |= asdict(fitted.about)
-    text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(folder / ABOUT, text.encode())
+    write_file(folder / ABOUT, _ABOUT.dump_json(fitted.about, indent=1))
 
 
 def load_fitted(folder: Path) -> FittedModel:
     """Reads a saved model. It is somebody else's file: everything in it is checked."""
     path = folder / ABOUT
     try:
-        data = parse_json(path.read_bytes())
+        about = _ABOUT.validate_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."
         ) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(data, dict) or data.pop("format", "") != FORMAT:
-        raise DataError(f"{path} is not a model that `fieldmark try` has written.")
-    if data.pop("version", 0) != VERSION:
-        raise DataError(
-            f"{path} was written by fieldmark {data.get('fieldmark')}, in another format: make it "
-            "again with `fieldmark try`."
-        )
-    data.pop("fieldmark", None)
-    try:
-        about = TypeAdapter(About).validate_python(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "it"
         raise DataError(
-            f"{path} is not as it was written ({where}: {first['msg']}): make it again with "
-            "`fieldmark try`."
+            f"{path} is not a model that this fieldmark has written ({where}: {first['msg']}): "
+            "make it again with `fieldmark try`."
         ) from error
     if is_file_reference(about.model):
         code = Path(about.model.rpartition(":")[0]).resolve()

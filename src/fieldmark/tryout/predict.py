@@ -19,6 +19,8 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
+from fieldmark.data.read.own_formats import PACKAGE, read_resource
+from fieldmark.data.read.own_photos import photo_files, tell_unread, unread_files
 from fieldmark.embed import embed
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import copy_file
@@ -29,8 +31,6 @@ from fieldmark.settings import Settings
 from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
-from fieldmark.tryout.look.formats import PACKAGE, read_resource
-from fieldmark.tryout.look.photos import photo_files, tell_unread, unread_files
 from fieldmark.tryout.products import write_table
 from fieldmark.tryout.survey import embed_options
 

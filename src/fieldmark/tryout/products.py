@@ -113,19 +113,16 @@ def write_table(
 
 
 def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
-    sample = verdict.sample
-    table, seen = sample.photos.table, sample.survey.audit
-    place = {int(row): at for at, row in enumerate(sample.rows)}
-    status = np.where(
-        sample.survey.is_ok_n, "left out: label cannot be tested", "unreadable"
-    ).astype(object)
+    sample, survey = verdict.sample, verdict.sample.survey
+    left_out = "left out: label cannot be tested"
+    status = np.where(survey.is_ok_n, left_out, "unreadable").astype(object)
     status[sample.rows] = "tested"
-    columns = [table.get_column(name).to_list() for name in ("image", "label", "unit")]
-    for row, (image, label, unit) in enumerate(zip(*columns, strict=True)):
-        at = place.get(row)
-        brightness = "" if at is None else f"{sample.looks.brightness_n[at]:.0f}"
-        groups = int(seen.copy_n[row]), int(seen.burst_n[row])
-        yield image, label, seen.label_n[row], unit or "", status[row], *groups, brightness
+    names = survey.photos.table.select("image", "label", "unit").iter_rows()
+    for row, (image, label, unit) in enumerate(names):
+        groups = int(survey.audit.copy_n[row]), int(survey.audit.burst_n[row])
+        brightness = f"{survey.looks.brightness_n[row]:.0f}" if survey.is_ok_n[row] else ""
+        used = survey.audit.label_n[row]
+        yield image, label, used, unit or "", status[row], *groups, brightness
 
 
 def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
@@ -180,6 +177,8 @@ def _page(verdict: Verdict) -> str:
         models=_models(verdict),
         best=verdict.best,
         labels=_label_rows(verdict),
+        has_units=bool(verdict.sample.photos.unit_from),
+        unit_word=verdict.sample.unit_word,
         findings=list(_photo_groups(verdict)),
         confusion=base64.b64encode(render(confusion_chart(verdict), "svg")).decode(),
         methods=list(tell_methods(verdict)),

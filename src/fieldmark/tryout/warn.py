@@ -53,7 +53,7 @@ class _Faults:
         if n := len(self.untrained):
             verb = "has" if n == 1 else "have"
             yield (
-                f"{counted(n, 'label')} {verb} test photos and no training photos: "
+                f"{counted(n, 'label')} {verb} test photos but no training photos: "
                 f"{first_few(sorted(self.untrained), 3)}."
             )
 

@@ -237,11 +237,11 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
     """What a shard holds; read anew unless its file is untouched since it was read last."""
     mark, is_settled = stamp(path)
     with contextlib.suppress(OSError, ValueError, KeyError):
-        known = parse_json(memory.read_bytes())
-        if known["stamp"] == mark.hex():
-            return dict(known["facts"])
+        remembered = parse_json(memory.read_bytes())
+        if remembered["stamp"] == mark.hex():
+            return dict(remembered["facts"])
     index = shard_index(path)
-    facts = {
+    about = {
         "sha256": index.sha256,
         "n_bytes": index.n_bytes,
         "n_samples": index.n_samples,
@@ -249,5 +249,5 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
     }
     if is_settled:
         with contextlib.suppress(DataError):  # only remembered to save time
-            write_file(memory, json.dumps({"stamp": mark.hex(), "facts": facts}).encode())
-    return facts
+            write_file(memory, json.dumps({"stamp": mark.hex(), "facts": about}).encode())
+    return about

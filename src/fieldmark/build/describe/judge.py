@@ -203,30 +203,30 @@ def _figures(pairs: Sequence[_Decision]) -> FilterFigures:
 def format_report(report: JudgeReport, title: str = "", n_wrong: int = 20) -> str:
     """The report for a person, with at most so many of the wrong sentences of either kind."""
     lines = _summary(f"{title}: " if title else "", report.overall)
-    for split, own in report.by_split.items():
-        lines += _summary(f"split {split}: ", own)
+    for split, figures in report.by_split.items():
+        lines += _summary(f"split {split}: ", figures)
     if report.by_group:
         lines.append(f"  {'group':<16}{'n':>5}  {'visible':>7}  precision  recall      F1")
-    for group, own in report.by_group.items():
-        shares = (own.precision, own.recall, own.f1)
+    for group, figures in report.by_group.items():
+        shares = (figures.precision, figures.recall, figures.f1)
         precision, recall, f1 = (_percent(value) for value in shares)
         lines.append(
-            f"  {group:<16}{own.n:>5}  {own.n_visible:>7}  {precision:>9}{recall:>8}{f1:>8}"
+            f"  {group:<16}{figures.n:>5}  {figures.n_visible:>7}  {precision:>9}{recall:>8}{f1:>8}"
         )
     lines += _wrong("kept, though nothing is visible", report.false_kept, n_wrong)
     lines += _wrong("left out, though visible", report.missed, n_wrong)
     return "\n".join(lines)
 
 
-def _summary(title: str, own: FilterFigures) -> list[str]:
-    undecided = f", {own.n_undecided:,} undecided" if own.n_undecided else ""
+def _summary(title: str, figures: FilterFigures) -> list[str]:
+    undecided = f", {figures.n_undecided:,} undecided" if figures.n_undecided else ""
     shares = (
-        ("precision", own.precision, own.precision_interval),
-        ("recall", own.recall, own.recall_interval),
-        ("F1", own.f1, own.f1_interval),
+        ("precision", figures.precision, figures.precision_interval),
+        ("recall", figures.recall, figures.recall_interval),
+        ("F1", figures.f1, figures.f1_interval),
     )
     return [
-        f"{title}{own.n:,} sentences, {own.n_visible:,} visible{undecided}",
+        f"{title}{figures.n:,} sentences, {figures.n_visible:,} visible{undecided}",
         *(
             f"  {name:<10}{_percent(value)}  95 % interval {_percent(limits.low)} to "
             f"{_percent(limits.high)}"

@@ -123,7 +123,7 @@ def describe(
     reasons = dict(
         Counter(row.reason.partition(":")[0] for row in rows if row.reason).most_common()
     )
-    facts = {
+    totals_row = {
         "site": site.name,
         "licence": site.licence,
         **(about or {}),
@@ -133,7 +133,9 @@ def describe(
         "status": counts,
         "reasons": reasons,
     }
-    write_file(files[2], json.dumps(facts, indent=1, ensure_ascii=False).encode(), is_durable=True)
+    write_file(
+        files[2], json.dumps(totals_row, indent=1, ensure_ascii=False).encode(), is_durable=True
+    )
     return Described(counts, reasons, files)
 
 

@@ -135,8 +135,8 @@ def choose_items(
 
     table = source.table
     if caption is not None and caption not in table.columns:
-        known = [name for name in table.columns if table.schema[name] == pl.String]
-        raise UnknownName("caption column", caption, known, where="--caption")
+        text_columns = [name for name in table.columns if table.schema[name] == pl.String]
+        raise UnknownName("caption column", caption, text_columns, where="--caption")
     split = _split(source, split)
     table = table.filter(pl.col("split") == split) if split else table
     n_other_splits = source.table.height - table.height
@@ -185,17 +185,17 @@ def _is_binomial(label: str) -> bool:
     return parsed is not None and bool(parsed.species)
 
 
-def _split(source: ShardSource, wanted: str | None) -> str:
+def _split(source: ShardSource, chosen: str | None) -> str:
     """The split to take, "" for all photos. What is not said is the training split, where photos
     have splits: a model must not be trained on those it will be tested with.
     """
-    known = source.table["split"].drop_nulls().unique().sort().to_list()
-    if wanted == ALL or (wanted is None and not known):
+    splits = source.table["split"].drop_nulls().unique().sort().to_list()
+    if chosen == ALL or (chosen is None and not splits):
         return ""
-    split = wanted or TRAIN
-    if split not in known:
-        have = ", ".join(known) if known else "no splits"
-        hint = f" Name one with --split, or --split {ALL}." if wanted is None else ""
+    split = chosen or TRAIN
+    if split not in splits:
+        have = ", ".join(splits) if splits else "no splits"
+        hint = f" Name one with --split, or --split {ALL}." if chosen is None else ""
         raise UsageError(f"--split {split}: {source.name} has {have}.{hint}")
     return split
 

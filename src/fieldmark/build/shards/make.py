@@ -181,14 +181,14 @@ class _ShardMaker:
             file.write(END_MARK)
             written.update(END_MARK)
             file.flush()
-            facts = shard_index(Path(file.name))
+            listed = shard_index(Path(file.name))
             expected = (n_samples, written.hexdigest(), keys.hexdigest())
-            if (facts.n_samples, facts.sha256, facts.keys_sha256) != expected:
+            if (listed.n_samples, listed.sha256, listed.keys_sha256) != expected:
                 raise DataError(f"{path}  does not read back as it was written: check the disk.")
         if not n_samples:
             path.unlink()
             return None
-        return facts.row(path.name)
+        return listed.row(path.name)
 
     def _refuse(self, item: ShardItem, error: DataError) -> None:
         if not self.options.skips_bad:
@@ -248,21 +248,21 @@ def _in_order(
         if inner and name.lower().endswith(_SLOW_ANYWHERE):
             slow.setdefault(name, []).append(item.image)
     with tempfile.TemporaryFile(dir=folder) if slow else io.BytesIO() as spool:
-        places: dict[str, tuple[int, int] | DataError] = {}
+        spooled: dict[str, tuple[int, int] | DataError] = {}
         for name in sorted(slow):
             for image in archive_order(root, list(dict.fromkeys(slow[name]))):
                 data = _read(root, image)
                 if isinstance(data, bytes):
-                    places[image] = (spool.tell(), spool.write(data))
+                    spooled[image] = (spool.tell(), spool.write(data))
                 else:
-                    places[image] = data
+                    spooled[image] = data
         for item in items:
-            place = places.get(item.image)
-            if isinstance(place, tuple):
-                spool.seek(place[0])
-                yield item, spool.read(place[1])
+            position = spooled.get(item.image)
+            if isinstance(position, tuple):
+                spool.seek(position[0])
+                yield item, spool.read(position[1])
             else:
-                yield item, place or _read(root, item.image)
+                yield item, position or _read(root, item.image)
 
 
 def _read(root: Path, image: str) -> bytes | DataError:
@@ -343,9 +343,9 @@ def _working(out: Path, name: str) -> Iterator[None]:
                 raise DataError(
                     f"{out}  another process is making the shards of {name!r}: wait until it ends."
                 )
-            own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
+            ours = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
             for folder in (out, manifest):
-                remove_parts(folder, own.fullmatch)
+                remove_parts(folder, ours.fullmatch)
             yield
     except OSError as error:
         raise DataError(f"{out}  cannot be written: {error.strerror or error}.") from error
@@ -357,5 +357,5 @@ def _note(path: Path) -> Path:
 
 
 def _shards_in(out: Path, name: str) -> list[Path]:
-    own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.tar")
-    return sorted(path for path in out.iterdir() if own.fullmatch(path.name))
+    ours = re.compile(rf"{re.escape(name)}-\d{{5,}}\.tar")
+    return sorted(path for path in out.iterdir() if ours.fullmatch(path.name))

@@ -137,8 +137,8 @@ def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
 def _submit(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> str:
     """The number of the job."""
     folder = out / "slurm"
-    words = re.sub(r"\W+", "-", out.name)
-    name = f"fm-train-{words}-{secrets.token_hex(2)}"
+    slug = re.sub(r"\W+", "-", out.name)
+    name = f"fm-train-{slug}-{secrets.token_hex(2)}"
     command = [sys.executable, "-P", "-m", "fieldmark", "train", str(folder / "recipe.toml")]
     command += ["--out", str(out), *flags]
     job = {"name": name, "cluster": read_config().get("ClusterName", ""), "id": ""}
@@ -195,7 +195,7 @@ _BODY = Path(__file__).with_name("job.sh")
 def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[str]) -> str:
     """The whole text. `command` is that of every process, `out` the folder of the run."""
     log = str(log_path(out, "%j")).replace("%", "%%").replace("%%j", "%j")
-    asked = {
+    sbatch = {
         "job-name": name,
         "comment": f"fieldmark train {out}",
         "account": options.account,
@@ -213,10 +213,10 @@ def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[st
         "output": log,
         "chdir": Path.cwd(),
     }
-    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in asked.items() if value]
+    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in sbatch.items() if value]
     head = ["#!/bin/bash", *lines, "#SBATCH --requeue", "", *options.exports, *options.setup]
-    own = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
-    return "\n".join([*head, *own, _BODY.read_text(encoding="utf-8")])
+    variables = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
+    return "\n".join([*head, *variables, _BODY.read_text(encoding="utf-8")])
 
 
 def log_path(out: Path, job_id: str) -> Path:

@@ -152,9 +152,9 @@ class Updater:
         self.optimiser = make_optimiser(clip_model, recipe.optimiser, ranks.device)
         self.average = WeightAverage(clip_model, recipe.train.ema) if recipe.train.ema else None
         self._precision = autocast_type(recipe.train.precision, ranks.device)
-        wanted = self.recipe.train.compile
-        self._is_compiled = wanted == "on" or (
-            wanted == "auto" and self.ranks.device.type == "cuda"
+        compiles = self.recipe.train.compile
+        self._is_compiled = compiles == "on" or (
+            compiles == "auto" and self.ranks.device.type == "cuda"
         )
         self._proven: set[int] = set()
         """lengths of texts that compiled code has done a step with"""

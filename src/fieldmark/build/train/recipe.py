@@ -123,8 +123,8 @@ class LossRecipe(Strict):
     @classmethod
     def _is_known(cls, kind: str) -> str:
         if kind not in LOSSES.names():
-            known = {"expected": " or ".join(map(repr, LOSSES.names()))}
-            raise PydanticCustomError("literal_error", "expected {expected}", known)
+            context = {"expected": " or ".join(map(repr, LOSSES.names()))}
+            raise PydanticCustomError("literal_error", "expected {expected}", context)
         return kind
 
 

@@ -267,11 +267,11 @@ def _give_up(stack: list[_Open], level: int) -> None:
     """
     pieces = stack[level - 1].parts[-1]
     for bracket in stack[level:]:
-        first, *others = bracket.texts()
+        opening, *others = bracket.texts()
         if bracket.mark == "{{" or others:
-            pieces += (_LOST, first[first.find("\n") :] if "\n" in first else "")
+            pieces += (_LOST, opening[opening.find("\n") :] if "\n" in opening else "")
         else:
-            pieces.append(first)
+            pieces.append(opening)
         pieces += ("|" + other for other in others)
     del stack[level:]
 

@@ -168,9 +168,9 @@ class LocalLine:
         self.tally.n_attempts += 1
         answer = dataclasses.replace(answer, key=question.key)
         self.budget.book(answer, Cost())
-        first, *others = question.requests
-        self.ledger.keep(question.key, first, answer)
-        self._deliver(first, answer)
+        request, *others = question.requests
+        self.ledger.keep(question.key, request, answer)
+        self._deliver(request, answer)
         for twin in others:
             self._deliver(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 

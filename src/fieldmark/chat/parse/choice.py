@@ -156,12 +156,12 @@ def opening(text: str, names: NameIndex) -> Reading:
     """
     raw = level(text).strip()
     text = bare(raw)
-    first, end, rest = _split_clause(text)
-    label = exactly(first, names)
+    clause, end, rest = _split_clause(text)
+    label = exactly(clause, names)
     if (
         label is None
-        or _is_heading(raw, first)
-        or (end == "," and first.strip() == "I")
+        or _is_heading(raw, clause)
+        or (end == "," and clause.strip() == "I")
         or _GOES_ON.match(rest)
     ):
         return None
@@ -174,26 +174,26 @@ def opening(text: str, names: NameIndex) -> Reading:
     named = [other for other in others if not is_rejected(passage, other)]
     head = _HEAD_ENDS.split(line, maxsplit=1)[0]
     is_alone = exactly(head, names) is not None
-    if end == ":" and label != starts[0] and (named or len(first.strip()) > 1):
+    if end == ":" and label != starts[0] and (named or len(clause.strip()) > 1):
         return None  # a heading
     is_open = any(
         (passage.words[other.first].start < len(head) and not is_alone) or is_stated(passage, other)
         for other in named
     )
-    is_open = is_open or bool(others and retracts(rest)) or _is_crossed(first, passage, names)
+    is_open = is_open or bool(others and retracts(rest)) or _is_crossed(clause, passage, names)
     return AMBIGUOUS if is_open else label
 
 
-def _is_heading(raw: str, first: str) -> bool:
+def _is_heading(raw: str, clause: str) -> bool:
     """ "# Adult", or "Adult" and points below; and what is doubted."""
     line, _, below = raw.partition("\n")
-    is_listed = len(first.strip()) > 1 and _BULLET.match(below.lstrip("\n")) is not None
+    is_listed = len(clause.strip()) > 1 and _BULLET.match(below.lstrip("\n")) is not None
     return line.startswith("#") or is_listed or _DOUBTED.search(line) is not None
 
 
-def _is_crossed(first: str, passage: Passage, names: NameIndex) -> bool:
+def _is_crossed(clause: str, passage: Passage, names: NameIndex) -> bool:
     """ "Yes, there are differences", where the question was whether two are the same."""
-    crossed = _CROSSED.get(first.strip().casefold())
+    crossed = _CROSSED.get(clause.strip().casefold())
     is_same = ("same", "individual") in names.by_words
     head = passage.plain.split("\n")[0]
     return bool(is_same and crossed and crossed.search(head))

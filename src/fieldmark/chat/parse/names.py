@@ -203,9 +203,9 @@ def index_taxa(taxa: Iterable[NamedTaxon]) -> TaxonNames:
             if kind == "scientific name" and len(words) == 2:
                 short.setdefault((words[0][0], words[1]), set()).add(taxon.label)
         ranks |= _ranks_of(taxon)
-    own = {words: (label, False) for words, label in sole_owners(owners).items()}
+    full_names = {words: (label, False) for words, label in sole_owners(owners).items()}
     return TaxonNames(
-        names_of(own, labels),
+        names_of(full_names, labels),
         kinds,
         frozenset(words for words, own_labels in owners.items() if len(own_labels) > 1),
         {key: frozenset(own_labels) for key, own_labels in short.items()},
@@ -360,8 +360,8 @@ def _has_other_species(plain: str, label: str, taxa: TaxonNames) -> bool:
     """Is there a scientific name, whole or abbreviated, that is not of this species?"""
     for marked in _SCIENTIFIC.finditer(plain):
         words = fold(marked[0])
-        known = taxa.names.by_words.get(words, ("", False))[0]
+        label_of_name = taxa.names.by_words.get(words, ("", False))[0]
         short = marked[0][0].lower(), words[-1] if words else ""  # folding drops an "A."
-        if known != label and label not in taxa.short.get(short, ()):
+        if label_of_name != label and label not in taxa.short.get(short, ()):
             return True
     return False

@@ -97,18 +97,18 @@ def strip_reasoning(text: str) -> str | None:
     >>> strip_reasoning("<think>A? No.</think>B")
     'B'
     """
-    kept, depth, place = [], 0, 0
+    kept, depth, position = [], 0, 0
     for match in _REASONING.finditer(text):
         if match["open"]:
-            kept += [text[place : match.start()]] if depth == 0 else []
+            kept += [text[position : match.start()]] if depth == 0 else []
             depth += 1
         else:
             kept = kept if depth else []
             depth = max(0, depth - 1)
-        place = match.end()
+        position = match.end()
     if depth:
         return None
-    return _CONTROL.sub(" ", "".join([*kept, text[place:]]))
+    return _CONTROL.sub(" ", "".join([*kept, text[position:]]))
 
 
 def end_of_thought(text: str) -> int:

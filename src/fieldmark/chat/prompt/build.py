@@ -297,8 +297,8 @@ def _closing(
 def _pictures(question: PromptQuestion, item: Item, asking: Asking) -> list[MessagePart]:
     """The pictures of an item; of a pair and of a clip, with words that say what they are."""
     if question.kind == "same":
-        first, second = item.pictures
-        return [Text("Picture 1:"), first, Text("Picture 2:"), second]
+        picture_1, picture_2 = item.pictures
+        return [Text("Picture 1:"), picture_1, Text("Picture 2:"), picture_2]
     frames = spread(item.pictures, asking.n_frames)
     if len(item.pictures) > 1:
         return [Text(f"{len(frames)} frames of one clip, in order:"), *frames]
@@ -309,7 +309,7 @@ def spread(frames: Sequence[Picture], n: int) -> tuple[Picture, ...]:
     """n of the frames, evenly spread from the middle of each stretch; all when n is 0 or more."""
     if n <= 0 or n >= len(frames):
         return tuple(frames)
-    return tuple(frames[(2 * place + 1) * len(frames) // (2 * n)] for place in range(n))
+    return tuple(frames[(2 * number + 1) * len(frames) // (2 * n)] for number in range(n))
 
 
 def _joined(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -309,15 +309,15 @@ def plan_prompts(
     n_messages = 2 if asking.layout == "multi_turn" else 0
 
     def measure(example: Item) -> PromptSize:
-        own = limits.measure(example_parts(question, example, asking))
-        return own + PromptSize(PER_MESSAGE * n_messages)
+        base = limits.measure(example_parts(question, example, asking))
+        return base + PromptSize(PER_MESSAGE * n_messages)
 
-    asked = list(items) if few.is_shared else []
+    shared_by = list(items) if few.is_shared else []
     wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
-    pool = Pool.of(few.examples, measure, without=[item.id for item in asked])
+    pool = Pool.of(few.examples, measure, without=[item.id for item in shared_by])
     largest = None
-    if asked and few.k:
-        sizes = [_base(question, item, asking, limits) for item in asked]
+    if shared_by and few.k:
+        sizes = [_base(question, item, asking, limits) for item in shared_by]
         largest = PromptSize(
             max(size.tokens for size in sizes),
             max(size.pictures for size in sizes),
@@ -327,8 +327,8 @@ def plan_prompts(
 
 
 def _base(question: PromptQuestion, item: Item, asking: Asking, limits: Limits) -> PromptSize:
-    own = limits.measure(lasting_parts(question, item, asking))
-    return own + PromptSize(PER_MESSAGE * 2)
+    base = limits.measure(lasting_parts(question, item, asking))
+    return base + PromptSize(PER_MESSAGE * 2)
 
 
 def limits_of(

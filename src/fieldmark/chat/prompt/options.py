@@ -64,8 +64,8 @@ def _sampled(question: PromptQuestion, item: Item, n: int, seed: int) -> list[st
     if truth and question.distractors == "nearest" and question.relatives is not None:
         return [truth, *question.relatives.nearest(truth, n - 1, *key)]
     others = (label for label in lazily_shuffled(tuple(question.names), *key) if label != truth)
-    known = [truth] if truth else []
-    return [*known, *islice(others, n - len(known))]
+    fixed = [truth] if truth else []
+    return [*fixed, *islice(others, n - len(fixed))]
 
 
 def _yes_no(question: PromptQuestion) -> tuple[Option, ...]:
@@ -112,9 +112,9 @@ def draw_pairs(queries: Mapping[str, str], gallery: Mapping[str, str], *key: obj
     return pairs
 
 
-def _stranger(individuals: tuple[str, ...], own: str, *key: object) -> str | None:
+def _stranger(individuals: tuple[str, ...], shown: str, *key: object) -> str | None:
     drawn = lazily_shuffled(individuals, *key, "other individual")
-    return next((individual for individual in drawn if individual != own), None)
+    return next((individual for individual in drawn if individual != shown), None)
 
 
 def _first(ids: Iterable[str], barred: str, *key: object) -> str | None:

@@ -243,8 +243,8 @@ class PictureCache:
 
     def size(self, picture: Picture) -> PictureSize:
         key = picture.cache_key
-        known = self._sizes.get(key) if key else None
-        return known or self.prepare(picture).size
+        size = self._sizes.get(key) if key else None
+        return size or self.prepare(picture).size
 
 
 _THREADS = 4

@@ -131,7 +131,7 @@ def _show(path: Path) -> str:
     with Store.open(path, read_only=True) as store:
         table = read_table(store)
     show(wide_table(table, width()))
-    show(f"\n{CHAT_MODEL} is a mock language model: it is asked in words and told the answers.")
+    show(f"\n{CHAT_MODEL} is a mock language model: it is asked in words, and knows the answers.")
     show(f"{DUAL_MODEL} is a dual encoder. It sees no training photo: it knows species by their")
     show("names, and finds captions.")
     return verdict(table)

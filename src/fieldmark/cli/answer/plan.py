@@ -30,9 +30,18 @@ from fieldmark.cli.grid_flags import (
     step_options,
     with_protocol_flags,
 )
-from fieldmark.cli.show import counted, print_json, show, show_rows, size, talk
+from fieldmark.cli.show import (
+    counted,
+    print_json,
+    show,
+    show_rows,
+    show_sentence,
+    size,
+    talk,
+)
 from fieldmark.errors import readable
 from fieldmark.progress import duration
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,14 +137,22 @@ def _show(args: PlanFlags) -> int:
 
 
 def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
-    without = ("label", *(() if plan.cost else ("requests", "usd")))
+    without = ("label", "why", *(() if plan.cost else ("requests", "usd")))
     shown = [
         {**row, "protocol": row["label"] or row["protocol"], "n_train": _n_train(planned.job.draw)}
         for row, planned in zip(rows, plan.jobs, strict=True)
     ]
     shown = [{k: v for k, v in row.items() if k not in without} for row in shown]
     numbers = ("n_train", "seed", "images", "to embed", "requests", "usd")
-    show_rows(shown, False, numbers, ("seed", "images", "requests"))
+    show_rows(shown, False, numbers, ("seed", "images", "requests", "n_train", "to embed"))
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["why"] and row["status"] != "done":  # a finished run needs no reason
+            job = f"{row['model']} · {row['task']}"
+            reasons.setdefault((row["status"], row["why"]), []).append(job)
+    for (status, why), same in reasons.items():
+        jobs = first_few(list(dict.fromkeys(same)), between="; ")
+        show_sentence(f"{status} ({jobs}): {why}")
 
 
 def _show_totals(plan: Plan, settings: Settings) -> None:
@@ -256,9 +273,8 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     if not power:
         return
     show("")
-    show_rows(
-        [_power_row(row) for row in power], False, right=("items", "units", "detectable difference")
-    )
+    numbers = ("photos", "units", "detectable difference")
+    show_rows([_power_row(row) for row in power], False, numbers, ("metric",))
     talk(
         "detectable difference: two models must differ by this many points to be told apart 4 "
         "times in 5 with these test photos. Differences between training samples count only "
@@ -279,7 +295,7 @@ def _power_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "task": row["task"],
         "protocol": row["protocol"],
         "metric": row["metric"],
-        "items": row["items"],
+        "photos": row["items"],
         "units": row["units"],
         "detectable difference": "none" if visible is None else f"{scale * visible:.1f}",
         "basis": row["basis"],

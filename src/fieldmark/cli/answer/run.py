@@ -29,7 +29,7 @@ from fieldmark.cli.grid_flags import (
     step_options,
     with_protocol_flags,
 )
-from fieldmark.cli.show import counted, show, show_rows, talk
+from fieldmark.cli.show import counted, show, show_rows, show_sentence, talk
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError, join_problems
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
     if len(rows) > MOST_SCORES:
         talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table {where}".rstrip())
     if table is not None and (sentence := verdict(table)):
-        show(sentence)
+        show_sentence(sentence)
     talk(f"next: fieldmark table {where}".rstrip())
     talk(f"page: fieldmark site report {where}".rstrip())
 

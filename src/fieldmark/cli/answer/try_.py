@@ -64,8 +64,8 @@ class TryArgs:
 
 
 def run(args: TryArgs) -> int:
+    from fieldmark.data.read.own_photos import Columns
     from fieldmark.progress import for_people
-    from fieldmark.tryout.look.photos import Columns
     from fieldmark.tryout.products import as_json, refuse_others, write_products
     from fieldmark.tryout.trial import TrialOptions, run_trial
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.cli.show import counted, show, talk
+from fieldmark.cli.show import counted, show, show_sentence, talk
 from fieldmark.errors import FieldmarkError, readable
 from fieldmark.progress import for_people
 from fieldmark.source_lines import read_text
@@ -183,9 +183,9 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
 
 def _photo_problems(path: Path) -> tuple[list[Problem], str]:
     """What `fieldmark try` says about somebody's photos, without trying a model."""
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
     from fieldmark.settings import load_settings
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
     from fieldmark.tryout.survey import look_at
     from fieldmark.tryout.words import tell_counts, tell_single
 
@@ -233,7 +233,7 @@ def show_findings(args: CheckArgs, findings: Findings) -> None:
     for task in findings.rendered:
         _show_rendered(task)
     for text in _lines(fold(findings.problems)):
-        show(text)
+        show_sentence(text)
     paths = ", ".join(map(str, args.path))
     talk(printable(f"{paths}  {_summary(findings)}"))
 

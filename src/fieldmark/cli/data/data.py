@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from fieldmark.cli.flags import Common, CommonFlags, DataFlags, Only, Words, check_least
-from fieldmark.cli.show import counted, print_json, show, show_rows, size, talk
+from fieldmark.cli.show import (
+    counted,
+    print_json,
+    show,
+    show_rows,
+    show_sentence,
+    size,
+    talk,
+)
 from fieldmark.errors import DataError, UsageError, readable
 from fieldmark.progress import for_people
 from fieldmark.settings import dataset_key
@@ -265,7 +273,7 @@ def check(args: DataCheckArgs) -> int:
         print_json({**report, "sha256": digests} if args.checksums else report)
     else:
         for finding in findings:
-            show(f"{finding.level}  {readable(finding.text)}")
+            show_sentence(f"{finding.level}  {readable(finding.text)}")
         for path, digest in digests.items():
             show(f"sha256  {digest}  {path}")
         n = counted(len(findings), "finding")
@@ -327,6 +335,9 @@ def make(args: DataMakeArgs) -> int:
             "with --out."
         ) from error
     talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
+    if args.name == "folder":  # as a user's own photos lie
+        talk(f"next: fieldmark try {shlex.quote(str(root))}")
+        return 0
     talk(
         f"next: fieldmark data check {args.name}"
         + (f" --data {shlex.quote(f'{dataset_key(args.name)}={root}')}" if args.out else "")

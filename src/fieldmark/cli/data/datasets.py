@@ -14,7 +14,7 @@ from typing import Any
 from tyro.conf import Positional
 
 from fieldmark.cli.flags import Common, DataFlags
-from fieldmark.cli.show import print_json, show, show_rows, size, talk
+from fieldmark.cli.show import print_json, show, show_rows, show_sentence, size, talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def run(args: DatasetsArgs) -> int:
             rows.append({**row, "here": str(root) if root.exists() else "-"})
     if not rows:
         raise UnknownName("dataset", args.name, DATASETS.names(), "fieldmark datasets")
-    show_rows(rows, args.json)
+    show_rows(rows, args.json, (), ("licence", "here"))
     if not args.json:
         talk("`fieldmark datasets NAME` shows the layout, licence and sources of one.")
     return 0
@@ -56,15 +56,15 @@ def _show_one(args: DatasetsArgs, root: str) -> None:
     if args.json:
         print_json({"dataset": args.name, "root": root, **dataclasses.asdict(info)})
         return
-    show(f"{args.name}  {info.title}\n\nlicence   {info.licence}\nfolder    {root}")
+    show_sentence(f"{args.name}  {info.title}\n\nlicence   {info.licence}\nfolder    {root}")
     if info.homepage:
         show(f"home      {info.homepage}")
     show("\nlayout:\n" + _indent(info.layout))
     if info.sources:
         show("\nwhere to get it:")
         for source in info.sources:
-            show(_indent(_source(source)))
-    show(f"\ncite:\n{_indent(info.citation)}")
+            show_sentence(_indent(_source(source)))
+    show_sentence(f"\ncite:\n{_indent(info.citation)}")
 
 
 def _source(source: Any) -> str:

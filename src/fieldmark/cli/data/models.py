@@ -74,7 +74,7 @@ def run(args: ModelsArgs) -> int:
     if any(checkpoint.price for checkpoint in models):
         for row, checkpoint in zip(rows, models, strict=True):
             row["$/M tokens in / out"] = checkpoint.price or "-"
-    show_rows(rows, False, ("params", "px"), ("$/M tokens in / out", "licence"))
+    show_rows(rows, False, ("params", "px"), ("licence", "$/M tokens in / out"))
     if models[0].source.startswith("priced as"):
         talk(f"{models[0].name}: {models[0].source}")
     more = f" `fieldmark models --all` lists {n_more} more, chat models too." if n_more else ""

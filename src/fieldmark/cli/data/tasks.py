@@ -54,7 +54,7 @@ def run(args: TasksArgs) -> int:
     is_name = len(exact) == 1 or "@" in args.query or args.query.endswith((".yaml", ".yml"))
     if is_name or not rows:
         return _show_one(args, folders)
-    show_rows(rows, args.json)
+    show_rows(rows, args.json, (), ("metric", "dataset"))
     if not args.json:
         talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one, `fieldmark run` runs it.")
     return 0

@@ -55,7 +55,8 @@ def ls(args: CacheLsArgs) -> int:
         }
         for cached in models
     ]
-    show_rows(rows, False, right=("features", "dim", "size", "speed"))
+    numbers = ("features", "dim", "size", "speed")
+    show_rows(rows, False, numbers, ("fingerprint", "decode", "speed", "dim"))
     total = sum(cached.n_bytes for cached in models)
     n = counted(len(models), "model")
     talk(f"{n}, {size(total)} in {settings.cache}. `cache clean` deletes them.")

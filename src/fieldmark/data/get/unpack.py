@@ -97,8 +97,8 @@ def unpack(archive: Archive, state: FolderState, on_bytes: Callable[[int], None]
         with replacing(done) as listing:
             # The archive it was, then CRC-32, size and name of every file.
             listing.write(f"{json.dumps({'archive': archive.identity})}\n".encode())
-            for place, _, names in os.walk(tree):
-                for path in (Path(place, name) for name in names):
+            for folder, _, names in os.walk(tree):
+                for path in (Path(folder, name) for name in names):
                     if not path.is_symlink():
                         name = json.dumps(path.relative_to(tree).as_posix())
                         listing.write(f"{_crc(path):08x} {path.stat().st_size} {name}\n".encode())

@@ -147,8 +147,8 @@ def check_captions(root: Path, captions: CaptionSet) -> Iterator[Finding]:
 
 def _sharing_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     for column, noun in (("caption", "a caption"), ("md5", "an image")):
-        known = rows.drop_nulls(column)
-        n_sharing = int(known.get_column(column).is_duplicated().sum())
+        filled = rows.drop_nulls(column)
+        n_sharing = int(filled.get_column(column).is_duplicated().sum())
         if n_sharing:
             yield Finding("note", f"{counted(n_sharing, 'row')} share {noun} with another row.")
 
@@ -161,7 +161,7 @@ def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     ]
     with ThreadPoolExecutor(8) as pool:
         actual = list(pool.map(lambda pair: file_digest(root / pair[0], "md5"), listed))
-    others = [image for (image, md5), own in zip(listed, actual, strict=True) if own != md5]
+    others = [image for (image, md5), on_disk in zip(listed, actual, strict=True) if on_disk != md5]
     if others:
         n = counted(len(listed), "image")
         text = f"{len(others)} of {n} are not the listed ones (md5): {name_some(others)}."
@@ -209,8 +209,8 @@ def _made_caption(photo: PlannedPhoto, seen: str, captions: CaptionSet, texts: s
     name = common if is_shared else species.scientific_name
     sentences = [f"{text.rstrip('.')}." for text in species.description.split(". ")]
     if photo.rank == photo.turn == 0:
-        words = " ".join([f"{name},", *sentences, seen] * 4).split()
-        return " ".join(words[:MOST_WORDS])
+        long_text = " ".join([f"{name},", *sentences, seen] * 4).split()
+        return " ".join(long_text[:MOST_WORDS])
     if is_shared and photo.turn % 3 == 0:
         return f"{name}, {sentences[2]}"
     text = f"{name}, {seen}"
@@ -219,8 +219,8 @@ def _made_caption(photo: PlannedPhoto, seen: str, captions: CaptionSet, texts: s
     return text
 
 
-def _second_row(root: Path, number: int, first: Sequence[object]) -> tuple[object, ...]:
+def _second_row(root: Path, number: int, row: Sequence[object]) -> tuple[object, ...]:
     """The same image under another id, with another text."""
-    index, name, url, text, md5 = first
+    index, name, url, text, md5 = row
     shutil.copyfile(root / IMAGES / f"{name}.jpg", root / IMAGES / f"{number}.jpg")
     return (int(str(index)) + 1, number, url, f"{text} Seen from nearby.", md5)

@@ -56,10 +56,13 @@ def code_problems(
 def _problems(
     functions: Mapping[Path, Sequence[Function]], errors: Mapping[Function, str]
 ) -> Iterator[Problem]:
-    places: dict[str, str] = {}
+    first_places: dict[str, str] = {}
     for path, named in functions.items():
         wrong = {function: errors[function] for function in named if errors.get(function)}
-        for problem in (*_lacking(wrong), *(_failing(*item, places) for item in wrong.items())):
+        for problem in (
+            *_lacking(wrong),
+            *(_failing(*item, first_places) for item in wrong.items()),
+        ):
             yield problem.found_in(path)
 
 
@@ -130,20 +133,20 @@ def _lacking(wrong: dict[Function, str]) -> Iterator[Problem]:
     for file, names in by_file.items():
         if len(names) > 1:
             listed = ", ".join(map(repr, names))
-            first = next(iter(names.values()))
-            yield Problem("error", "function", first.place, f"{file} has none of {listed}.")
+            sample = next(iter(names.values()))
+            yield Problem("error", "function", sample.place, f"{file} has none of {listed}.")
             for function in [absent for absent in wrong if absent in names.values()]:
                 del wrong[function]
 
 
-def _failing(function: Function, line: str, places: dict[str, str]) -> Problem:
-    """`places`: where a text about more than one function was met first."""
+def _failing(function: Function, line: str, first_places: dict[str, str]) -> Problem:
+    """`first_places`: where a text about more than one function was met first."""
     text = line.removeprefix(f"{function.place}  ")
     of_file = text.removeprefix(f"{function}: ")
     if of_file == text:
         return Problem("error", "function", function.place, text)
     level, kind, shared = _of_file(of_file)
-    return Problem(level, kind, places.setdefault(shared, function.place), shared)
+    return Problem(level, kind, first_places.setdefault(shared, function.place), shared)
 
 
 def _of_file(text: str) -> tuple[Level, Kind, str]:
@@ -153,11 +156,11 @@ def _of_file(text: str) -> tuple[Level, Kind, str]:
     if match := _PACKAGE.search(text):
         return "warning", "package", f"{match[0]}."
     if match := _NETWORK.match(text):
-        words = f"{match['place']} uses the network when it is imported, which is not allowed."
-        return "warning", "network", words
+        sentence = f"{match['place']} uses the network when it is imported, which is not allowed."
+        return "warning", "network", sentence
     if match := _PROGRAM.match(text):
-        words = f"{match['place']} starts a program when it is imported, which is not allowed."
-        return "warning", "program", words
+        sentence = f"{match['place']} starts a program when it is imported, which is not allowed."
+        return "warning", "program", sentence
     if _SECRET.search(text):
         return "warning", "key wanted", text
     if " ImportError: " in text:

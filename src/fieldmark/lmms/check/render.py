@@ -61,8 +61,8 @@ class RenderedDocuments:
         if not self.documents:
             return []
         n = f"{self.n:,} document{'' if self.n == 1 else 's'}"
-        first = (f"task {self.task}  split {self.split}, {n}", "")
-        return [first, *(line for document in self.documents for line in document.show())]
+        heading = (f"task {self.task}  split {self.split}, {n}", "")
+        return [heading, *(line for document in self.documents for line in document.show())]
 
     def plain(self) -> dict[str, Any]:
         shown = ("row", "text", "target", "choices", "visuals")
@@ -107,14 +107,14 @@ def _render_documents(task: DocumentTask, n: int, cache: Path) -> RenderedDocume
         else:
             wrong += _unanswerable(task, shown[-1])
     if task.process_results is None and not fields.has_choices and fields.odd_target:
-        place = task.place_of("doc_to_target")
-        wrong.append(Problem("warning", "document", place, f"{fields.odd_target}."))
+        where = task.place_of("doc_to_target")
+        wrong.append(Problem("warning", "document", where, f"{fields.odd_target}."))
     # What is wrong with several documents for one reason is told of the first.
     by_reason: dict[tuple[str, str], Problem] = {}
     for problem in wrong:
         by_reason.setdefault((problem.place, _NUMBER.sub("", problem.text)), problem)
     notes = (note.partition("  ") for note in documents.notes)
-    idle = [Problem("note", "no effect", place, text) for place, _, text in notes]
+    idle = [Problem("note", "no effect", where, text) for where, _, text in notes]
     problems = (*idle, *by_reason.values())
     return RenderedDocuments(task.task, split.name, len(split), tuple(shown), problems)
 

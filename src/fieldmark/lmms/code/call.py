@@ -86,12 +86,12 @@ def refuse_function(function: Function, path: Path) -> None:
     raise CodeNotRun(f"{function.place}  {path.name}")
 
 
-def _meant(module: ModuleType, asked: str) -> str:
-    own = [name for name in vars(module) if not name.startswith("__")]
+def _meant(module: ModuleType, attribute: str) -> str:
+    names = [name for name in vars(module) if not name.startswith("__")]
     defined = [
-        name for name in own if getattr(vars(module)[name], "__module__", "") == module.__name__
+        name for name in names if getattr(vars(module)[name], "__module__", "") == module.__name__
     ]
-    return meant(asked, own) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
+    return meant(attribute, names) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
 
 def call(
@@ -142,10 +142,10 @@ def describe_error(error: BaseException, path: Path | None = None) -> str:
     """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
     if isinstance(error, FieldmarkError | NoJudgement | NetworkRefused):
         return " ".join(str(error).split()).rstrip(".")
-    place = _place(error)
-    if place is None and path is not None:
-        place = path.name
-    start = f"{place} " if place else ""
+    where = _place(error)
+    if where is None and path is not None:
+        where = path.name
+    start = f"{where} " if where else ""
     if isinstance(error, ModuleNotFoundError):
         missing = missing_package(error)
         if missing:

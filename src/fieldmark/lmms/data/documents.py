@@ -77,9 +77,9 @@ class Documents:
         task: DocumentTask,
         every: Mapping[str, Any],
         notes: tuple[str, ...] = (),
-        places: tuple[Path, ...] = (),
+        folders: tuple[Path, ...] = (),
     ) -> None:
-        self.task, self.notes, self.places = task, notes, places
+        self.task, self.notes, self.places = task, notes, folders
         self._every = every
         self._made: dict[str, Split] = {}
 
@@ -121,8 +121,8 @@ class Documents:
     def _prepared(self, name: str, key: str) -> Split:
         where = self.task.place_of(key)
         if name not in self._every:
-            words = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
-            raise DataError(f"{where}  {words}{meant(name, self._every)}")
+            reason = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+            raise DataError(f"{where}  {reason}{meant(name, self._every)}")
         data = self._every[name]
         if self.task.process_docs is not None:
             data = self._processed(data, name)
@@ -184,9 +184,9 @@ class DocumentPart:
             )
 
     def digest_now(self, anew: bool = False) -> str:
-        own = self.documents.test.digest(self.rows, anew)
+        digest = self.documents.test.digest(self.rows, anew)
         shown = self.documents.fewshot if self.k else None
-        return own if shown is None else f"{own}+{shown.digest(range(len(shown)), anew)}"
+        return digest if shown is None else f"{digest}+{shown.digest(range(len(shown)), anew)}"
 
 
 def draw_part(opened: OpenTask, draw: Draw) -> DocumentPart:

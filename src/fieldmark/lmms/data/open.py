@@ -170,14 +170,14 @@ def _attempts(
 def _tried(datasets: Any, source: DocumentSource, function: Any, *args: Any, **options: Any) -> Any:
     import pyarrow
 
-    known = (
+    expected = (
         OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError,
         StopIteration, EOFError, pickle.UnpicklingError, pyarrow.ArrowException,
         datasets.exceptions.DatasetsError,
     )  # fmt: skip
     try:
         return function(*args, **options)
-    except known as error:
+    except expected as error:
         raise DataError(f"{source.where}  {_told(source, error)}") from error
 
 
@@ -194,13 +194,13 @@ def _told(source: DocumentSource, error: BaseException) -> str:
     option = _OPTION.search(str(inner))
     if option:
         return f"dataset_kwargs has {option[1] or option[2]!r}, no option of {source.path!r}."
-    words = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
+    reason = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
     if isinstance(inner, StopIteration):
-        words = "a file is empty"
-    if len(words) > 240:
-        words = f"{words[:239]}…"
+        reason = "a file is empty"
+    if len(reason) > 240:
+        reason = f"{reason[:239]}…"
     what = ", ".join(filter(None, (repr(source.path), source.name)))
-    return f"the documents ({what}) cannot be opened: {words}."
+    return f"the documents ({what}) cannot be opened: {reason}."
 
 
 def _splits(datasets: Any, opened: Any) -> Mapping[str, Any]:
@@ -254,8 +254,8 @@ def recall(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, A
 
 
 def _note(source: DocumentSource, cache: Path) -> Path:
-    asked = json.dumps(dict(source.options), sort_keys=True, default=str)
-    key = draws.digest(source.kind, source.path, source.name, asked).hex()
+    options = json.dumps(dict(source.options), sort_keys=True, default=str)
+    key = draws.digest(source.kind, source.path, source.name, options).hex()
     return cache / "fetched" / f"{key}.json"
 
 

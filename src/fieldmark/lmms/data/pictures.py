@@ -128,8 +128,8 @@ def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def holds_picture(value: Any) -> bool:
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, Image.Image)
+    sample = value[0] if isinstance(value, list) and value else value
+    return isinstance(sample, Image.Image)
 
 
 def untouched_bytes(image: Image.Image) -> bytes | None:
@@ -240,8 +240,8 @@ def _png(image: Image.Image, where: str) -> bytes:
 
 def _kind_of(visual: object) -> str:
     name = type(visual).__name__
-    known = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
-    return known.get(name, name)
+    kinds = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
+    return kinds.get(name, name)
 
 
 def _unfit(where: str, kind: str) -> UsageError:

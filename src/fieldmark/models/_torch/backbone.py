@@ -173,8 +173,10 @@ class TorchBackbone:
     @property
     def _can_read_fast(self) -> bool:
         """The fast ways know what a `Recipe` does, and nothing of a transform somebody wrote."""
-        mine, ours = type(self), TorchBackbone
-        is_ours = mine.transform is ours.transform and mine.embed_images is ours.embed_images
+        own_class, ours = type(self), TorchBackbone
+        is_ours = (
+            own_class.transform is ours.transform and own_class.embed_images is ours.embed_images
+        )
         return type(self.preprocess) is Recipe and is_ours
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:

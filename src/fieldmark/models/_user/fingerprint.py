@@ -85,12 +85,12 @@ def path_digest(path: Path, digest: Digest = file_digest) -> str:
         return digest(path).hex()
     names: dict[str, bytes] = {}
     met: set[str] = set()
-    for place, folders, files in os.walk(path, followlinks=True):
-        real = os.path.realpath(place)
+    for folder, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
         kept = [name for name in folders if name[0] != "." and name != "__pycache__"]
         folders[:] = kept if real not in met else []
         met.add(real)
-        paths = [Path(place, name) for name in files if name[0] != "."]
+        paths = [Path(folder, name) for name in files if name[0] != "."]
         names |= {file.relative_to(path).as_posix(): digest(file) for file in paths}
     return draws.digest(*(part for name in sorted(names) for part in (name, names[name]))).hex()
 
@@ -119,8 +119,8 @@ def settle(
     # What its author wrote as a fingerprint; one inherited from us does not know the code.
     kinds = [kind for kind in type(model.inner).__mro__ if "fingerprint" in vars(kind)]
     is_ours = bool(kinds) and kinds[0].__module__.startswith("fieldmark.")
-    own = "" if is_ours else str(getattr(model.inner, "fingerprint", ""))
-    if closure is None and not own:
+    author_fingerprint = "" if is_ours else str(getattr(model.inner, "fingerprint", ""))
+    if closure is None and not author_fingerprint:
         raise UsageError(
             f"model {request.name.text!r}: the source of {type(model.inner).__name__} cannot "
             "be read, so it must bring its own `fingerprint`."
@@ -129,12 +129,14 @@ def settle(
     after = named_files(closure, request.digest) if closure else {}
     held = tuple(sorted(pair for pair in before.items() if pair in after.items()))
     key = known_key(request.name, closure, request.digest)
-    asked = wish.asked
-    precision = resolve_precision(request.device, request.precision) if "precision" in asked else ""
-    decode = resolve_decode(request.device, request.decode) if "decode" in asked else ""
+    read_names = wish.asked
+    precision = (
+        resolve_precision(request.device, request.precision) if "precision" in read_names else ""
+    )
+    decode = resolve_decode(request.device, request.decode) if "decode" in read_names else ""
     contents = sorted((path.name, content) for path, content in held)
     weights = str(getattr(model.inner, "fingerprint", ""))
-    parts = ["own", own] if own else ["files", contents, weights]
+    parts = ["own", author_fingerprint] if author_fingerprint else ["files", contents, weights]
     fingerprint = draws.digest(key, precision, *parts, *decode_mark(model.decode)).hex()
     folder = closure.root.parent if closure else Path.cwd()
     is_known = closure is not None and _names_what_it_reads(request.name, closure)

@@ -181,10 +181,10 @@ class UserDual(UserBackbone):
         """The model's own where it brings one, beside what `fingerprint` knows of it; else just
         that.
         """
-        own = str(getattr(self.inner, "text_fingerprint", ""))
-        if own and self._fingerprint:
-            return draws.digest("user text", self._fingerprint, own).hex()
-        return own or self.fingerprint
+        of_texts = str(getattr(self.inner, "text_fingerprint", ""))
+        if of_texts and self._fingerprint:
+            return draws.digest("user text", self._fingerprint, of_texts).hex()
+        return of_texts or self.fingerprint
 
     @property
     def logit_scale(self) -> float:

@@ -90,9 +90,9 @@ def _orientations(grey: np.ndarray) -> Vector:
     dy, dx = np.gradient(grey)
     strength = np.hypot(dx, dy)
     angle = np.arctan2(dy, dx) / np.pi % 1.0
-    place = angle * N_ORIENTATIONS
-    lower = place.astype(np.intp)
-    upper_share = place - lower
+    position = angle * N_ORIENTATIONS
+    lower = position.astype(np.intp)
+    upper_share = position - lower
     cell = _cells(*grey.shape) * N_ORIENTATIONS
     n_bins = N_CELLS * N_CELLS * N_ORIENTATIONS
     total = np.zeros(n_bins)
@@ -309,8 +309,8 @@ class WordsModel:
         if len(self._known) > MOST_WORDS:
             self._known.clear()
         if word not in self._known:
-            places, weights = zip(*places_of(word), strict=True)
-            self._known[word] = np.array(weights, np.float32) @ self._text_map[list(places)]
+            columns, weights = zip(*places_of(word), strict=True)
+            self._known[word] = np.array(weights, np.float32) @ self._text_map[list(columns)]
         return self._known[word]
 
     def projected(self, projector: str) -> WordsModel:

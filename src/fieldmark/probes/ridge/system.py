@@ -214,11 +214,11 @@ def _add_extra(
 
 def _slices(fold_b: np.ndarray) -> list[tuple[int, slice]]:
     """(fold, its rows) in a block sorted by fold."""
-    folds, first = np.unique(fold_b, return_index=True)
-    ends = [*first[1:], len(fold_b)]
+    folds, starts = np.unique(fold_b, return_index=True)
+    ends = [*starts[1:], len(fold_b)]
     return [
         (int(fold), slice(int(start), int(end)))
-        for fold, start, end in zip(folds, first, ends, strict=True)
+        for fold, start, end in zip(folds, starts, ends, strict=True)
     ]
 
 

@@ -295,13 +295,13 @@ def _vote(pair_np: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """
     vote_nc = np.zeros((len(pair_np), n_classes))
     sum_nc, win_nc = vote_nc.copy(), vote_nc.copy()
-    for pair_n, first, second in zip(pair_np.T, *np.triu_indices(n_classes, 1), strict=True):
-        sum_nc[:, first] += pair_n
-        sum_nc[:, second] -= pair_n
-        vote_nc[:, first] += pair_n >= 0
-        vote_nc[:, second] += pair_n < 0
-        win_nc[:, first] += pair_n > 0
-        win_nc[:, second] += pair_n <= 0
+    for pair_n, class_a, class_b in zip(pair_np.T, *np.triu_indices(n_classes, 1), strict=True):
+        sum_nc[:, class_a] += pair_n
+        sum_nc[:, class_b] -= pair_n
+        vote_nc[:, class_a] += pair_n >= 0
+        vote_nc[:, class_b] += pair_n < 0
+        win_nc[:, class_a] += pair_n > 0
+        win_nc[:, class_b] += pair_n <= 0
     return vote_nc + sum_nc / (3 * (np.abs(sum_nc) + 1)), win_nc.argmax(axis=1)
 
 

@@ -80,21 +80,24 @@ def read_answer(item: Item, built: Built, repeat: int, answer: Answer) -> Parsed
 
 
 def rows_of_part(
-    asked: PartQuestion, answers: Iterable[ParsedAnswer], trait: str = ""
+    question: PartQuestion, answers: Iterable[ParsedAnswer], trait: str = ""
 ) -> pl.DataFrame:
     """One row per item and repeat; turns of the options become one answer."""
     rows = []
     in_order = sorted(answers, key=ParsedAnswer.place)
     for (item, repeat), turns in groupby(in_order, key=lambda answer: answer.place()[:2]):
-        if item in asked.rows:
-            rows.append(_row(asked.rows[item], repeat, list(turns), trait))
+        if item in question.rows:
+            rows.append(_row(question.rows[item], repeat, list(turns), trait))
     return pl.DataFrame(rows, schema=FRAME, orient="row")
 
 
 def _row(
-    asked: tuple[str | None, str | None], repeat: int, turns: Sequence[ParsedAnswer], trait: str
+    target_and_unit: tuple[str | None, str | None],
+    repeat: int,
+    turns: Sequence[ParsedAnswer],
+    trait: str,
 ) -> tuple[Any, ...]:
-    target, unit = asked
+    target, unit = target_and_unit
     deciding = turns[0]
     if len(turns) > 1 and not trait:
         deciding = turns[decide([turn.label for turn in turns], target)]

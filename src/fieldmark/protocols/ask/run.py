@@ -67,7 +67,7 @@ def needed(
 
 def run(
     question: Question,
-    wanted: Collection[str],
+    part_names: Collection[str],
     model: ChatModel | LocalModel,
     workspace: Workspace,
     progress: Progress,
@@ -83,7 +83,7 @@ def run(
     context = AskContext(
         task, task.block("ask"), model, images, draw, question.settings, shelf.size
     )
-    sheets = make_requests(context, question.parts, wanted, options, progress)
+    sheets = make_requests(context, question.parts, part_names, options, progress)
     seen = _what_a_mock_sees(sheets, shelf) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
@@ -134,20 +134,22 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
     some = parts if is_traits else parts[:: -(-len(parts) // N_LOOKED)]
     looked = ask_parts(task, block, some, images, draw)
     sheets = [_some_sheet(context, part) for part in looked]
-    asked = [
+    new_requests = [
         (request, [(size.width, size.height) for size in map(look, request.pictures)])
         for sheet in sheets
         for request in sheet.requests()
     ]
     unsent = [answer for sheet in sheets for answer in sheet.answers]
-    if unsent and not asked:
+    if unsent and not new_requests:
         why = unsent[0].answer.error.removeprefix(f"{NOT_SENT}: ")
         raise UsageError(f"{task.task} with {model.name}: {why}.")
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
-    turns = [len(request.info[2].options) for request, _ in asked if question.settings.circular]
+    turns = [
+        len(request.info[2].options) for request, _ in new_requests if question.settings.circular
+    ]
     n_all = round(n_items / len(looked)) * draw.repeats * max([1, *turns])
-    whole = estimate(asked, Estimator(model.card)).scaled(n_all)
-    built = [request.info[2] for request, _ in asked]
+    whole = estimate(new_requests, Estimator(model.card)).scaled(n_all)
+    built = [request.info[2] for request, _ in new_requests]
     if draw.n_train > 0 and (fewer := Counter(one.why_fewer for one in built if one.why_fewer)):
         words = examples_words([one.k_used for one in built], draw.n_train, fewer)
         whole = replace(whole, fewer_examples=words)
@@ -157,10 +159,10 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
     return whole if share is None else whole.at_share(share)
 
 
-def _some_sheet(context: AskContext, asked: PartQuestion) -> PartRequests:
+def _some_sheet(context: AskContext, part_question: PartQuestion) -> PartRequests:
     """Of a few items that can be read: running, not planning, tells which cannot."""
-    few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
-    some = replace(asked, items=tuple(item for item in few if _can_show(context, item)))
+    few = part_question.items[:: max(1, len(part_question.items) // N_LOOKED)][:N_LOOKED]
+    some = replace(part_question, items=tuple(item for item in few if _can_show(context, item)))
     once = replace(context.draw, repeats=1)
     plain = replace(context, draw=once, settings=replace(context.settings, circular=False))
     return PartRequests(plain, some, (), "", plain.prompts(some))
@@ -184,10 +186,10 @@ def _what_a_mock_sees(
         for item in sheet.asked.items:
             key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.context.shown(item))
             names, truth = sheet.asked.question.names, str(item.label)
-            own: tuple[str, ...] = (names.get(truth, truth),)
+            answers_here: tuple[str, ...] = (names.get(truth, truth),)
             if sheet.asked.question.kind == "traits":
-                own = tuple(names[label] for label in item.labels)
+                answers_here = tuple(names[label] for label in item.labels)
             elif sheet.asked.question.kind == "same":
-                own = ("yes" if truth == SAME else "no",)
-            truths[key] = (*truths.get(key, ()), *own)
+                answers_here = ("yes" if truth == SAME else "no",)
+            truths[key] = (*truths.get(key, ()), *answers_here)
     return truths

@@ -101,8 +101,8 @@ class AskSettings:
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
-        own = getattr(self, name)
-        return USUAL[name] if own is None else own
+        given = getattr(self, name)
+        return USUAL[name] if given is None else given
 
     def given(self) -> dict[str, Any]:
         """What can change answers and is not as usual. A temperature of 0 is not "none given": a

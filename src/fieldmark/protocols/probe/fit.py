@@ -107,9 +107,9 @@ def fit_probe(
 
 def units_of(rows: pl.DataFrame) -> list[str]:
     """What is held out together: the unit, or the row itself."""
-    own = pl.format("row {}", "id")
-    named = pl.format("unit {}", "unit") if "unit" in rows.columns else own
-    return rows.select(pl.coalesce(named, own)).to_series().to_list()
+    row_unit = pl.format("row {}", "id")
+    named = pl.format("unit {}", "unit") if "unit" in rows.columns else row_unit
+    return rows.select(pl.coalesce(named, row_unit)).to_series().to_list()
 
 
 def new_probe(task: Task, block: ProbeBlock) -> Any:
@@ -147,8 +147,8 @@ def told_by_name(classifier: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, FieldmarkError) or not is_file_reference(classifier):
             raise
-        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+        message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
         raise UsageError(
-            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
+            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {message} "
             "(--debug shows where)."
         ) from error

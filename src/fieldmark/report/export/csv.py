@@ -27,8 +27,8 @@ def _scores(chosen: Chosen) -> Iterator[bytes]:
 def _predictions(chosen: Chosen) -> Iterator[bytes]:
     import polars as pl
 
-    for place, frame in enumerate(predictions(chosen)):
+    for number, frame in enumerate(predictions(chosen)):
         texts = [column for column in frame if column.dtype == pl.String]
         odd = [column for column in texts if column.str.contains(UNSAFE_CELL).any()]
         safe = [pl.Series(one.name, list(map(csv_cell, one)), pl.String) for one in odd]
-        yield frame.with_columns(safe).write_csv(include_header=place == 0).encode()
+        yield frame.with_columns(safe).write_csv(include_header=number == 0).encode()

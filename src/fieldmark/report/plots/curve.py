@@ -1,4 +1,4 @@
-"""How scores grow with training images: probes and chat models on one axis.
+"""How scores grow with training photos: probes and chat models on one axis.
 
 A model that was shown no example stands at nought, a chat model at the number of its examples, a
 probe at the images it was trained on.

@@ -1,4 +1,4 @@
-"""How far every model is behind the best, compared on the same items.
+"""How far every model is behind the best, compared on the same photos.
 
 The numbers are those of `fieldmark compare`: the interval is that of the paired difference, so it
 is narrower than two scores' intervals suggest.

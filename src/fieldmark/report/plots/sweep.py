@@ -1,6 +1,4 @@
-"""What a setting does: scores over a hyper-parameter that differs between runs, or that a probe
-searched.
-
+"""What a setting does: scores over a setting that runs differ in, or that a probe has searched.
 The setting with most values is taken; --by names another. Of a searched one (`alpha`, `C`) every
 value of the grid is drawn, by its score on held-out training images.
 """

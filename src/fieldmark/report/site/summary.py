@@ -76,7 +76,10 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
             "headings": [heading.replace("\n", " ") for heading in ranking.summary],
             "texts": list(ranking.summary.values()),
         },
-        "tasks": [describe_task(task) for task in facts],
+        "tasks": [
+            describe_task(about) | _part_title(table, task, about.title)
+            for task, about in zip(tasks, facts, strict=True)
+        ],
         "columns": [
             _column(table, name, rows, tasks.index(task_of(rows[0])))
             for name, rows in columns.items()
@@ -89,6 +92,14 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
             for curve in _curves(number, rows, ranking.names)
         ],
     }
+
+
+def _part_title(table: Table, task: tuple[str, bool], title: str) -> dict[str, str]:
+    """The title of a task of which some parts were asked, and no more."""
+    own = [row for row in table.rows if task_of(row) == task]
+    names = {row.task_name.removeprefix(f"{row.run.spec.task_name}/") for row in own}
+    is_whole = any(row.task_name == row.run.spec.task_name for row in own)
+    return {} if is_whole or not title else {"title": f"{title}: only {', '.join(sorted(names))}"}
 
 
 N_NAMED = 2

@@ -111,13 +111,14 @@ class Weakness:
     n_right_outside: int
 
 
-def conditions(looks: Looks) -> dict[str, np.ndarray]:
-    """Which photos were taken at night (dark, or infrared), and which are blurred."""
-    is_grey = looks.colourfulness_n < _NIGHT_COLOUR
+def conditions(looks: Looks, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Which of some photos were taken at night (dark, or infrared), and which are blurred."""
+    is_grey = looks.colourfulness_n[rows] < _NIGHT_COLOUR
     # Where every photo is grey (herbarium scans, microscopes), grey does not mean night.
     is_infrared = is_grey if is_grey.mean() < 0.8 else np.zeros_like(is_grey)
-    is_night = (looks.brightness_n < _NIGHT_BRIGHTNESS) | is_infrared
-    is_blurred = looks.sharpness_n < _BLUR * np.median(looks.sharpness_n)
+    is_night = (looks.brightness_n[rows] < _NIGHT_BRIGHTNESS) | is_infrared
+    sharpness_k = looks.sharpness_n[rows]
+    is_blurred = sharpness_k < _BLUR * np.median(sharpness_k)
     return {"night": is_night, "blur": is_blurred & ~is_night}
 
 

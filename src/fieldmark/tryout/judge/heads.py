@@ -14,7 +14,7 @@ import numpy as np
 from fieldmark.probes import SomeRows, fitting_threads, load_probe
 from fieldmark.tryout.judge.confidence import unit_length
 
-KINDS = ("class means", "ridge")
+KINDS = CLASS_MEANS, RIDGE = "class means", "ridge"
 LABEL_NAMES = "label names"
 """of a dual encoder: a label's score is the cosine of the photo and its name, without training"""
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
@@ -59,7 +59,7 @@ def fit_head(
     """
     if isinstance(kind, Head):
         return kind
-    fit = _fit_means if kind == "class means" else _fit_ridge
+    fit = _fit_means if kind == CLASS_MEANS else _fit_ridge
     return fit(x_nd, code_n, n_labels)
 
 

@@ -21,9 +21,9 @@ import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
+from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
-from fieldmark.tryout.look.photos import LabelledPhotos, tell_unread
 from fieldmark.words import counted, first_few
 
 HASH_BITS = 26
@@ -226,9 +226,10 @@ def _duplicates(
     conflicts = tuple(group for group in groups if len({label_n[row] for row in group}) > 1)
     plain = tuple(group for group in groups if group not in set(conflicts))
     if plain:
-        n = counted(sum(map(len, plain)) - len(plain), "photo is a copy", "photos are copies")
-        why = "copies are kept together, so that no test photo has its copy in training."
-        yield DataFinding("duplicate", f"{n} of another: {why}", plain)
+        copies = ("photo is a copy of another", "photos are copies of others")
+        n = counted(sum(map(len, plain)) - len(plain), *copies)
+        why = "copies stay together, so no test photo has a copy in training."
+        yield DataFinding("duplicate", f"{n}: {why}", plain)
     image, split = (table.get_column(name).to_list() for name in ("image", "split"))
     for group in conflicts:
         labels = sorted({str(label_n[row]) for row in group})
@@ -247,9 +248,9 @@ def _bursts(burst_n: np.ndarray, copy_n: np.ndarray) -> Iterator[DataFinding]:
     groups = tuple(g for g in groups_of(burst_n) if len({int(copy_n[row]) for row in g}) > 1)
     if groups:
         n, longest = sum(map(len, groups)), max(map(len, groups))
-        series = counted(len(groups), "burst or series", "bursts or series")
-        text = f"{n:,} photos belong to {series} of near-identical frames"
-        yield DataFinding("burst", f"{text} (the longest has {longest}).", groups)
+        bursts = f"{len(groups):,} bursts of near-identical photos (the longest has {longest})"
+        text = "one burst of near-identical photos" if len(groups) == 1 else bursts
+        yield DataFinding("burst", f"{n:,} photos belong to {text}.", groups)
 
 
 def _small(label_n: np.ndarray) -> Iterator[DataFinding]:
@@ -266,7 +267,7 @@ def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[Dat
     trained, tested = (set(label_n[split_n == word].tolist()) for word in ("train", "test"))
     if trained and (unseen := sorted(tested - trained)):
         n = counted(len(unseen), "label has", "labels have")
-        text = f"{n} test photos and no training photos: {first_few(unseen)}."
+        text = f"{n} test photos but no training photos: {first_few(unseen)}."
         yield DataFinding("untrained", text)
 
 
@@ -302,7 +303,7 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
     for name, best in sorted(merged.items()):
         if name != best:
             rows = tuple(row for row, label in enumerate(labels) if label == name)
-            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: merged."
+            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: they were merged."
             yield DataFinding("slip", text, (rows,))
 
 
@@ -318,8 +319,8 @@ def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
         for rare in sorted(name for name in few if _may_be_slip(name, common)):
             rows = tuple(np.flatnonzero(label_n == rare).tolist())
-            text = f"Is {rare!r} ({counts[rare]}) a slip for {common!r} ({counts[common]})?"
-            advice = "Rename it if so; it counts as a label of its own."
+            text = f"Is {rare!r} ({counts[rare]}) a typing error for {common!r} ({counts[common]})?"
+            advice = "If so, rename it. Until then it counts as a label of its own."
             yield DataFinding("slip", f"{text} {advice}", (rows,))
 
 

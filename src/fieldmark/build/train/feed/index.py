@@ -222,14 +222,14 @@ def _short(path: Path, types: tuple[tuple[str, str], ...]) -> str:
 def _indexed(jobs: Sequence[IndexJob], progress: Progress) -> dict[IndexJob, IndexedShard]:
     with ThreadPoolExecutor(16) as pool:  # a network disk takes a millisecond for each
         kept = zip(jobs, pool.map(kept_index, jobs), strict=True)
-        facts = {job: one for job, one in kept if one is not None}
-    ahead = [job for job in jobs if job not in facts]
+        shard_of = {job: one for job, one in kept if one is not None}
+    ahead = [job for job in jobs if job not in shard_of]
     if ahead:
         progress.start("shards indexed", len(ahead))
     for job, made in _make(ahead):
-        facts[job] = made
+        shard_of[job] = made
         progress.advance()
-    return facts
+    return shard_of
 
 
 def _make(jobs: Sequence[IndexJob]) -> Iterator[tuple[IndexJob, IndexedShard]]:
@@ -254,23 +254,23 @@ class _Checked:
     """What the indexes of a group of shards say."""
 
     def __init__(
-        self, jobs: Sequence[IndexJob], facts: Sequence[IndexedShard], captions: Path | None
+        self, jobs: Sequence[IndexJob], shards: Sequence[IndexedShard], captions: Path | None
     ) -> None:
-        self.pairs, self.captions = list(zip(jobs, facts, strict=True)), captions
+        self.pairs, self.captions = list(zip(jobs, shards, strict=True)), captions
         self.types = [name for name, _ in jobs[0].members]
         coverage, splits = Counter[str](), Counter[str]()
-        for one in facts:
+        for one in shards:
             coverage.update(one.counts)
             splits.update(one.splits)
         self.group = ShardGroup(
             tuple(jobs),
-            tuple(one.n_samples for one in facts),
+            tuple(one.n_samples for one in shards),
             {name: coverage[name] for name in self.types},
             dict(sorted(splits.items())),
         )
 
     def problems(self) -> list[str]:
-        damaged = [facts.damage for _, facts in self.pairs if facts.damage]
+        damaged = [shard.damage for _, shard in self.pairs if shard.damage]
         lines = damaged[:MOST_NAMES]
         if len(damaged) > MOST_NAMES:
             lines.append(f"{len(damaged) - MOST_NAMES:,} more shards are damaged.")
@@ -284,24 +284,24 @@ class _Checked:
         return lines
 
     def _line(self, kind: str, text: str, hint: str = "") -> list[str]:
-        n = sum(facts.n_wrong.get(kind, 0) for _, facts in self.pairs)
+        n = sum(shard.n_wrong.get(kind, 0) for _, shard in self.pairs)
         names = [
             f"{job.shard.name} {key!r}"
-            for job, facts in self.pairs
-            for key in facts.wrong.get(kind, ())
+            for job, shard in self.pairs
+            for key in shard.wrong.get(kind, ())
         ]
         return [f"{text}: {n:,} ({_some(names, n)}){hint and ': '}{hint}."] if n else []
 
     def _absent_types(self) -> list[str]:
         """Types that no sample has: a wrong name, or captions that were forgotten."""
         absent = [name for name in self.types if not self.group.coverage[name]]
-        known = {name for _, facts in self.pairs for name in facts.extensions}
+        extensions = {name for _, shard in self.pairs for name in shard.extensions}
         lines = []
         for name, extension in self.pairs[0][0].members:
             if name == CAPTION and name in absent:
                 lines.append(self._no_caption())
             elif name in absent:
-                hint = meant(extension, known)
+                hint = meant(extension, extensions)
                 lines.append(f"no photo has a text of type {name!r} (member {extension}).{hint}")
         return lines
 

@@ -115,9 +115,11 @@ class CardWriter:
     def _put(self, slot: Callable[[int], Any], samples: Sequence[ReadSample], images: Any) -> None:
         steps = {sample.place.step for sample in samples}
         for step in steps:  # nearly always one
-            own = [number for number, sample in enumerate(samples) if sample.place.step == step]
-            places = torch.tensor([[samples[number].place.place for number in own], own])
-            where, which = places.to(self._device)
+            of_step = [number for number, sample in enumerate(samples) if sample.place.step == step]
+            rows_and_samples = torch.tensor(
+                [[samples[number].place.place for number in of_step], of_step]
+            )
+            where, which = rows_and_samples.to(self._device)
             chosen = images if len(steps) == 1 else images[which]
             slot(step).index_copy_(0, where, chosen)
 
@@ -125,10 +127,10 @@ class CardWriter:
 def _pair(number: int, sample: ReadSample) -> tuple[WantedFile, FileBytes]:
     """A sample in the words of the embedding engine; its key is its number in the buffer."""
     content = Content(number.to_bytes(len(ABSENT), "little"))
-    wanted = WantedFile(sample.name, (ImageRef(sample.name, sample.crop),))
+    file = WantedFile(sample.name, (ImageRef(sample.name, sample.crop),))
     if sample.facts is None:
-        return wanted, FileBytes(content, None, pixels=(Pixels(sample.offset),))
-    return wanted, FileBytes(content, None, sample.offset, sample.size, sample.facts)
+        return file, FileBytes(content, None, pixels=(Pixels(sample.offset),))
+    return file, FileBytes(content, None, sample.offset, sample.size, sample.facts)
 
 
 def _number(key: bytes) -> int:
@@ -221,7 +223,7 @@ def open_loader(
 
     def places(step: int) -> list[BatchPlace]:
         numbers = order.rank_batch(step, rank, n_ranks).tolist()
-        return [BatchPlace(step, place, sample) for place, sample in enumerate(numbers)]
+        return [BatchPlace(step, row, sample) for row, sample in enumerate(numbers)]
 
     n_readers = options.n_readers
     if n_readers is None:
@@ -290,7 +292,7 @@ class _OpenBatch:
         return len(self.samples) == self.n
 
     def in_order(self) -> list[ReadSample]:
-        return [self.samples[place] for place in range(self.n)]
+        return [self.samples[row] for row in range(self.n)]
 
 
 class _BatchLoader:
@@ -309,7 +311,7 @@ class _BatchLoader:
 
     def start(
         self,
-        places: Callable[[int], list[BatchPlace]],
+        places_of_step: Callable[[int], list[BatchPlace]],
         steps: range,
         n_readers: int,
         new_decoder: Callable[[], DeviceDecoder] | None,
@@ -321,7 +323,7 @@ class _BatchLoader:
         self._slots = [self._new_slot() for _ in range(n_ahead)]
         if self.is_on_card and self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # other streams write there
-        self._source = StepSource(places, steps, n_ahead)
+        self._source = StepSource(places_of_step, steps, n_ahead)
         readers = [ReaderProcess(self.job, serve_samples) for _ in range(n_readers)]
         here = [ReaderHere(self.job, SampleFiller)] if not n_readers else []
         self._pool = ReaderPool([*readers, *here], self._source, chunk)

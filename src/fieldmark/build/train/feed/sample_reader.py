@@ -90,7 +90,7 @@ class SampleReader:
         while len(replaced) < MOST_BAD:
             raw = self.job.data.read(sample)
             try:
-                data, facts, crop = self._image(raw.image, place.step, sample, on_card)
+                data, jpeg, crop = self._image(raw.image, place.step, sample, on_card)
             except DataError as error:
                 replaced.append(f"{self.job.data.name_of(sample)}: {plain_reason(error)}")
                 batch = self._order.batch(place.step)
@@ -101,7 +101,7 @@ class SampleReader:
                 continue
             text = self.job.texts.draw_text(place.step, sample, raw.texts)
             name = raw.key
-            return data, ReadSample(place, text, name, crop, facts, len(data), tuple(replaced))
+            return data, ReadSample(place, text, name, crop, jpeg, len(data), tuple(replaced))
         raise DataError(
             f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}. "
             "Check the shards with `fieldmark shards check SHARDS --images`."
@@ -112,9 +112,9 @@ class SampleReader:
     ) -> tuple[bytes, JpegFacts | None, Crop]:
         # What looks damaged is Pillow's to judge, so that the same samples are replaced everywhere.
         is_for_card = on_card and len(data) <= self.job.buffer_bytes and not quick_check(data)
-        if is_for_card and (facts := jpeg_facts(data)):
-            crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
-            return data, facts, crop
+        if is_for_card and (jpeg := jpeg_facts(data)):
+            crop = self._crop(jpeg.height, jpeg.width, jpeg.turn, step, sample)
+            return data, jpeg, crop
         header = read_header(data)
         crop = self._crop(header.height, header.width, header.orientation, step, sample)
         return self._pixels(data, crop), None, crop

@@ -34,9 +34,9 @@ class StepSource:
     """
 
     def __init__(
-        self, places: Callable[[int], list[BatchPlace]], steps: range, n_ahead: int
+        self, places_of_step: Callable[[int], list[BatchPlace]], steps: range, n_ahead: int
     ) -> None:
-        self._places, self._steps, self._n_ahead = places, steps, n_ahead
+        self._places, self._steps, self._n_ahead = places_of_step, steps, n_ahead
         self._n_begun = self._n_finished = 0
         self._waiting: deque[BatchPlace] = deque()
         self._changed = threading.Condition()

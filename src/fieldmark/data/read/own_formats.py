@@ -17,10 +17,9 @@ from unicodedata import normalize
 
 import polars as pl
 
-from fieldmark.data import Box, read_bytes, read_header
-from fieldmark.data.read.table import read_annotations, read_json
-from fieldmark.errors import DataError
-from fieldmark.tryout.look.photos import (
+from fieldmark.data._bytes import read_bytes
+from fieldmark.data._image import Box, read_header
+from fieldmark.data.read.own_photos import (
     SCHEMA,
     TABLES,
     Columns,
@@ -29,6 +28,8 @@ from fieldmark.tryout.look.photos import (
     read_table,
     unread_files,
 )
+from fieldmark.data.read.table import read_annotations, read_json
+from fieldmark.errors import DataError
 from fieldmark.words import counted
 
 PACKAGE = "datapackage.json"

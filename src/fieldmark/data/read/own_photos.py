@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.data import COLUMNS, SPLITS
+from fieldmark.data._dataset import COLUMNS, SPLITS
 from fieldmark.data.read.folders import is_image, walk_files
 from fieldmark.data.sets.csv import table as read_csv
 from fieldmark.errors import DataError, UsageError
@@ -166,14 +166,14 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
 
 
 def _flat(root: Path, n_photos: int, n_other: int, unread: Sequence[str]) -> DataError:
-    told = " ".join(tell_unread(unread))
-    if told and not n_photos:
-        return DataError(f"{root} holds no photos. {told}")
+    advice = " ".join(tell_unread(unread))
+    if advice and not n_photos:
+        return DataError(f"{root} holds no photos. {advice}")
     content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
     others = f" ({counted(n_other, 'other file')})" if n_other else ""
     return DataError(
         f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
-        f"(.csv) with a column for the photo and one for the label. {told}".rstrip()
+        f"(.csv) with a column for the photo and one for the label. {advice}".rstrip()
     )
 
 
