@@ -52,7 +52,7 @@ def _price(row: Mapping[str, Any]) -> str:
     return f"{row['usd_in']:g} / {row['usd_out']:g}" if is_priced else ""
 
 
-def _limits(row: Mapping[str, Any]) -> dict[str, int | None]:
+def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row.get(name) for name in ("context", "max_output", "max_images")}
 
 

@@ -493,7 +493,7 @@ def _cell(store: Store, rows: Sequence[Row]) -> Row:
         answered=sum(row.answered for row in rows) / len(rows),
         rates={
             name: sum(row.rates[name] for row in rows) / len(rows)
-            for name in first.rates
+            for name in run_row.rates
             if all(name in row.rates for row in rows)
         },
         among=None if all(row.among is None for row in rows) else sum(among) / len(rows),

@@ -324,7 +324,7 @@ class CaptionRun:
             self._leases.give_up(lease, is_done=False)
             self._refuse(name, str(error))
             return None
-        job.made_from = made_from
+        job.made_from, job.model = made_from, self.model.name.partition("?")[0]
         self._journals.open_shard(name, self.out / "state" / "journal" / name)
         self._open.add(job)
         self._lease_seen = self._said_at = time.monotonic()

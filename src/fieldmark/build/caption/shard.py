@@ -84,6 +84,8 @@ class ShardJob:
         self.path, self.name, self.lease, self.rules = path, shard_name(path), lease, rules
         self.captions = captions_file(out, self.name)
         self.made_from: dict[str, Any] = {}
+        self.model = ""
+        """its name without options, for people"""
         self.rows: dict[int, CaptionRow] = {}
         self.n_read = self.n_described = 0
         self.is_read = False
@@ -162,6 +164,7 @@ class ShardJob:
         manifest = {
             "shard": self.path.name,
             "made_from": self.made_from,
+            "model": self.model,
             "captions_sha256": hashlib.sha256(table).hexdigest(),
             "counts": self.counts,
             "n_described": self.n_described,

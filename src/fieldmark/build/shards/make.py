@@ -73,6 +73,8 @@ class MadeShards:
     n_bytes: int
     n_kept: int
     """shards that were there already"""
+    n_replaced: int
+    """shards that held something else before, or are no more"""
     bad: list[tuple[str, str]]
     """image and reason, of those left out"""
     chosen: ChosenItems
@@ -100,6 +102,7 @@ def make_shards(
         urls = {row["url"] for row in maker.rows}
         for path in _shards_in(out, options.name):
             if path.name not in urls:
+                maker.n_replaced += 1
                 path.unlink()
                 _note(path).unlink(missing_ok=True)
         write_index(maker.index, maker.rows, options.name)
@@ -108,6 +111,7 @@ def make_shards(
         n_samples=sum(row["nsamples"] for row in maker.rows),
         n_bytes=sum(row["filesize"] for row in maker.rows),
         n_kept=maker.n_kept,
+        n_replaced=maker.n_replaced,
         bad=maker.bad,
         chosen=chosen,
     )
@@ -122,7 +126,7 @@ class _ShardMaker:
         self.rows: list[dict[str, Any]] = []
         """lines of the index"""
         self.bad: list[tuple[str, str]] = []
-        self.n_kept = 0
+        self.n_kept = self.n_replaced = 0
 
     def path(self, number: int) -> Path:
         return self.out / f"{self.options.name}-{number:05}.tar"
@@ -135,6 +139,7 @@ class _ShardMaker:
         if kept is not None and (self.options.skips_bad or not kept["bad"]):
             self.n_kept += 1
         else:
+            self.n_replaced += path.exists()
             self.index.unlink(missing_ok=True)  # it speaks of a set that is no more
             if not note.exists():
                 write_file(note, b"{}", is_durable=True)  # whatever comes here is ours

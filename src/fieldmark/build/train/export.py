@@ -22,6 +22,7 @@ from fieldmark.build.train.network import ClipTrainingModel
 from fieldmark.errors import DataError, UnknownName, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 from fieldmark.models.open_clip import CONFIG, PROJECTORS, SECOND, TWO_PROJECTORS, WEIGHTS
+from fieldmark.words import counted
 
 CARD = "README.md"
 NETWORK = "network."
@@ -55,6 +56,10 @@ class ModelCard:
     n_samples: int
     caption_coverage: float
     """share of samples with a caption"""
+    caption_models: Sequence[str]
+    """that wrote them; none where nobody says"""
+    held_out: str
+    """which photos are kept for tests; "" = none is known to be"""
     data_digest: str
     data_licence: str
     """"" = not known"""
@@ -199,9 +204,12 @@ def write_card(folder: Path, card: ModelCard, loading: str) -> None:
 
 
 def _data(card: ModelCard) -> str:
+    models = ", ".join(card.caption_models)
+    captions = f"{card.caption_coverage:.1%} of the samples"
     rows = {
-        "samples": f"{card.n_samples:,} in {card.n_shards:,} shards",
-        "captions": f"{card.caption_coverage:.1%} of the samples",
+        "samples": f"{card.n_samples:,} in {counted(card.n_shards, 'shard')}",
+        **({"warning": f"{card.held_out}: scores on them are too high"} if card.held_out else {}),
+        "captions": f"{captions}, written by {models}" if models else captions,
         "seen in training": f"{card.n_pairs:,} image-text pairs in {card.n_steps:,} steps",
         "licence of the data": card.data_licence or "not stated: ask whoever gave you the data",
         "digest": f"`{card.data_digest}`",

@@ -41,7 +41,6 @@ from fieldmark.slurm import (
     read_config,
     require_commands,
 )
-from fieldmark.tasks import load_task
 
 PATIENCE_S = 90.0
 """for another launcher; one that is gone loses its lease before"""
@@ -91,8 +90,6 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
 def _check(recipe: TrainRecipe, out: Path) -> None:
     """What can be known to be wrong before a job has waited for hours."""
     recipe.check_shares(recipe.slurm.n_processes)
-    for name in recipe.evaluate.tasks:
-        load_task(name)
     find_shards(recipe.data.shards)
     if recipe.data.replay_share:
         find_shards(recipe.data.replay_shards)

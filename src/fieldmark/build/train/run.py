@@ -124,6 +124,8 @@ class TrainRun:
         self.recipe.check_shares(self.ranks.n_ranks)
         data = self._open_data()
         n_steps = self.totals.n_steps = count_steps(self.recipe, data)
+        if problem := self.recipe.warmup_problem(n_steps):
+            self.progress.say(f"Warning: {problem}.")
         self._make_network(n_steps)
         machine = machine_facts(self.recipe, self.clip_model, self.ranks.device)
         self.checkpoints = CheckpointFolder(

@@ -85,10 +85,11 @@ def run(args: DescribeArgs) -> int:
 def _describe(
     args: DescribeArgs, names: Path, out: Path, settings: Settings, progress: Progress
 ) -> int:
-    from fieldmark.build.describe.run import describe
+    from fieldmark.build.describe.run import describe, refuse_other_list
     from fieldmark.build.taxon_list import read_taxa
 
     taxa = read_taxa(names)
+    refuse_other_list(out, names.name)
     with (
         _filter(args, out, settings) as (keep, about),
         _wiki(args, out, taxa, settings, progress) as (store, source),

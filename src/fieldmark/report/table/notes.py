@@ -60,7 +60,8 @@ def _cost_line(parts: Sequence[PartRecord]) -> str:
     """What the answers of a run cost, where that is known; the first repeat tells of all."""
     from fieldmark.chat import dollars
 
-    paid = [part.info for part in parts if part.repeat == 0 and "n_answers" in (part.info or {})]
+    infos = [part.info or {} for part in parts if part.repeat == 0]
+    paid = [info for info in infos if "n_answers" in info]
     usd = [info.get("usd") for info in paid]
     n = sum(info["n_answers"] for info in paid)
     known = [value for value in usd if value is not None]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.build.shards import find_shards
+from fieldmark.build.shards import find_shards, held_out
 from fieldmark.build.shards.access import (
     CAPTION,
     MOST_NAMES,
@@ -30,7 +30,7 @@ from fieldmark.build.shards.access import (
     kept_index,
     make_index,
 )
-from fieldmark.build.shards.captions import EXTENSION, captions_files
+from fieldmark.build.shards.captions import EXTENSION, caption_models, captions_files
 from fieldmark.build.train.feed.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.data import is_packed
@@ -53,6 +53,8 @@ class ShardGroup(NamedTuple):
     """samples of each shard"""
     coverage: dict[str, int]
     """text type → samples that have it"""
+    splits: dict[str, int]
+    """split → samples that are of it, where their JSON says so"""
 
     @property
     def n_samples(self) -> int:
@@ -83,6 +85,16 @@ class TrainData:
     def coverage(self) -> dict[str, int]:
         """text type → samples that have it, without replay"""
         return self.main.coverage
+
+    @property
+    def caption_models(self) -> tuple[str, ...]:
+        """Who wrote the captions beside the shards, as far as it is known."""
+        return caption_models(job.sidecar for job in self.main.jobs if job.sidecar)
+
+    @property
+    def held_out(self) -> str:
+        """Says which of the samples are kept for tests; "" where none is known to be."""
+        return held_out(self.main.splits, self.n_samples)
 
     def order(self, recipe: TrainRecipe) -> SampleOrder:
         """Which samples the steps of a run take."""
@@ -155,13 +167,20 @@ def open_data(
         progress.say(group.words())
     if captions is not None and CAPTION not in recipe.texts.types:
         progress.say(f"{captions}  is not used: texts.types has no 'caption'.")
-    data = [group.group for group in groups]
     digests = [indexed[job].digest for job in (*main, *replay)]
-    return TrainData(
-        data[0],
-        data[1] if replay else ShardGroup((), (), {}),
+    data = TrainData(
+        groups[0].group,
+        groups[1].group if replay else ShardGroup((), (), {}, {}),
         draws.digest(len(main), *digests).hex(),
     )
+    if models := data.caption_models:
+        progress.say(f"captions written by {', '.join(models)}")
+    if data.held_out:
+        progress.say(
+            f"Warning: {data.held_out}. Scores on them will be too high. `fieldmark shards make` "
+            "without --split packs only training photos."
+        )
+    return data
 
 
 def _replay_jobs(recipe: TrainRecipe, folder: Path) -> tuple[IndexJob, ...]:
@@ -239,13 +258,15 @@ class _Checked:
     ) -> None:
         self.pairs, self.captions = list(zip(jobs, shards, strict=True)), captions
         self.types = [name for name, _ in jobs[0].members]
-        coverage = Counter[str]()
+        coverage, splits = Counter[str](), Counter[str]()
         for one in shards:
             coverage.update(one.counts)
+            splits.update(one.splits)
         self.group = ShardGroup(
             tuple(jobs),
             tuple(one.n_samples for one in shards),
-            {n: coverage[n] for n in self.types},
+            {name: coverage[name] for name in self.types},
+            dict(sorted(splits.items())),
         )
 
     def problems(self) -> list[str]:
@@ -278,12 +299,26 @@ class _Checked:
         lines = []
         for name, extension in self.pairs[0][0].members:
             if name == CAPTION and name in absent:
-                where = f"in {self.captions} nor " if self.captions else "(--captions FOLDER) nor "
-                lines.append(f"no photo has a caption, neither {where}as its member {EXTENSION}.")
+                lines.append(self._no_caption())
             elif name in absent:
                 hint = meant(extension, extensions)
                 lines.append(f"no photo has a text of type {name!r} (member {extension}).{hint}")
         return lines
+
+    def _no_caption(self) -> str:
+        if self.captions is None:
+            return (
+                f"no photo has a caption (member {EXTENSION}): give --captions FOLDER with what "
+                "`fieldmark caption` wrote, or train on names alone with "
+                f"--set texts.types.{CAPTION}=0 'model.projectors=[\"taxonomic\"]'."
+            )
+        if not any(job.sidecar and job.sidecar.is_file() for job, _ in self.pairs):
+            return (
+                f"{self.captions}  holds captions of other shards, none of "
+                f"{_some([job.shard.name for job, _ in self.pairs], len(self.pairs))}: run "
+                "`fieldmark caption` on these."
+            )
+        return f"{self.captions}  holds no caption for these shards: all were rejected or failed."
 
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""

@@ -34,6 +34,7 @@ from fieldmark.build.train.record.checkpoint import (
 from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.files import remove_parts, write_file
+from fieldmark.models.open_clip import CONFIG, WEIGHTS
 from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
@@ -226,6 +227,8 @@ class RunExport:
             n_shards=data["shards"],
             n_samples=data["samples"],
             caption_coverage=data["coverage"].get("caption", 0) / max(1, data["samples"]),
+            caption_models=data.get("caption_models", ()),
+            held_out=data.get("held_out", ""),
             data_digest=data["digest"],
             data_licence=self.checkpoints.recipe.data.licence,
             n_steps=step,
@@ -240,6 +243,9 @@ def write_data_facts(run: Path, data: TrainData) -> None:
         "shards": len(data.shards),
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
+        "caption_models": data.caption_models,
+        "splits": data.main.splits,
+        "held_out": data.held_out,
         "digest": data.digest,
     }
     write_file(run / DATA, _json(about))
@@ -253,6 +259,9 @@ def export_run(
     """
     if not (run / "recipe.toml").is_file():
         raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
+    is_model = any((folder / name).exists() for name in (CONFIG, *WEIGHTS))
+    if not is_model and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise UsageError(f"{folder}  holds something else: give a new folder with --export.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
