@@ -1,7 +1,12 @@
-"""Takes the pictures of the page: `python docs/make_screenshots.py [DEMO_FOLDER]`.
+"""Takes the pictures of the docs. Wants playwright and chromium.
 
-Six views into docs/pictures, each on a screen and on a phone, in light and in dark colours. Without
-a folder it runs `fieldmark demo` first. Wants playwright and chromium.
+`python docs/make_screenshots.py [DEMO_FOLDER]`: six views of the page into docs/pictures, each on a
+screen and on a phone, in light and in dark colours. Without a folder it runs `fieldmark demo`.
+
+`python docs/make_screenshots.py PAGE PICTURE [HEADING …]`: the answer on a page of `fieldmark try`,
+and the sections with these headings. docs/try-page.png is of the first two commands in
+docs/your-photos.md, with "Your photos"; docs/pictures/try-leaves.png of 288 photos of PlantDoc and
+tests/kit/my_lite.py, with "Models" and a pair that is mixed up.
 """
 
 from __future__ import annotations
@@ -37,7 +42,37 @@ MOST_BYTES = 250_000
 COLOURS = 128
 
 
+SECTIONS = """headings => {
+  let level = 9, shown = false
+  for (const part of [...document.body.children]) {
+    if (part.matches("h2, h3") && (Number(part.tagName[1]) <= level || !shown)) {
+      shown = headings.some(words => part.textContent.includes(words))
+      level = Number(part.tagName[1])
+    }
+    if (!part.matches("h1, .box, style") && !shown) part.remove()
+  }
+}"""
+"""leaves the answer and the sections whose headings hold these words"""
+
+
+def take_answer(address: Path, picture: Path, headings: list[str]) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_page(viewport={"width": 1000, "height": 600}, color_scheme="light")
+        page.goto(address.resolve().as_uri())
+        page.evaluate(SECTIONS, headings)
+        box = page.locator("body").bounding_box()
+        page.set_viewport_size({"width": 1000, "height": round(box["height"])})
+        save(page, picture)
+        browser.close()
+
+
 def main() -> None:
+    if len(sys.argv) > 2:
+        take_answer(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+        return
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         demo = Path(sys.argv[1]) if sys.argv[1:] else Path(folder) / "demo"

@@ -82,3 +82,16 @@ def test_the_bar_ends_with_what_is_going_on() -> None:
         text.truncate(0)
         live._region.refresh()
         assert "queues" not in text.getvalue()
+
+
+def test_names_in_the_bar_are_neither_markup_nor_commands_of_a_terminal() -> None:
+    """A model file may be called `m[/red].py`: it ended the command with a traceback."""
+    live = Live()
+    text = io.StringIO()
+    live._region.live.console = Console(file=text, width=160, force_terminal=True)
+    with live:
+        live.start("embedding with m[/red][bold]\x1b]0;x\x07.py", 10)
+        live.status("reading \x1b[2Jfox")
+        live._region.refresh()
+    assert "m[/red][bold]\\x1b]0;x\\x07.py" in text.getvalue()
+    assert "\x1b]0;" not in text.getvalue() and "\\x1b[2Jfox" in text.getvalue()

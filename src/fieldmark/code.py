@@ -125,24 +125,24 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
     data: dict[str, Path] = {}
     queue, reads_files = [("", path)], False
     while queue:
-        name, place = queue.pop()
+        name, file = queue.pop()
         if name in sources:
             continue
-        source = place.read_bytes() if place.is_file() else b""
-        sources[name] = (place, source)
-        if place.suffix != ".py":
+        source = file.read_bytes() if file.is_file() else b""
+        sources[name] = (file, source)
+        if file.suffix != ".py":
             continue
-        facts = facts_of(source)
-        reads_files = reads_files or facts.reads_files
-        search.add(place.parent, facts.path_texts)
-        named = [text for text in facts.texts if text.endswith(endings)]
-        data |= _named_data(place.parent, named)
-        package = name if place.name == "__init__.py" else name.rpartition(".")[0]
-        for asked in _absolute(facts.imports, package):
-            modules = list(search.modules(asked))
+        source_facts = facts_of(source)
+        reads_files = reads_files or source_facts.reads_files
+        search.add(file.parent, source_facts.path_texts)
+        named = [text for text in source_facts.texts if text.endswith(endings)]
+        data |= _named_data(file.parent, named)
+        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        for imported in _absolute(source_facts.imports, package):
+            modules = list(search.modules(imported))
             queue += [module for module in modules if module[1] != path]
             if not modules:
-                libraries.add(asked.partition(".")[0])
+                libraries.add(imported.partition(".")[0])
     return Closure(path, sources, frozenset(libraries), data, tuple(search.folders), reads_files)
 
 
@@ -238,8 +238,8 @@ def _last_part(text: str) -> str:
 def _writes_file(call: ast.Call) -> bool:
     """`open(path, "a")`, `path.open("w")`, `path.write_text(…)`."""
     name = _called_name(call).rpartition(".")[2]
-    first = 0 if isinstance(call.func, ast.Attribute) else 1  # `path.open(mode)`
-    given = [*call.args[first:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    n_before = 0 if isinstance(call.func, ast.Attribute) else 1  # `path.open(mode)`
+    given = [*call.args[n_before:2], *(word.value for word in call.keywords if word.arg == "mode")]
     modes = [mode.value for mode in given if isinstance(mode, ast.Constant)]
     is_write = any(re.fullmatch("[awx][bt+]*", mode) for mode in modes if isinstance(mode, str))
     return name in ("write_bytes", "write_text") or (name == "open" and is_write)
@@ -259,10 +259,10 @@ def _joined_texts(node: ast.AST) -> list[str]:
 
 
 def _named_data(folder: Path, texts: Sequence[str]) -> dict[str, Path]:
-    places = {text: folder / Path(text).expanduser() for text in texts}
+    path_of = {text: folder / Path(text).expanduser() for text in texts}
     return {
         Path(text).name if Path(text).is_absolute() else text: path
-        for text, path in places.items()
+        for text, path in path_of.items()
         if path.is_file()
     }
 
@@ -293,29 +293,29 @@ class _ModuleFinder:
             return
         bases = [folder, *list(folder.parents)[:3]]
         joined = ["/".join(texts[start:]) for start in range(len(texts))]
-        for place in [base / text for text in joined for base in bases] + bases:
-            if place.is_dir() and place.resolve() not in self.folders:
-                self.folders.append(place.resolve())
+        for candidate in [base / text for text in joined for base in bases] + bases:
+            if candidate.is_dir() and candidate.resolve() not in self.folders:
+                self.folders.append(candidate.resolve())
 
-    def modules(self, asked: str) -> Iterator[tuple[str, Path]]:
+    def modules(self, module_name: str) -> Iterator[tuple[str, Path]]:
         """The module `a.b.c` and those it stands in, as far as they are the user's; `c` may be no
         module but something in one, and `*` is every module of a package.
         """
-        parts = asked.split(".")
-        place = self.top(parts[0])
+        parts = module_name.split(".")
+        path = self.top(parts[0])
         for end in range(1, len(parts) + 1):
-            if place is None:
+            if path is None:
                 return
             name = ".".join(parts[:end])
-            yield name, place
-            folder = place if place.is_dir() else place.parent
-            if end == len(parts) or not (place.is_dir() or place.name == "__init__.py"):
+            yield name, path
+            folder = path if path.is_dir() else path.parent
+            if end == len(parts) or not (path.is_dir() or path.name == "__init__.py"):
                 return
             if parts[end] == "*":
                 files = sorted(folder.glob("*.py"))
-                yield from ((f"{name}.{file.stem}", file) for file in files if file != place)
+                yield from ((f"{name}.{file.stem}", file) for file in files if file != path)
                 return
-            place = module_in(folder, parts[end]) or _folder_in(folder, parts[end])
+            path = module_in(folder, parts[end]) or _folder_in(folder, parts[end])
 
     def top(self, name: str) -> Path | None:
         """The file or folder of a module named without a dot; None when it is not the user's."""
@@ -327,10 +327,10 @@ class _ModuleFinder:
         other = _elsewhere(name)
         if other is not None and not is_users(other):
             return None
-        places = (module_in(folder, name) for folder in self.folders)
-        place = next(filter(None, places), other)
-        if place is not None:
-            return place
+        paths = (module_in(folder, name) for folder in self.folders)
+        path = next(filter(None, paths), other)
+        if path is not None:
+            return path
         return next(filter(None, (_folder_in(folder, name) for folder in self.folders)), None)
 
 
@@ -370,7 +370,7 @@ def is_users(path: Path) -> bool:
     """Is a file neither Python's, nor an installed package's, nor ours?"""
     if {"site-packages", "dist-packages"} & set(path.parts):
         return False
-    return not any(path.is_relative_to(place) for place in _library_places())
+    return not any(path.is_relative_to(library) for library in _library_places())
 
 
 @lru_cache(maxsize=1)
@@ -418,13 +418,15 @@ class Bundle:
         if "." not in name:
             return self._search.top(name)
         tail = name.rpartition(".")[2]
-        places = (module_in(Path(folder), tail) for folder in folders)
-        return next(filter(None, places), None)
+        paths = (module_in(Path(folder), tail) for folder in folders)
+        return next(filter(None, paths), None)
 
     def source(self, path: Path) -> bytes:
         """As it was when the closure was read; of modules nobody could foresee, as it is."""
-        known = (source for place, source in self.closure.sources.values() if place == path)
-        return next(known, None) or path.read_bytes()
+        read_sources = (
+            source for source_path, source in self.closure.sources.values() if source_path == path
+        )
+        return next(read_sources, None) or path.read_bytes()
 
 
 class _BundleLoader(machinery.SourceFileLoader):
@@ -460,21 +462,21 @@ class _BundleFinder:
         if bundle is None:
             return None
         is_root = fullname == bundle.root_name
-        place = bundle.closure.root if is_root else bundle.place(name, path or ())
-        if place is None:
+        file = bundle.closure.root if is_root else bundle.place(name, path or ())
+        if file is None:
             return None
-        if place.is_dir():
+        if file.is_dir():
             spec = machinery.ModuleSpec(fullname, None, is_package=True)
-            spec.submodule_search_locations = [str(place)]
+            spec.submodule_search_locations = [str(file)]
             return spec
-        if place.suffix != ".py":
-            native = machinery.ExtensionFileLoader(fullname, str(place))
-            return importlib.util.spec_from_file_location(fullname, place, loader=native)
-        folders = [str(place.parent)] if place.name == "__init__.py" else None
+        if file.suffix != ".py":
+            native = machinery.ExtensionFileLoader(fullname, str(file))
+            return importlib.util.spec_from_file_location(fullname, file, loader=native)
+        folders = [str(file.parent)] if file.name == "__init__.py" else None
         return importlib.util.spec_from_file_location(
             fullname,
-            place,
-            loader=_BundleLoader(fullname, place, bundle),
+            file,
+            loader=_BundleLoader(fullname, file, bundle),
             submodule_search_locations=folders,
         )
 

@@ -39,22 +39,22 @@ if torch.cuda.is_initialized() and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.envir
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
-def choose_device(wanted: str) -> Any:
+def choose_device(name: str) -> Any:
     """The torch device for auto, cpu, cuda, cuda:1 or mps; refuses one that is not there."""
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
     try:
-        device = torch.device(wanted)
+        device = torch.device(name)
     except RuntimeError as error:
         raise UsageError(
-            f"device {wanted!r} is not known: expected auto, cpu, cuda, cuda:0 or mps."
+            f"device {name!r} is not known: expected auto, cpu, cuda, cuda:0 or mps."
         ) from error
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     is_there = {"cpu": True, "cuda": (device.index or 0) < count, "mps": _has_mps()}
     if not is_there.get(device.type, False):
         others = [f"cuda:{index}" for index in range(count)] + ["mps"] * _has_mps()
         raise ModelError(
-            f"device {wanted!r} is not available: torch sees {', '.join(['cpu', *others])}. "
+            f"device {name!r} is not available: torch sees {', '.join(['cpu', *others])}. "
             "Use one of these, or auto."
         )
     return device
@@ -64,34 +64,34 @@ def _has_mps() -> bool:
     return bool(torch.backends.mps.is_available())
 
 
-def choose_precision(wanted: str, device: Any) -> str:
+def choose_precision(precision: str, device: Any) -> str:
     """float32, bf16 or fp16 for a device."""
-    if wanted not in PRECISIONS:
-        raise UsageError(f"precision {wanted!r} is not known: expected {', '.join(PRECISIONS)}.")
-    if wanted != "auto":
-        return wanted
+    if precision not in PRECISIONS:
+        raise UsageError(f"precision {precision!r} is not known: expected {', '.join(PRECISIONS)}.")
+    if precision != "auto":
+        return precision
     if device.type != "cuda":
         return "float32"
     return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
 
 
-def choose_decode(wanted: str, device: Any) -> str:
+def choose_decode(decode: str, device: Any) -> str:
     """How photos are read for a network on that device: reference, cpu or gpu."""
-    if wanted not in DECODES:
-        raise UsageError(f"decode {wanted!r} is not known: expected {', '.join(DECODES)}.")
+    if decode not in DECODES:
+        raise UsageError(f"decode {decode!r} is not known: expected {', '.join(DECODES)}.")
     has_cpu = importlib.util.find_spec("torchvision") is not None
     has_gpu = device.type == "cuda" and nvjpeg_library() is not None
-    if wanted == "auto":
+    if decode == "auto":
         return "gpu" if has_gpu else "cpu" if has_cpu else "reference"
-    if wanted == "cpu" and not has_cpu:
+    if decode == "cpu" and not has_cpu:
         raise MissingExtra("decode 'cpu'", "vision", "torchvision")
-    if wanted == "gpu" and not has_gpu:
+    if decode == "gpu" and not has_gpu:
         lacks = f"the model is on {device}" if device.type != "cuda" else "nvJPEG is not installed"
         raise ModelError(
             f"decode 'gpu' needs a CUDA device and the library nvJPEG, but {lacks}: use auto, "
             "which takes the fastest way there is (`fieldmark doctor` shows it)."
         )
-    return wanted
+    return decode
 
 
 @lru_cache(maxsize=1)
@@ -102,10 +102,10 @@ def nvjpeg_library() -> str | None:
     if not hasattr(os, "memfd_create"):  # how readers share memory with the decoder: Linux only
         return None
     of_system = ctypes.util.find_library("nvjpeg")
-    for place in (*_packaged_nvjpeg(), *([of_system] if of_system else [])):
+    for file in (*_packaged_nvjpeg(), *([of_system] if of_system else [])):
         with contextlib.suppress(OSError):
-            ctypes.CDLL(place)
-            return place
+            ctypes.CDLL(file)
+            return file
     return None
 
 

@@ -78,8 +78,8 @@ def lazily_shuffled(ids: Sequence[str], *parts: object) -> Iterator[str]:
     photos is not gone through for each question.
     """
     moved: dict[int, int] = {}
-    for place in range(len(ids)):
-        other = place + number(*parts, place) % (len(ids) - place)
+    for index in range(len(ids)):
+        other = index + number(*parts, index) % (len(ids) - index)
         chosen = moved.get(other, other)
-        moved[other] = moved.get(place, place)
+        moved[other] = moved.get(index, index)
         yield ids[chosen]

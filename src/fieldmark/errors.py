@@ -32,6 +32,8 @@ class FieldmarkError(Exception):
     """A problem the user can mend. `str(error)` is what is printed, one line per problem."""
 
     exit_code = 1
+    is_recorded = True
+    """is a run that ends so kept as failed? Not where a name or address was wrong from the start"""
 
 
 class UsageError(FieldmarkError):
@@ -45,7 +47,7 @@ class UnknownName(UsageError):
         self,
         kind: str,
         name: str,
-        known: Iterable[str],
+        names: Iterable[str],
         listing: str = "",
         where: str = "",
         *,
@@ -53,7 +55,7 @@ class UnknownName(UsageError):
     ) -> None:
         """`is_close`: the known names are those to suggest."""
         self.kind, self.name = kind, name
-        self.closest = list(known) if is_close else closest(name, known)
+        self.closest = list(names) if is_close else closest(name, names)
         text = f"{kind} {name!r} is not known."
         if self.closest:
             text += f" Did you mean {' or '.join(map(repr, self.closest))}?"
@@ -88,7 +90,8 @@ class MissingExtra(ModelError):
     def __init__(self, wanted_by: str, extra: str, package: str) -> None:
         super().__init__(
             f"{wanted_by} needs the package {package!r}, which is not installed: "
-            f"`pip install 'fieldmark[{extra}]'` (in a clone: `uv sync --extra {extra}`)."
+            f"`pip install 'fieldmark[{extra}]'` (in a clone: `pip install '.[{extra}]'`, with uv "
+            f"`uv sync --extra {extra}`)."
         )
 
 
@@ -112,7 +115,7 @@ class Diverged(RunsFailed):
     pass
 
 
-def closest(name: str, known: Iterable[str], most: int = 2) -> list[str]:
+def closest(name: str, names: Iterable[str], most: int = 2) -> list[str]:
     """The known names most like `name`, best first; case and the kind of dash do not count.
 
     >>> closest("Macro-Acuracy", ["accuracy", "macro_accuracy", "macro_f1"])
@@ -121,11 +124,11 @@ def closest(name: str, known: Iterable[str], most: int = 2) -> list[str]:
     import difflib
 
     by_fold: dict[str, str] = {}
-    for candidate in known:
+    for candidate in names:
         by_fold.setdefault(_fold(candidate), candidate)
-    asked = _fold(name)
-    matches = difflib.get_close_matches(asked, by_fold, n=most, cutoff=0.6)
-    ratios = [difflib.SequenceMatcher(None, candidate, asked).ratio() for candidate in matches]
+    folded = _fold(name)
+    matches = difflib.get_close_matches(folded, by_fold, n=most, cutoff=0.6)
+    ratios = [difflib.SequenceMatcher(None, candidate, folded).ratio() for candidate in matches]
     return [
         by_fold[candidate]
         for candidate, ratio in zip(matches, ratios, strict=True)
@@ -169,9 +172,9 @@ def readable(text: str) -> str:
     return re.sub(r"(:\d+: \S+)  (?=\w)", r"\1 ", _PLACE.sub(ended, text))
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing where no known name is close."""
-    near = closest(name, known, most=1)
+    near = closest(name, names, most=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

@@ -1,5 +1,5 @@
-"""Atomic writes, JSON of strangers, file locks, mount table: how does a file appear whole or not
-at all, and where?
+"""Atomic writes, JSON and CSV with texts of strangers, file locks, mount table: how does a file
+appear whole or not at all, and where?
 
 The bytes go to a hidden file beside the place, which gets its name at the end. `is_durable` forces
 them, and the name, to the disk first: for what is expensive to make again, and for files that say
@@ -9,16 +9,19 @@ that others are complete.
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from fieldmark.errors import DataError
+from fieldmark.words import printable
 
 
 @contextlib.contextmanager
@@ -121,6 +124,32 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("nested too deep") from None
 
 
+# --- tables that people open in a spreadsheet, or look at in a terminal ---
+
+UNSAFE_CELL = r"^[=+\-@\t\r]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+"""a regular expression, of Rust too: a cell that `csv_cell` may change"""
+_FORMULA = re.compile(r"[=+\-@\t\r](?![\d.]+([eE][+-]?\d+)?\Z)")
+
+
+def csv_cell(value: object) -> object:
+    """The value as it is safe in a CSV. A text that a spreadsheet would run as a formula gets an
+    apostrophe, as OWASP advises; control characters are spelled out.
+
+    >>> [csv_cell(value) for value in ("=A1", "-1.5", "fox", -1, "\\x1b[2J")]
+    ["'=A1", '-1.5', 'fox', -1, '\\\\x1b[2J']
+    """
+    if not isinstance(value, str):
+        return value
+    return f"{chr(39) * bool(_FORMULA.match(value))}{printable(value, chr(10) + chr(9))}"
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Lines of a CSV, safe for spreadsheets and terminals."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([map(csv_cell, row) for row in rows])
+    return text.getvalue()
+
+
 # --- file systems ---
 # Shared are network and cluster file systems, which several machines write at once. They have no
 # memory that processes of two machines share, and their locks may be slow or missing: what SQLite
@@ -163,12 +192,8 @@ def find_mount(path: Path, mounts: str) -> FileSystem:
         left, _, right = line.partition(" - ")
         if len(left.split()) < 5 or not right.split():
             continue
-        point = Path(_unescape(left.split()[4]))
+        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), left.split()[4]))
         # >=: a later mount on the same point hides the earlier one
         if path.is_relative_to(point) and len(point.parts) >= best:
             best, kind, mount = len(point.parts), right.split()[0], point
     return FileSystem(kind, kind in SHARED or kind.startswith("fuse."), mount)
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

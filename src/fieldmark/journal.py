@@ -130,7 +130,10 @@ class Journal:
                 raise unusable(self.path, error) from error
             start, self._size = self._size, self._size + len(line)
         if not is_durable:
-            self._sync_soon()
+            if self._syncer is None:
+                self._syncer = threading.Thread(target=self._sync_now_and_then, daemon=True)
+                self._syncer.start()
+            self._is_dirty.set()
         return start
 
     def sync(self) -> None:
@@ -166,12 +169,6 @@ class Journal:
         if end < size:
             self._file.truncate(end)
         return end
-
-    def _sync_soon(self) -> None:
-        if self._syncer is None:
-            self._syncer = threading.Thread(target=self._sync_now_and_then, daemon=True)
-            self._syncer.start()
-        self._is_dirty.set()
 
     def _sync_now_and_then(self) -> None:
         while not self._is_closed:

@@ -67,8 +67,8 @@ def wait_until_heard(
 
     `silent` gives, by name, what those that hold now have said last; `tell` is told the names.
     """
-    first = silent()
-    unheard = dict(first)
+    at_start = silent()
+    unheard = dict(at_start)
     while unheard:
         tell(next(iter(unheard)))
         time.sleep(LOOK_S)
@@ -133,8 +133,8 @@ class Lease:
         self._close()
 
     def _is_mine(self) -> bool:
-        facts = _read(self.path)
-        return facts is not None and facts.get("token") == self._facts["token"]
+        content = _read(self.path)
+        return content is not None and content.get("token") == self._facts["token"]
 
     def _close(self) -> None:
         with self._lock:
@@ -228,10 +228,10 @@ class LeaseFolder:
     def holder(self, name: str) -> tuple[str, float]:
         """Who has it, in words, and for how many seconds nothing was heard of it."""
         newest = self._newest(name)
-        facts = None if newest is None else _read(newest)
-        if newest is None or facts is None:
+        content = None if newest is None else _read(newest)
+        if newest is None or content is None:
             return "a worker that is just beginning", 0.0
-        return str(_holder(facts)), self._silence_s(newest, facts)
+        return str(_holder(content)), self._silence_s(newest, content)
 
     def give_up(self, lease: Lease, is_done: bool) -> None:
         self._held.discard(lease)
@@ -268,16 +268,16 @@ class LeaseFolder:
         return {name: _lease_path(self.folder, name, number) for name, number in numbers.items()}
 
     def _is_live(self, path: Path) -> bool:
-        facts = _read(path)
-        if facts is None and not path.exists():
+        content = _read(path)
+        if content is None and not path.exists():
             return False  # finished meanwhile
-        if facts is not None and (facts.get("is_free") or _holder(facts).is_running is False):
+        if content is not None and (content.get("is_free") or _holder(content).is_running is False):
             return False
-        return self._silence_s(path, facts) < SILENCE_S
+        return self._silence_s(path, content) < SILENCE_S
 
-    def _silence_s(self, path: Path, facts: dict[str, Any] | None) -> float:
+    def _silence_s(self, path: Path, content: dict[str, Any] | None) -> float:
         """For how long its count has stood still, as seen from here."""
-        count = None if facts is None else facts.get("count")
+        count = None if content is None else content.get("count")
         seen, since = self._watched.get(path, (-1, 0.0))
         if count != seen:
             self._watched[path] = (count, self._now())
@@ -288,15 +288,15 @@ class LeaseFolder:
 def _read(path: Path) -> dict[str, Any] | None:
     """What a lease says; None where it is not there or half written."""
     try:
-        facts = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return facts if isinstance(facts, dict) else None
+    return content if isinstance(content, dict) else None
 
 
-def _holder(facts: Mapping[str, Any]) -> Holder:
-    pid = facts.get("pid")
-    machine, place, born = (str(facts.get(name, "")) for name in ("host", "place", "born"))
+def _holder(content: Mapping[str, Any]) -> Holder:
+    pid = content.get("pid")
+    machine, place, born = (str(content.get(name, "")) for name in ("host", "place", "born"))
     return Holder(machine, place, pid if isinstance(pid, int) else 0, born)
 
 

@@ -61,9 +61,9 @@ def this_place() -> str:
         return host() if os.name == "posix" else ""
 
 
-def boot_of(place: str) -> str:
+def boot_of(machine: str) -> str:
     """Which start of its machine a place belongs to; "" if unknown."""
-    boot, slash, _ = place.partition("/")
+    boot, slash, _ = machine.partition("/")
     return boot if slash else ""
 
 
@@ -91,12 +91,12 @@ def is_alive(pid: int, born: str) -> bool:
     return not Path("/proc/self/stat").exists()
 
 
-def still_runs(host_name: str, place: str, pid: int, born: str) -> bool | None:
+def still_runs(host_name: str, machine: str, pid: int, born: str) -> bool | None:
     """Does a process of some machine still run? None where that cannot be seen from here."""
     here = this_place()
-    if place and place == here:
+    if machine and machine == here:
         return is_alive(pid, born)
-    boots = boot_of(place), boot_of(here)
+    boots = boot_of(machine), boot_of(here)
     if host_name == host() and all(boots) and boots[0] != boots[1]:
         return False  # this machine was started again since
     return None
@@ -223,9 +223,15 @@ class Child:
         life = _lifeline()
         kind = "logged" if log is not None else "trusted" if is_trusted else "plain"
         is_main = threading.current_thread() is threading.main_thread()
-        words = [str(life), str(os.getpid()), "1" if is_main else "", kind, function.__module__]
-        words += [function.__qualname__, *arguments]
-        own = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        argv = [
+            str(life),
+            str(os.getpid()),
+            "1" if is_main else "",
+            kind,
+            function.__module__,
+        ]
+        argv += [function.__qualname__, *arguments]
+        added = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         pipe = subprocess.PIPE if log is None else subprocess.DEVNULL
         self._errors: IO[bytes]  # closed in `end`
         self._errors = tempfile.TemporaryFile() if log is None else log.open("ab")  # noqa: SIM115
@@ -233,11 +239,11 @@ class Child:
         try:
             self._process = subprocess.Popen(
                 # -P: files of the current folder are no modules, as in this process
-                [sys.executable, "-P", "-u", "-c", _BEGIN, *words],
+                [sys.executable, "-P", "-u", "-c", _BEGIN, *argv],
                 stdin=pipe,
                 stdout=pipe if log is None else self._errors,
                 stderr=self._errors,
-                env={**(os.environ if environment is None else environment), **own},
+                env={**(os.environ if environment is None else environment), **added},
                 cwd=folder,
                 pass_fds=(life, *pass_fds),
                 start_new_session=True,

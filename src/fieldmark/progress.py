@@ -113,7 +113,7 @@ class Live:
                 return Text(rate(task.speed) if task.speed else "")
 
         self._region: Any = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             Rate(),
@@ -127,14 +127,14 @@ class Live:
     def start(self, label: str, total: int) -> None:
         if self._task is not None:
             self._region.remove_task(self._task)
-        self._task = self._region.add_task(label, total=total, doing="")
+        self._task = self._region.add_task(_shown(label), total=total, doing="")
 
     def advance(self, n: int = 1) -> None:
         self._region.advance(self._task, n)
 
     def status(self, text: str) -> None:
         if self._task is not None:
-            self._region.update(self._task, doing=text)
+            self._region.update(self._task, doing=_shown(text))
 
     def say(self, text: str) -> None:
         self._region.console.print(_shown(text), markup=False, highlight=False, soft_wrap=True)

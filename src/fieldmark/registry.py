@@ -77,7 +77,7 @@ class Registry:
 
     def names(self) -> list[str]:
         others = (BUILT_IN.get(self.package, {}), entry_points_of(self.package), self.added)
-        return sorted({*self._files(), *(name for known in others for name in known)})
+        return sorted({*self._files(), *(name for others_names in others for name in others_names)})
 
     def get(self, name: str, where: str = "") -> Any:
         """The entry: a module for files, whatever was registered otherwise."""
@@ -164,8 +164,8 @@ def _entry_point_files() -> str:
     """Every installed file of entry points that speaks of us. Reading all of them by
     `importlib.metadata` takes 50 ms, which is a fifth of what `--help` may take.
     """
-    places = [Path(place) for place in dict.fromkeys(sys.path)]
-    files = (file for place in places for file in place.glob("*-info/entry_points.txt"))
+    folders = [Path(folder) for folder in dict.fromkeys(sys.path)]
+    files = (file for folder in folders for file in folder.glob("*-info/entry_points.txt"))
     texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
     return "\n".join(text for text in texts if "[fieldmark." in text)
 
@@ -289,6 +289,16 @@ def may_run() -> bool:
     return _NOT_RUN.get() is None
 
 
+def ask_nobody() -> None:
+    """Code in a model's own files runs only where the caller says so beforehand: transformers would
+    ask on the terminal, and take a `yes` from a pipe, also where open_clip or a processor loads a
+    part of a model through it.
+    """
+    from transformers import dynamic_module_utils
+
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0  # s to answer in: it raises at once
+
+
 def refuse_to_run(path: Path, attribute: str = "") -> None:
     """Raises `CodeNotRun` where code is only looked at; before that, what its source tells."""
     not_run = _NOT_RUN.get()
@@ -311,34 +321,34 @@ def _run(path: Path, is_fresh: bool = False) -> Bundle:
     except FieldmarkError:
         raise
     except Exception as error:
-        place, line = _place_of(error, path)
-        raise UsageError(f"{place}:{line}  cannot be run: {_one_line(error)}.") from error
+        file, line = _place_of(error, path)
+        raise UsageError(f"{file}:{line}  cannot be run: {_one_line(error)}.") from error
 
 
-def _known_objects(module: ModuleType, asked: str) -> str:
+def _known_objects(module: ModuleType, name_asked: str) -> str:
     """The name that was probably meant, else what the file defines itself."""
-    own = [
+    defined = [
         name
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
     ]
-    near = closest(asked, own, most=1)
+    near = closest(name_asked, defined, most=1)
     if near:
         return f" Did you mean {near[0]!r}?"
-    return f" It defines {', '.join(own[:5]) or 'nothing'}."
+    return f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
 
 def _place_of(error: BaseException, path: Path) -> tuple[str, int]:
     """The file of the user's and the line in it where an error arose."""
     if isinstance(error, SyntaxError):
         return error.filename or str(path), error.lineno or 1
-    place, line, trace = str(path), 1, error.__traceback__
+    file, line, trace = str(path), 1, error.__traceback__
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")
         if str(module).startswith(PREFIX):
-            place, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+            file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
-    return place, line
+    return file, line
 
 
 def _one_line(error: BaseException) -> str:

@@ -88,6 +88,11 @@ class Settings:
         return self.results / "fieldmark.db"
 
     @property
+    def journal(self) -> Path:
+        """Folder of the answers of chat models."""
+        return self.results / "journal"
+
+    @property
     def n_threads(self) -> int:
         return self.threads or min(os.cpu_count() or 1, 16)
 
@@ -221,16 +226,22 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
             raise ValueError("expected a whole number, 0 or more")
         return int(value)
     if key in ("include_path", "protocol_path"):
-        return _folder_list(value, base)
+        # A list of a file, or names with the separator of `PATH` between them.
+        names = value.split(os.pathsep) if isinstance(value, str) else value
+        if not isinstance(names, (list, tuple)) or not all(
+            isinstance(n, (str, Path)) for n in names
+        ):
+            raise ValueError("expected names of folders")
+        return tuple(base / Path(name).expanduser() for name in names if str(name))
     if key == "trust_code":
         return _model_list(value)
     if key == "send_key":
         return _key_list(value)
     if key in ("offline", "fetch"):
-        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-        if str(value).lower() not in words:
+        boolean_of = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if str(value).lower() not in boolean_of:
             raise ValueError("expected true or false")
-        return words[str(value).lower()]
+        return boolean_of[str(value).lower()]
     if not isinstance(value, str):
         raise ValueError("expected text")
     if key == "contact":
@@ -244,14 +255,6 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
     if value not in allowed and not (key == "device" and re.fullmatch(r"cuda:\d+", value)):
         raise ValueError(f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
     return value
-
-
-def _folder_list(value: Any, base: Path) -> tuple[Path, ...]:
-    """A list of a file, or names with the separator of `PATH` between them."""
-    names = value.split(os.pathsep) if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not all(isinstance(n, (str, Path)) for n in names):
-        raise ValueError("expected names of folders")
-    return tuple(base / Path(name).expanduser() for name in names if str(name))
 
 
 def _key_list(value: Any) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import webdataset
 
+from fieldmark.build.shards.captions import caption_models
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.world import World
@@ -82,7 +83,10 @@ def test_a_rehearsal_says_what_it_was(built: Path, capsys: pytest.CaptureFixture
     command = ["caption", str(built / "shards"), "--out", str(out), "--model", "chat/mock/wren"]
     assert main([*command, "--descriptions", str(built / "words")]) == 0
     told = "This was a rehearsal: chat/mock/wren is a mock. Do not use its captions."
-    assert told in capsys.readouterr().err
+    lines = capsys.readouterr().err
+    assert told in lines and "fieldmark train" not in lines
+    files = sorted((out / "captions").glob("*.parquet"))
+    assert caption_models(files) == ("chat/mock/wren (a stand-in that saw no photo)",)
 
 
 def test_webdataset_reads_images_and_all_texts(built: Path) -> None:

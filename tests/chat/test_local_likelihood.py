@@ -255,7 +255,7 @@ def test_equal_requests_are_scored_once_and_words_beside_them(model: LocalModel)
 
 def test_a_budget_of_tokens_ends_the_scoring(model: LocalModel) -> None:
     got: dict[str, Answer] = {}
-    with pytest.raises(ModelError, match=r"^the budget is used up .* kept: run the same command"):
+    with pytest.raises(ModelError, match=r"^the budget is used up .* kept\. Run the same command"):
         ask_now(requests_of(9), model, Options(1), None, Budget(max_tokens=150), collect(got))
     assert 0 < len(got) < 10
 

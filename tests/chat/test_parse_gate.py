@@ -107,6 +107,35 @@ def test_every_form_tells_where_it_was_read(
     assert parsed.label is not None and parsed.is_loose == is_loose, parsed
 
 
+STAGES = (Option("j", "juvenile", "A"), Option("a", "adult", "B"))
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        (
+            "**juvenile**\n\nLet me know if you want to know more about this fascinating animal!",
+            "j",
+        ),
+        ("Juvenile. Let me know if you want to know more!", "j"),
+        ("A. Let me know if you want to know more!", "j"),
+        ("The animal is in the juvenile stage.", "j"),
+        ("It appears to be in its **adult** phase.", "a"),
+        ("The animal is not in the juvenile stage.", None),
+        ("It is in the juvenile stage that the spots fade.", None),
+        ("It is between the juvenile and the adult stage.", None),
+        ("Juvenile. Let me look again: it is an adult.", None),
+    ],
+)
+def test_an_answer_with_small_talk_is_read(text: str, label: str | None) -> None:
+    assert parse_text(text, STAGES).label == label
+
+
+@pytest.mark.parametrize("text", ["Yes, let me look.", "Yes. I can help with that.", "No, sure."])
+def test_small_talk_is_no_answer(text: str) -> None:
+    assert parse_text(text, SAME, "yes_no").label is None
+
+
 def test_why_tells_what_the_gate_saw() -> None:
     def why(text: str) -> str:
         parsed = parse_text(text, FINCH)

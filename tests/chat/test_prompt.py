@@ -387,3 +387,13 @@ def test_the_last_line_decides_over_an_echo_of_the_prompt() -> None:
     truth = built.options[built.position_of_truth or 0]
     assert parse_text(f"{echo}\nAnswer: {truth.letter}", built.options).label == "adult"
     assert parse_answer(built, echo).label is None
+
+
+def test_of_a_long_prompt_both_ends_are_kept() -> None:
+    """The question stands first, what is asked about last; ten examples are kept whole."""
+    examples = tuple(_item(f"e{n}", SPECIES[n % 20]) for n in range(100))
+    ten = build(TWENTY, _asked(TWENTY), Shots(examples[:10], 10)).info["prompt"]
+    assert ten.count("Example:") == 10 and "left out" not in ten
+    long = build(TWENTY, _asked(TWENTY), Shots(examples, 100)).info["prompt"]
+    assert long.startswith("Which of the options") and "letters left out …]" in long
+    assert long.rindex("Now the one to answer:") > long.index("left out")

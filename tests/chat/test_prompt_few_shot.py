@@ -19,7 +19,7 @@ from fieldmark.chat.prompt.few_shot import (
     Pool,
     PromptSize,
     RequestLimits,
-    Wanted,
+    ShotDraw,
     choose,
     fit,
     plan_prompts,
@@ -109,7 +109,7 @@ def test_defect_small_data_metrics_fit_is_quadratic() -> None:
 
     pool = Pool.of(EXAMPLES, measure)
     for n in range(50):
-        choose(pool, _item(f"i{n}"), Wanted(30, "t"), RequestLimits(tokens=10_000))
+        choose(pool, _item(f"i{n}"), ShotDraw(30, "t"), RequestLimits(tokens=10_000))
     assert max(calls.values()) == 1
     assert sum(calls.values()) <= len(EXAMPLES)
 
@@ -123,7 +123,9 @@ def test_only_what_is_drawn_is_measured() -> None:
         return PromptSize(10)
 
     many = [_item(f"e{n}", f"class {n % 500}") for n in range(5000)]
-    shots = choose(Pool.of(many, measure), _item("i"), Wanted(100, "t"), RequestLimits(tokens=1324))
+    shots = choose(
+        Pool.of(many, measure), _item("i"), ShotDraw(100, "t"), RequestLimits(tokens=1324)
+    )
     assert shots.k_used == 30 and shots.why == "context"
     assert len(calls) == 31
 
@@ -135,7 +137,7 @@ def test_only_what_is_drawn_is_measured() -> None:
 @pytest.mark.parametrize("sampling", ["balanced", "uniform"])
 def test_defect_small_data_metrics_all_examples_end(k: int, sampling: str) -> None:
     """n_train = -1 with everything fitting looped for ever; n_train = 1 failed an assertion."""
-    shots = choose(_pool(), _item("i"), Wanted(k, "t", 0, sampling))  # type: ignore[arg-type]
+    shots = choose(_pool(), _item("i"), ShotDraw(k, "t", 0, sampling))  # type: ignore[arg-type]
     assert shots.k_used == (40 if k in (-1, 100) else k)
     assert shots.k_asked == k
     assert shots.why == ("pool" if k == 100 else "")
@@ -144,7 +146,7 @@ def test_defect_small_data_metrics_all_examples_end(k: int, sampling: str) -> No
 
 @given(st.integers(0, 40), st.integers(0, 5))
 def test_balanced_prompts_are_balanced_at_every_length(k: int, seed: int) -> None:
-    shots = choose(_pool(), _item("i"), Wanted(k, "t", seed))
+    shots = choose(_pool(), _item("i"), ShotDraw(k, "t", seed))
     counts = Counter(each.label for each in shots.examples)
     assert abs(counts["adult"] - counts["not_adult"]) <= 1
 
@@ -156,7 +158,7 @@ def test_defect_small_data_metrics_sampling_is_obeyed() -> None:
     pool = _pool(lopsided)
 
     def n_young(sampling: str) -> list[int]:
-        wanted = [Wanted(10, "t", seed, sampling) for seed in range(40)]  # type: ignore[arg-type]
+        wanted = [ShotDraw(10, "t", seed, sampling) for seed in range(40)]  # type: ignore[arg-type]
         drawn = [choose(pool, _item("i"), each).examples for each in wanted]
         return [sum(each.label == "not_adult" for each in shots) for shots in drawn]
 
@@ -166,12 +168,12 @@ def test_defect_small_data_metrics_sampling_is_obeyed() -> None:
 
 def test_defect_small_data_metrics_small_classes_do_not_fail() -> None:
     pool = _pool([_item("a"), _item("b", "not_adult"), _item("c"), _item("d")])
-    assert choose(pool, _item("i"), Wanted(4, "t")).k_used == 4
+    assert choose(pool, _item("i"), ShotDraw(4, "t")).k_used == 4
 
 
 def test_no_label_is_always_last() -> None:
     last = Counter(
-        choose(_pool(), _item(f"i{n}"), Wanted(4, "t")).examples[-1].label for n in range(200)
+        choose(_pool(), _item(f"i{n}"), ShotDraw(4, "t")).examples[-1].label for n in range(200)
     )
     assert min(last[label] for label in LABELS) > 60
 
@@ -181,8 +183,8 @@ def test_defect_small_data_metrics_global_random_state(
     sampling: str, order: list[Item], is_shared: bool
 ) -> None:
     """Draws depend on (seed, task, item) only; fewer examples are the beginning of more."""
-    few = Wanted(3, "t", 1, sampling, is_shared)  # type: ignore[arg-type]
-    more = Wanted(10, "t", 1, sampling, is_shared)  # type: ignore[arg-type]
+    few = ShotDraw(3, "t", 1, sampling, is_shared)  # type: ignore[arg-type]
+    more = ShotDraw(10, "t", 1, sampling, is_shared)  # type: ignore[arg-type]
     one = choose(_pool(), _item("i"), more)
     assert choose(_pool(order), _item("i"), more).examples == one.examples
     assert choose(_pool(order), _item("i"), few).examples == one.examples[:3]
@@ -193,10 +195,10 @@ def test_defect_small_data_metrics_global_random_state(
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_an_item_is_never_its_own_example(is_shared: bool) -> None:
     for item in EXAMPLES:
-        shots = choose(_pool(), item, Wanted(39, "t", is_shared=is_shared))
+        shots = choose(_pool(), item, ShotDraw(39, "t", is_shared=is_shared))
         assert item.id not in _names(shots) and shots.k_used == 39
     twin = Item("other id", EXAMPLES[0].pictures, "adult")
-    assert "e0" not in _names(choose(_pool(), twin, Wanted(-1, "t")))
+    assert "e0" not in _names(choose(_pool(), twin, ShotDraw(-1, "t")))
 
 
 def test_ids_that_come_twice_are_refused() -> None:
@@ -327,7 +329,7 @@ def test_broken_examples_are_passed_over_and_noted(sampling: Any) -> None:
         return PromptSize(1)
 
     examples = [Item(str(n), (), "ab"[n % 2]) for n in range(12)]
-    item, wanted = Item("x", ()), Wanted(k=-1, task="t", sampling=sampling)
+    item, wanted = Item("x", ()), ShotDraw(k=-1, task="t", sampling=sampling)
     whole = choose(Pool.of(examples, lambda _: PromptSize(1)), item, wanted)
     pool = Pool.of(examples, measure)
     found = choose(pool, item, wanted)

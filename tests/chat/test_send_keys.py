@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.chat import user_tables
 from fieldmark.chat.prices import load_tables
 from fieldmark.chat.send.keys import is_secret, open_environment, read_key
 from fieldmark.cli import main
@@ -85,6 +86,32 @@ def test_defect_third_look_n2_a_folder_never_redirects_a_known_provider(
     assert main([command, *RUN[1:], "chat/openai/gpt-4o", *more]) == 2
     redirect_refused(capsys, endpoint.host)
     assert endpoint.keys == []
+
+
+def test_a_folder_never_asks_a_known_provider_for_another_model(
+    endpoint: KeyLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("fieldmark.toml").write_text(
+        '[[chat_providers]]\nname = "openai"\nbase_url = "https://api.openai.com/v1"\n'
+        'key_env = "OPENAI_API_KEY"\nbody = {model = "dear"}\n'
+    )
+    assert main(["plan", *RUN[1:], "chat/openai/gpt-4o"]) == 2
+    told = capsys.readouterr().err
+    assert "gives the known provider 'openai' another address or other requests" in told
+
+
+def test_a_folder_lowers_no_price_that_is_known(endpoint: KeyLog) -> None:
+    """`--max-usd` would not hold."""
+    rows = '[[chat_models]]\nprovider = "openai"\nid = "%s"\nusd_in = 0.0\nusd_out = 900.0\n'
+    Path("fieldmark.toml").write_text(rows % "gpt-4o" + rows % "gpt-4o-2024-09-09" + rows % "new")
+    known, made = load_tables([]), user_tables(Path.cwd())
+    for name in ("gpt-4o", "gpt-4o-2024-09-09"):
+        card = made.card("openai", name)
+        assert (card.usd_in, card.usd_out) == (known.card("openai", "gpt-4o").usd_in, 900.0)
+    assert made.card("openai", "new").usd_in == 0.0
+    user_config().parent.mkdir(parents=True, exist_ok=True)
+    user_config().write_text(rows % "gpt-4o")
+    assert user_tables(Path.cwd()).card("openai", "gpt-4o").usd_in == 0.0, "one's own word"
 
 
 def test_a_folder_never_takes_a_known_alias(

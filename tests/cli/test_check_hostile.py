@@ -281,6 +281,10 @@ CASES: dict[str, Case] = {
         files(birds_yaml=good(description='"{{ ' + "(" * 5000 + "1" + ")" * 5000 + ' }}"')),
         r"error  birds.yaml:7: description: the template .* is nested too deep.",
     ),
+    "template without end": (
+        files(birds_yaml=good(description=f"'{'{{ q }}' * 20_000}'")),
+        r"error  birds.yaml:7: description: the template .* has 140,000 characters: expected .*",
+    ),
     "template that is a bomb": (
         files(birds_yaml=good(description=f'"{BOMBS}"')),
         "",  # nothing is computed before there is a document

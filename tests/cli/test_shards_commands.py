@@ -31,6 +31,10 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "shards: 2 shards, 6 samples, " in shown.err
+    assert (
+        "Read 2 of 2 labels as genus and species (Corvus corax, Pica pica). If that is wrong, give "
+        "a table with a column scientific_name or common_name." in shown.err.splitlines()
+    )
     next_command = shown.err.splitlines()[-1].removeprefix("next: fieldmark ").split()
     assert main(next_command) == 0
     assert "2 shards, 6 samples, " in capsys.readouterr().err
@@ -39,16 +43,31 @@ def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert one["shardlist"] == two["shardlist"]
 
 
+def test_shards_that_are_replaced_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two shards become one."""
+    told = "2 shards replaced: made of other photos or with other options before."
+    assert main(MAKE) == 0 and "replaced" not in capsys.readouterr().err
+    assert main([*MAKE[:-1], "6"]) == 0
+    assert told in capsys.readouterr().err.splitlines()
+
+
 def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "photos").rename(place / "train")
     shutil.copytree(place / "train", place / "set" / "test")
     (place / "train").rename(place / "set" / "train")
     assert main(["shards", "make", "set"]) == 0
     told = "Only split train is packed, not 6 photos of others (--split all for all)."
-    assert told in capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err
+    assert told in lines.splitlines() and "Warning" not in lines
+    assert main(["shards", "make", "set", "--split", "all"]) == 0
+    assert (
+        "Warning: 6 of 12 photos are not training photos (split test: 6). Do not test a model on "
+        "photos it was trained on." in capsys.readouterr().err.splitlines()
+    )
     assert main(["shards", "make", "set", "--split", "all", "--json", "--quiet"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert (made["samples"], made["split"], made["other_splits"]) == (12, "all", 0)
+    assert made["splits"] == {"test": 6, "train": 6}
 
 
 def test_summaries_are_json(capsys: pytest.CaptureFixture[str]) -> None:

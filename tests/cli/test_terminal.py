@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import subprocess
 import sys
@@ -78,8 +79,18 @@ def test_the_log_and_tracebacks_are_spelled_out() -> None:
 def test_one_file_of_the_command_line_prints() -> None:
     folder = Path(fieldmark.cli.__file__).parent
     prints = {path.name for path in folder.rglob("*.py")
-              if re.search(r"(?<![\w.])print\(|stderr\.write", path.read_text())}  # fmt: skip
+              if re.search(r"(?<![\w.])print\(|std(err|out)\.write", path.read_text())}  # fmt: skip
     assert prints == {"show.py"}
+
+
+def test_one_function_writes_tables_for_people() -> None:
+    """Those that `data make` draws hold no text of others."""
+    source = Path(fieldmark.cli.__file__).parents[1]
+    writers = {path.relative_to(source).as_posix() for path in source.rglob("*.py")
+               if re.search(r"csv\.(DictW|w)riter|\.write_csv\(", path.read_text())}  # fmt: skip
+    drawn = {"data/_make.py", "data/sets/birds525.py", "data/sets/world.py"}
+    hashed = {"protocols/_question.py"}
+    assert writers == {"files.py", "report/export/csv.py"} | drawn | hashed
 
 
 def test_cells_of_a_csv_run_in_no_spreadsheet(
@@ -99,7 +110,21 @@ def test_cells_of_a_csv_run_in_no_spreadsheet(
             for cell in row
         ]
         assert not [cell for cell in cells if cell[:1] in ("=", "+", "@", "\t", "\r")]
+        capsys.readouterr()
+        assert main(["export", "csv", "--results", str(folder), *more]) == 0
+        told = capsys.readouterr().out
+        assert told == (tmp_path / "a.csv").read_text() and not STEERING.search(told)
     assert f"'{FORMULA}" in cells
+    assert "fox\\x1b[2J\\x07\\x9b31m\\u202e" in cells
+
+
+def test_json_that_is_shown_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = results(tmp_path)
+    capsys.readouterr()
+    assert main(["export", "json", "--predictions", "--results", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert not STEERING.search(told)
+    assert json.loads(told.splitlines()[0])["target"] == ESCAPE
 
 
 def test_a_plot_survives_control_characters(tmp_path: Path) -> None:

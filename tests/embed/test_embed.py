@@ -288,7 +288,7 @@ def test_a_cache_cleaned_during_a_run_is_told(photos: Path, tmp_path: Path) -> N
             return super().embed_images(batch)
 
     embed(Mean(), photos, refs(photos)[:10], options(tmp_path))
-    with pytest.raises(DataError, match="run the same command again"):
+    with pytest.raises(DataError, match="Run the same command again"):
         embed(Cleaning(), photos, refs(photos), options(tmp_path))
 
 

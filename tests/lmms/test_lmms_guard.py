@@ -46,9 +46,9 @@ def write(code: str, aggregation: str = "mean") -> None:
     Path("code.py").write_text(code)
 
 
-def run(model: KeyLog, *flags: str) -> int:
+def run(model: KeyLog, *flags: str, command: str = "run") -> int:
     name = f"chat/custom/m?base_url={model.url}"
-    return main(["run", "--task", "garden.yaml", "--model", name, *flags])
+    return main([command, "--task", "garden.yaml", "--model", name, *flags])
 
 
 def table(capsys: pytest.CaptureFixture[str]) -> str:
@@ -160,6 +160,17 @@ IN_AGGREGATION = JUDGED + (
 def says(body: dict[str, Any]) -> str:
     number = int(body["messages"][-1]["content"].partition("Bird ")[2].partition("?")[0])
     return "yes" if number % 3 else "no"
+
+
+def test_plan_says_that_a_judge_is_asked_besides(
+    model: KeyLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(PER_DOCUMENT)
+    assert run(model, command="plan") == 0
+    assert "name one with --judge MODEL" in capsys.readouterr().out
+    assert run(model, "--judge", f"chat/custom/j?base_url={model.url}", command="plan") == 0
+    assert "its judge is asked too: the cost leaves that out" in capsys.readouterr().out
+    assert not model.keys
 
 
 @pytest.mark.slow

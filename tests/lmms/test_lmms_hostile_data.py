@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import generation_kwargs
 from fieldmark.lmms.code.digest import code_digest
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.data.documents import Documents, open_documents
-from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.data.pictures import decoded, folders_for, to_picture
 from fieldmark.lmms.read.groups import load_document_task
 from fieldmark.tasks import Finder, task_files
+from kit.documents import picture_bytes
 
-pytest.importorskip("datasets")
+datasets = pytest.importorskip("datasets")
 
 START = """\
 task: birds
@@ -200,6 +204,72 @@ def test_data_lie_with_the_task_or_where_the_user_said(tmp_path: Path, data: str
     if data.endswith(("{data_files: %s}\n", "linked}\n")) and "text" in data:
         task = load_document_task(folder / "birds.yaml", Trust.of(folder, tmp_path))
         assert list(open_documents(task, tmp_path / "cache").test.columns) == ["text"]
+
+
+CARD = """\
+---
+configs:
+- config_name: default
+  data_files: [{split: train, path: "%s"}]
+---
+"""
+
+
+@pytest.mark.parametrize("path", ["{secret}", "../../{secret.name}", "file://{secret}", "../../*l"])
+def test_a_card_and_a_saved_table_name_no_data_outside(tmp_path: Path, path: str) -> None:
+    """The library opens whatever a folder's own README.md, or its state.json, names."""
+    secret, folder = tmp_path / "rows.jsonl", tmp_path / "tasks"
+    secret.write_text(ROW)
+    (folder / "birds").mkdir(parents=True)
+    (folder / "birds/README.md").write_text(CARD % path.format(secret=secret))
+    (folder / "birds/rows.jsonl").write_text(ROW)
+    with pytest.raises(FieldmarkError, match=r"birds\.yaml:\d  the data .* lie outside"):
+        opened(folder, "dataset_path: birds\n")
+    row = datasets.Dataset.from_list([{"q": "Which?", "a": "wren"}])
+    for place in (folder / "saved", tmp_path / "own"):
+        row.save_to_disk(str(place))
+    (arrow,) = (tmp_path / "own").glob("*.arrow")
+    state = json.loads((folder / "saved/state.json").read_text())
+    state["_data_files"] = [{"filename": f"../../own/{arrow.name}"}]
+    (folder / "saved/state.json").write_text(json.dumps(state))
+    with pytest.raises(FieldmarkError, match=r"birds\.yaml:\d  the data .* lie outside"):
+        opened(folder, "dataset_path: saved\ndataset_kwargs: {load_from_disk: true}\n")
+
+
+@pytest.mark.parametrize("kind", ["a path", "a picture", "a message"])
+@pytest.mark.parametrize("name", ["{secret}", "../secret.png", "link.png", "fifo.png"])
+def test_rows_name_no_pictures_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    """They were sent to the model; of a FIFO nothing was heard for half an hour."""
+    monkeypatch.chdir(tmp_path)
+    secret, folder = tmp_path / "secret.png", tmp_path / "tasks"
+    folder.mkdir()
+    secret.write_bytes(picture_bytes("PNG"))
+    (folder / "link.png").symlink_to(secret)
+    os.mkfifo(folder / "fifo.png")
+    text = name.format(secret=secret)
+    path = text if name.startswith("{") else str(folder / text)
+    values = {
+        "a path": text,
+        "a picture": {"bytes": None, "path": path},
+        "a message": {"type": "image", "url": path},
+    }
+    row = {"q": "Which?", "a": "wren", "seen": values[kind]}
+    (folder / "rows.jsonl").write_text(json.dumps(row))
+    about = "dataset_path: json\ndataset_kwargs: {data_files: rows.jsonl}\ndoc_to_visual: seen\n"
+    split = opened(folder, about).test
+    assert split.digest([0])
+    task = load_document_task(folder / "birds.yaml", Trust.of(folder))
+    (shown,) = Fields(task, None, None, split.columns).visuals(split.document(0, media=True))
+    with pytest.raises(FieldmarkError, match="lies outside the folder|does not exist"):
+        to_picture(shown, "birds.yaml:3", folders_for(task))
+    feature = datasets.Image()
+    with pytest.raises(FieldmarkError, match="lies outside the folder|does not exist"):
+        decoded(feature, {"bytes": None, "path": path}, folders_for(task))
+    if "fifo" not in name:
+        mine = load_document_task(folder / "birds.yaml", Trust.of(folder, tmp_path))
+        assert decoded(feature, {"bytes": None, "path": path}, folders_for(mine)).size == (12, 8)
 
 
 def test_a_folder_cannot_take_the_place_of_a_task_that_is_known(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_functions_belong_to_the_file_that_names_them(write: Write, trust: Trust
     data = read_document_file(path, trust).data
     assert data["doc_to_text"] == Function("utils.text", template, 1)
     assert data["process_docs"] == Function("own.docs", path, 3)
-    assert data["process_docs"].place == f"{path}:3"
+    assert data["process_docs"].where == f"{path}:3"
 
 
 @pytest.mark.parametrize("text", ["utils", "", ".x", "utils."])

@@ -57,7 +57,7 @@ def test_hostile_files_are_told_and_the_others_go_on(
         assert bool(told[function]) == bool(expected), function
         assert expected in told[function]
         if expected:
-            assert told[function].startswith(f"{function.place}  ")
+            assert told[function].startswith(f"{function.where}  ")
     assert told[wanted[-1]] == ""
     assert capfd.readouterr() == ("", "")
     assert not Path("litter.txt").exists() and not (mine / "litter.txt").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -17,6 +18,7 @@ from fieldmark.cli import main
 from fieldmark.errors import ModelError
 from fieldmark.models import load_model
 from fieldmark.settings import load_settings
+from kit.tiny_chat import load_tiny, save_tiny
 
 CODE = """
 from pathlib import Path
@@ -62,6 +64,79 @@ def test_the_user_may_trust_a_model_by_name(
     with pytest.raises(ModelError, match="transformers says"):  # it has no network to load
         load_model(f"hf/{evil}", device="cpu")
     assert (tmp_path / "marker").read_text() == "ran"
+
+
+def test_another_folder_of_a_trusted_name_is_not_trusted(
+    evil: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`hf/org/model` is a folder where there is one, and else a repository."""
+    (tmp_path / "org").mkdir()
+    evil.rename(tmp_path / "org" / "model")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setenv("FIELDMARK_TRUST_CODE", "hf/org/model")
+    with pytest.raises(ModelError, match=f'trust_code = ."hf/{tmp_path}/org/model"'):
+        load_model("hf/org/model", device="cpu")
+    assert not (tmp_path / "marker").exists()
+
+
+PARTS = {
+    "the text tower": {"hf_model_name": "{evil}", "hf_proj_type": "linear"},
+    "the tokeniser": {"hf_tokenizer_name": "x", "width": 32, "heads": 2, "layers": 1},
+    "its own permission": {
+        "hf_tokenizer_name": "x",
+        "width": 32,
+        "heads": 2,
+        "layers": 1,
+        "tokenizer_kwargs": {"trust_remote_code": True},
+    },
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_part_of_an_open_clip_model_brings_code(
+    part: str, evil: Path, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """open_clip loads them by transformers, and passes on what a model's configuration says."""
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("builtins.input", lambda *_: "yes")
+    folder = shutil.copytree(clip_folder, tmp_path / "clip")
+    about = json.loads((folder / "open_clip_config.json").read_text())
+    text = json.loads(json.dumps(PARTS[part]).replace("{evil}", str(evil)))
+    about["model_cfg"]["text_cfg"] = text
+    (folder / "open_clip_config.json").write_text(json.dumps(about))
+    for file in ("config.json", "evil.py"):
+        shutil.copy(evil / file, folder)
+    own = {"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["evil.T", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(own))
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match="open_clip"):
+        load_model(f"open-clip/local-dir:{folder}?pretrained=false").embed_texts(["a fox"])
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.slow
+def test_no_part_of_a_chat_model_brings_code(
+    evil: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("builtins.input", lambda *_: "yes")
+    for file, kind in (
+        ("tokenizer_config", "AutoTokenizer"),
+        ("processor_config", "AutoProcessor"),
+    ):
+        folder = save_tiny("llava", tmp_path / kind)
+        shutil.copy(evil / "evil.py", folder)
+        about = json.loads((folder / f"{file}.json").read_text())
+        about |= {
+            "tokenizer_class": "T",
+            "processor_class": "T",
+            "auto_map": {kind: ["evil.T", None]},
+        }
+        (folder / f"{file}.json").write_text(json.dumps(about))
+        with contextlib.suppress(ModelError):
+            load_tiny(folder)
+    assert not (tmp_path / "marker").exists()
 
 
 def test_a_projects_file_cannot_trust_a_model(

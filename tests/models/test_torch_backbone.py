@@ -328,7 +328,8 @@ def test_missing_packages_name_the_extra() -> None:
     first, second, third = done.stdout.splitlines()
     assert first == (
         "timm/resnet18 needs the package 'torch', which is not installed: "
-        "`pip install 'fieldmark[vision]'` (in a clone: `uv sync --extra vision`)."
+        "`pip install 'fieldmark[vision]'` (in a clone: `pip install '.[vision]'`, with uv "
+        "`uv sync --extra vision`)."
     )
     assert second.startswith("fieldmark.models.TorchBackbone needs the package 'torch'")
     assert third == "64"

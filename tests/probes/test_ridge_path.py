@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fieldmark.metrics import load_metric
+from fieldmark.probes import ProbeDataError, SomeRows
 from fieldmark.probes._select import stratified
 from fieldmark.probes.ridge import Ridge
 from fieldmark.probes.ridge import path as ridge_path_module
@@ -164,6 +165,22 @@ def test_a_mapped_file_is_not_copied(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 15e6
+
+
+@pytest.mark.parametrize("dim", [6, 150])
+def test_some_rows_teach_as_a_copy_of_them_does(dim: int) -> None:
+    x, y = problem(11, 120, dim, 4)
+    rows = np.random.default_rng(0).permutation(120)[:90]
+    view, copy = Ridge().fit(SomeRows(x, rows), y[rows]), Ridge().fit(x[rows], y[rows])
+    assert (view.alpha_, view.cv_score_) == (copy.alpha_, copy.cv_score_)
+    assert (view.decision_function(x) == copy.decision_function(x)).all()
+
+
+def test_some_rows_that_are_not_finite_are_refused() -> None:
+    x, y = problem(12, 30, 3, 2)
+    x[5, 1] = np.inf
+    with pytest.raises(ProbeDataError, match="features of 1 of 30 rows hold NaN or inf"):
+        Ridge().fit(SomeRows(x, np.arange(20)), y[:20])
 
 
 def test_predicting_makes_no_rows_by_classes_array() -> None:

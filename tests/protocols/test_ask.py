@@ -119,7 +119,7 @@ def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settin
     (failure,) = outcome.failures
     assert failure.exit_code == 4 and "\n" not in failure.error
     with Store.open(settings.store) as store:
-        assert [run.state for run in store.runs()] == ["failed"]
+        assert [run.state for run in store.runs()] == [], "nothing was ever answered"
         assert store.predictions(1).is_empty()
 
 
@@ -161,7 +161,7 @@ def test_of_all_turns_a_wrong_one_decides_before_a_silent_one(
 # -- money ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cap", [("--max-usd", "0.004"), ("--max-tokens", "4000")])
+@pytest.mark.parametrize("cap", [("--max-usd", "0.008"), ("--max-tokens", "4000")])
 def test_a_cap_stops_the_run_and_more_money_goes_on_from_there(
     cap: tuple[str, str],
     world: Path,
@@ -171,7 +171,7 @@ def test_a_cap_stops_the_run_and_more_money_goes_on_from_there(
     Path("fieldmark.toml").write_text(PRICED)
     assert main(command(world, "--model", WREN, *cap)) == 4
     told = [line for line in capsys.readouterr().err.splitlines() if "budget" in line]
-    assert len(told) == 1 and "run the same command with a higher limit to continue" in told[0]
+    assert len(told) == 1 and "kept. Run the same command to continue; it may" in told[0]
     n_before = len(journalled(settings))
     assert n_before > 0
     assert main(command(world, "--model", WREN, cap[0], "99999")) == 0

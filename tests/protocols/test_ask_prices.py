@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.report import read_table
 from fieldmark.settings import Settings
+from fieldmark.store import Store
 from kit.ask import TASK, Parrot, command
 from kit.chat import running
 from kit.made import make_dataset
@@ -38,7 +40,7 @@ def test_a_cap_holds_at_the_price_given(world: Path, capfd: pytest.CaptureFixtur
     with running(Parrot('{"answer": "A"}')) as url:
         name = ("--model", f"chat/custom/ours?base_url={url}", "--price", "90000/90000")
         assert main(command(world, *name, *SMALL, "--max-usd", "1")) == 4
-    assert "budget" in capfd.readouterr().err
+    assert "the limit is $1.00" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("price", ["0.5", "a/b", "-1/2", "1/2/3", "1e3/2"])
@@ -95,3 +97,115 @@ def test_parts_of_newt_are_left_out_by_flags(
     grid.write_text('models = ["chat/mock/wren"]\ntasks = ["newt"]\n')
     assert main(["plan", str(grid), "--exclude-clusters", "behavior"]) == 2
     assert "--exclude-clusters and" in (err := capfd.readouterr().err) and "not both" in err
+
+
+def _planned(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str]:
+    capfd.readouterr()
+    code = main(["plan", *flags])
+    return code, capfd.readouterr().err
+
+
+def test_a_price_leaves_the_room_of_answers_alone(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What `plan` calls "at most" is what `run` asks for, with a price and without."""
+    server = Parrot('{"answer": "A"}')
+    with running(server) as url:
+        model = f"chat/custom/ours?base_url={url}"
+        flags = command(world, "--model", model, *SMALL, "--price", "0.5/10")[1:]
+        _, said = _planned(capfd, *flags)
+        assert main(["run", *flags]) == 0
+    room = {body["max_tokens"] for body in server.bodies}
+    assert room == {1024} and "at most 4,096 out" in said
+
+
+def test_a_limit_is_that_of_one_command_and_plan_knows_it(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(Parrot('{"answer": "A"}')) as url:
+        model = f"chat/custom/ours?base_url={url}"
+        flags = command(world, "--model", model, *SMALL, "--price", "200/300")[1:]
+        flags += ["--max-output", "20"]
+        assert "limit: none." in _planned(capfd, *flags)[1]
+        assert "limit: $99.00, which is enough." in _planned(capfd, *flags, "--max-usd", "99")[1]
+        code, said = _planned(capfd, *flags, "--max-usd", "0.2")
+        assert code == 0 and "limit: $0.20 for each command. `run` stops there" in said
+        spent = []
+        for _ in range(2):
+            main(["run", *flags, "--max-usd", "0.2"])
+            said = capfd.readouterr().err
+            spent.append(float(said.split("have cost $")[1].split(" in all")[0]))
+        assert 0 < spent[0] <= 0.2 < spent[1], said
+        assert f"have cost ${spent[1]:.2f}." in _planned(capfd, *flags, "--force")[1]
+
+
+def test_a_limit_below_one_question_says_what_one_may_cost(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(Parrot('{"answer": "A"}')) as url:
+        name = ("--model", f"chat/custom/ours?base_url={url}", "--price", "1/1")
+        assert main(command(world, *name, *SMALL, "--max-usd", "0.00001")) == 4
+    said = capfd.readouterr().err
+    assert "one question may cost up to $0.0" in said and "the limit is $0.00001" in said
+    assert "0 answers are kept. Raise the limit." in said
+
+
+def test_plan_refuses_what_run_refuses(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A limit in money without a price; more room for the answer than the model has."""
+    flags = ("--task", TASK, "--data", f"world={world}", *SMALL)
+    code, said = _planned(capfd, *flags, "--model", "chat/mock/wren", "--max-usd", "1")
+    assert code == 2 and "--max-usd cannot be enforced" in said
+    small = "chat/mock/wren?context=2000"
+    code, said = _planned(capfd, *flags, "--model", small, "--n-train", "1", "--max-output", "1990")
+    assert code == 2 and "lower --max-output" in said
+
+
+def test_an_answer_has_at_most_half_of_the_context(world: Path) -> None:
+    server = Parrot('{"answer": "A"}')
+    with running(server) as url:
+        name = ("--model", f"chat/custom/ours?base_url={url}&context=8000")
+        assert main(command(world, *name, *SMALL, "--n-train", "3", "--effort", "low")) == 0
+    assert {body["max_tokens"] for body in server.bodies} == {4000}
+
+
+def test_fewer_examples_than_asked_for_are_said_everywhere(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    row = '[[chat_models]]\nprovider = "mock"\nid = "wren"\nmax_images = 3\n'
+    Path("fieldmark.toml").write_text(row)
+    words = "2 of the 5 examples asked for are shown: the model takes no more images (max_images)"
+    flags = command(world, "--model", "chat/mock/wren", *SMALL, "--n-train", "5")[1:]
+    assert main(["plan", *flags, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["jobs"][0]["why"] == words
+    assert main(["run", *flags]) == 0 and f"    {words}" in capfd.readouterr().err
+    with Store.open(Path("results") / "fieldmark.db") as store:
+        table = read_table(store)
+        assert any(note.endswith(f"{words}.") for note in table.notes)
+        (prompt,) = store.predictions(1)["info"].str.json_path_match("$.prompt").head(1)
+    assert prompt.startswith("Which") and prompt.count("Example:") == 2
+
+
+def test_what_was_paid_and_answered_is_in_the_json_and_the_long_table(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(Parrot('{"answer": "A"}', "I would rather not say.")) as url:
+        name = ("--model", f"chat/custom/ours?base_url={url}", "--price", "200/300")
+        assert main(command(world, *name, *SMALL, "--concurrency", "1")) == 5
+    capfd.readouterr()
+    assert main(["table", "--json"]) == 0
+    (row,) = json.loads(capfd.readouterr().out)
+    assert (row["parse_success_rate"], row["refusal_rate"], row["failure_rate"]) == (0.5, 0.0, 0.0)
+    assert row["usd_per_answer"] > 0
+    assert main(["table", "--long"]) == 0
+    whole = f"cost ${4 * row['usd_per_answer']:.2f} for 4 answers"
+    assert whole in " ".join(capfd.readouterr().out.split())
+
+
+def test_models_lists_limits_and_prices(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "chat/openai/gpt-4o-2024-11-20"]) == 0
+    head, row = capfd.readouterr().out.splitlines()
+    assert head.split() == ["model", "context", "output", "images", "$", "in", "/", "out"]
+    assert row.split()[1:] == ["128,000", "16,384", "-", "2.5", "/", "10"]
+    assert main(["models", "chat/", "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)
+    assert any(row["context"] and row["price"] and row["max_output"] for row in rows)

@@ -390,7 +390,7 @@ def test_a_plan_tells_what_it_takes_and_sends_nothing(place: Path) -> None:
     (place / "fieldmark.toml").write_text(PRICED)
     (planned,) = plan_of(place, n_test=2, repeats=3).jobs
     assert planned.cost is not None and planned.cost.n == 2 * N * 3
-    assert planned.cost.tokens_out == 256 * planned.cost.n and planned.cost.usd > 0
+    assert planned.cost.tokens_out == 1024 * planned.cost.n and planned.cost.usd > 0
     assert not journalled(settings_at(place))
 
 

@@ -28,7 +28,7 @@ class Toy(Protocol):
 
     name, Block, Settings = "toy", ToyBlock, ToySettings
 
-    def answer(self, question, wanted, model, workspace, progress):
+    def answer(self, question, part_names, model, workspace, progress):
         says = None if question.settings.whisper else question.task.block("toy").says
         for part in question.parts:
             rows = draw_test(question.task, part, question.draw, 0).with_columns(

@@ -125,6 +125,27 @@ def test_two_ways_of_asking_one_model_are_compared_like_models(empty, filled):
     assert "a/one has 2 setups here" in shared.setups[0]
 
 
+def test_a_probe_and_a_language_model_are_compared_at_one_training_size(empty, filled) -> None:
+    """Their setups have no word in common; the size they share decides, the verdict's first."""
+    for n_train, n_right in ((0, 50), (1, 55), (3, 60), (10, 70)):
+        asked = RunSpec("c/big-vl", "t", "ask", n_train=n_train)
+        filled(empty, asked, {"": right(100, n_right)})
+        if n_train:
+            filled(
+                empty, replace(asked, model="m/colour", protocol="probe/x"), {"": right(100, 40)}
+            )
+    compared = compare_models(empty, "big-vl", "colour")
+    assert (compared.a, compared.b) == (
+        "c/big-vl (ask, n_train=10)",
+        "m/colour (probe, n_train=10)",
+    )
+    assert compared.overall is not None and compared.overall.verdict == "a"
+    (setups,) = compared.setups
+    assert setups.startswith("c/big-vl has 4 and m/colour has 3 setups here: to compare another,")
+    at_three = compare_models(empty, "c/big-vl (ask, n_train=3)", "m/colour (probe, n_train=3)")
+    assert at_three.overall is not None, "a size that the table does not compare"
+
+
 def test_tasks_together_show_what_none_shows_alone(empty, filled):
     """Three points on each of 20 tasks: no task sees it, all of them do."""
     for task in range(20):

@@ -48,8 +48,8 @@ def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
         "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
-        "worse. 1 other is left out: it\n"
-        "lacks some of these tasks.\n"
+        "worse. classical/colour is left\n"
+        "out: it lacks some of these tasks.\n"
         "\n"
         "                                                     rank\n"
         "                                                   (these                beluga         "
@@ -185,6 +185,7 @@ def test_runs_that_are_not_done_are_named(store):
     told = plain(wide_table(read_table(store)))
     assert "1 run failed and is not shown: timm/new on beluga. Run the same command" in told
     assert "1 run did not finish and is not shown: timm/newer on beluga." in told
+    assert "`fieldmark runs rm --failed` removes it." in told
 
 
 def test_an_empty_store_gives_an_empty_table(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 
@@ -19,7 +20,8 @@ from fieldmark.report import (
     wide_table,
 )
 from fieldmark.report.plots import draw, read_results
-from fieldmark.report.site import build_summary
+from fieldmark.report.site import build_summary, task_predictions
+from fieldmark.report.site.predictions import asked_alike, others_note
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
 from fieldmark.report.tiers import averaged
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
@@ -164,9 +166,7 @@ def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
     table = read_table(empty)
     assert len(table.study.overall.columns) == 2
     assert "Not in the mean, as most models lack it: rare (accuracy)." in wide_table(table)
-    assert verdict(table).endswith(
-        "clearly worse. 1 other is left out: it lacks some of these tasks."
-    )
+    assert verdict(table).endswith("clearly worse. m/c is left out: it lacks some of these tasks.")
 
 
 def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
@@ -233,6 +233,66 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
     assert sorted(best) == ["t", "t, options=3"]
+
+
+def test_a_model_that_chose_among_other_options_lacks_no_task(empty) -> None:
+    """The verdict over several tasks names it, and says what makes it comparable."""
+    for model, n, share in (("c/a", 3, 0.95), ("c/c", 6, 0.8), ("c/d", 6, 0.3), ("c/e", 6, 0.2)):
+        choose(empty, model, n, share)
+        spec = replace(asked(model, "u"), protocol="ask", n_train=0)
+        write(empty, spec, right(200, share, ord(model[-1])))
+    said = verdict(read_table(empty))
+    assert said == (
+        "Best overall (2 tasks): c/c. All others are clearly worse. c/a is not compared with "
+        "these: it chose among 3 options on t, the others among 6 options. "
+        "`--ask choices=0` offers all classes."
+    )
+    assert build_summary(empty)["verdict"] == said
+
+
+def test_a_table_that_changed_is_older_whatever_the_size_of_a_run(empty) -> None:
+    """Two sizes on one table stay in one column; the run on the table of before leaves it."""
+    spec, old = replace(asked("m/a", "t"), n_test=40), replace(asked("m/a", "t"), n_test=12)
+    write(empty, replace(old, data="aaaa-1"), right(12, 0.5, 1), photos="old", root="/d")
+    for model in ("m/b", "m/c"):
+        write(empty, replace(spec, model=model, data="bbbb-2"), right(40, 0.5, 2), root="/d")
+    write(empty, replace(old, model="m/few", data="bbbb-4"), right(12, 0.5, 2), root="/d")
+    columns = {row.model: row.column for row in read_table(empty).rows}
+    assert columns.pop("m/a") == "t\ndata=d (older)"
+    assert set(columns.values()) == {"t\ndata=d"}
+
+
+def test_a_part_of_a_task_is_called_so_everywhere(empty) -> None:
+    """`--task newt/health`: its record says which parts were asked, and that they are not all."""
+    for model, parts, words in (("m/a", ["x", "y"], "health"), ("m/b", ["x", "y", "z"], "")):
+        spec = replace(asked(model, "newt"), settings={"parts": parts})
+        run = empty.begin_run(spec, {"config": {"parts": words}})
+        for part in parts:
+            empty.write_part(run, PartResult(Predictions(["1"], ["fox"], ["fox"]), part=part))
+        empty.finish_run(run, [Score("accuracy", 1.0, n=len(parts), is_primary=True)])
+    rows = read_table(empty).rows
+    assert {row.model: row.column for row in rows} == {"m/a": "newt/health", "m/b": "newt"}
+    assert {row["model"]: row["task"] for row in plain_rows(read_table(empty))} == {
+        "m/a": "newt/health", "m/b": "newt",
+    }  # fmt: skip
+    only = build_summary(empty, RunFilter(models=("m/a",)))
+    assert only["columns"][0]["heading"] == "newt/health"
+    assert only["tasks"][0]["title"].endswith(": only health")
+
+
+def test_the_page_shows_what_most_models_were_asked(empty) -> None:
+    for model in ("m/a", "m/b"):
+        write(empty, asked(model, "t"), right(40, 0.5, ord(model[-1])))
+    write(empty, asked("m/few", "t"), right(12, 0.5, 3), photos="other")
+    rows = read_table(empty).rows
+    kept = asked_alike(empty, rows)
+    assert [row.name for row in kept] == ["m/a", "m/b"]
+    assert others_note(rows, kept) == (
+        "m/few was asked about other or fewer photos: its predictions are not shown."
+    )
+    assert others_note(rows, rows) == ""
+    packed = task_predictions(empty, build_summary(empty)["columns"][0]["name"])
+    assert b'"n": 40' in gzip.decompress(packed).replace(b'"n":', b'"n": ')
 
 
 def panels_of(spec: dict) -> list[dict]:

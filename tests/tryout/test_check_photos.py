@@ -34,9 +34,9 @@ def test_check_says_what_try_says(
     assert {line.partition("  ")[0] for line in found} == {"note", "warning"}
     for line in found:
         assert line.partition("  ")[2] in told.splitlines()
-    assert "note  3 photos are copies of another" in "\n".join(found)
-    assert last.startswith("photos: 3 findings: 75 photos of 4 labels: the fewest of species cc")
-    assert "1 file is not a labelled photo: ignored." in last
+    assert "note  3 photos are copies of others" in "\n".join(found)
+    assert last.startswith("photos: 3 findings: 75 photos with 4 labels: from 2 of species cc to")
+    assert "1 file is not a labelled photo and was ignored" in last
 
 
 def test_one_label_is_an_error_and_the_rest_is_told(
@@ -60,8 +60,8 @@ def test_a_table_with_a_leak_and_an_untrained_label(
     (root / "t.csv").write_text("\n".join(["image,label,split", *rows]))
     found, last = check(capsys, root / "t.csv")
     assert "warning  1 test photo has a copy among the training photos" in "\n".join(found)
-    assert "warning  1 label has test photos and no training photos: species bbb." in found
-    assert "1 file is not a labelled photo: ignored." in last
+    assert "warning  1 label has test photos but no training photos: species bbb." in found
+    assert "1 file is not a labelled photo and was ignored" in last
     assert main(["check", str(root / "t.csv"), "--json"]) == 0
     levels = json.loads(capsys.readouterr().out)["levels"]
     assert levels == {"error": 0, "warning": 2, "note": 1}

@@ -48,7 +48,7 @@ def test_names_cannot_steer_the_terminal_or_break_the_page(
     (tmp_path / "p" / "=cmd()" / "\x1b[2Jbad.png").write_bytes(b"")
     assert attempt(tmp_path / "p", tmp_path) == 0
     shown = capsys.readouterr()
-    assert "30 photos of 5 labels" in shown.err and "bad.png (is empty" in shown.err
+    assert "30 photos with 5 labels" in shown.err and "bad.png (is empty" in shown.err
     assert not any(mark in shown.out + shown.err for mark in "\x1b\x07")
     page = (tmp_path / "try" / "index.html").read_text(encoding="utf-8")
     assert "<script" not in page and "&lt;script" in page
@@ -56,6 +56,9 @@ def test_names_cannot_steer_the_terminal_or_break_the_page(
     predict += [str(tmp_path / "cache"), "--out", str(tmp_path / "p.csv")]
     assert main([*predict, "--copy-into", str(tmp_path / "sorted")]) == 0
     assert "\x1b" not in capsys.readouterr().out
+    for file in ("try/data.csv", "try/predictions.csv", "p.csv"):
+        table = (tmp_path / file).read_text(encoding="utf-8-sig")
+        assert ",'=cmd()," in table and ",=cmd()" not in table and "\x1b" not in table
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
@@ -108,7 +111,7 @@ def test_a_hundred_megapixels(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             )
     Image.new("L", (14_000, 14_000), 77).save(tmp_path / "p" / "fox" / "huge.png")
     assert attempt(tmp_path / "p", tmp_path) == 0
-    assert "11 photos of 2 labels" in capsys.readouterr().err
+    assert "11 photos with 2 labels" in capsys.readouterr().err
 
 
 def test_labels_with_too_few_photos_are_refused_before_photos_are_read(
@@ -182,7 +185,7 @@ def test_what_was_written_among_the_photos_is_no_photo(
     for _ in range(2):
         assert main(["try", ".", "--models", "classical", *words]) == 0
         told = capsys.readouterr().err
-        assert "16 photos of 2 labels, 8 of each.\n" in told and "no photos" not in told
+        assert "16 photos with 2 labels, 8 of each.\n" in told and "no photos" not in told
         for _ in range(2):
             assert main(predict) == 0
             assert "16 photos: predictions.csv" in capsys.readouterr().err
@@ -210,6 +213,7 @@ def test_thousands_of_labels_are_judged_in_seconds() -> None:
         ("neighbour", 0, "(neighbour: "),
         ("neighbour", 10**6, "does not fit together"),
         ("surprise", 1, "(surprise: "),
+        ("version", 1, "(version: "),
         ("model", "classical/nothing", "classical/nothing"),
     ],
 )

@@ -13,7 +13,8 @@ from PIL import Image
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.tryout import Verdict
-from fieldmark.tryout.judge.findings import HeldOut, find_weak_places
+from fieldmark.tryout.judge.findings import HeldOut, SearchPlan, find_weak_places
+from fieldmark.tryout.look.audit import find_slips
 from fieldmark.tryout.trial import TrialOptions, run_trial
 from fieldmark.tryout.words import tell, tell_data
 from kit.planted import Plan, make_photos
@@ -36,18 +37,56 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Verdict]:
 def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
     text, verdict = clean
     assert text.startswith(
-        "120 photos of 4 labels, 30 of each.\nLabels are read from folder 1.\nUse "
+        "120 photos with 4 labels, 30 of each.\nLabels are read from the folder names: "
+        "species aaa, species bbb, species ccc, species ddd.\nUse "
     )
     assert "On new photos it is right on about" in text
     assert verdict.choice.low <= verdict.choice.accuracy <= verdict.choice.high
-    for word in ("mixes up", "Check", "less often", "copies", "bursts", "slip", "too few"):
+    for word in ("mixes up", "Check", "less often", "copies", "bursts", "typing error", "too few"):
         assert word not in text
+    assert "Labels checked: these models cannot say of any that it is wrong." in text
+
+
+def test_a_poor_model_is_recommended_to_nobody(clean: tuple[str, Verdict]) -> None:
+    _, verdict = clean
+    choice = dataclasses.replace(verdict.choice, accuracy=0.4, low=0.35, high=0.45)
+    lines = list(tell(dataclasses.replace(verdict, choice=choice)))
+    best = f"{verdict.best.model} with "
+    assert lines[0].startswith(f"No model is good enough yet: even the best, {best}")
+    assert lines[0].endswith(", is wrong on most photos.")
+    assert "Always giving the most common label is right on 25." in lines
+
+
+@pytest.mark.parametrize(
+    ("share", "at_least", "expected"),
+    [
+        (
+            0.93,
+            0.88,
+            ["To find fox, you would have to look at every photo: it ranks some of them last."],
+        ),
+        (0.3, 0.95, ["To find 95 % of fox, look at the 30 of 100 photos that it ranks highest."]),
+        (
+            *(0.3, 0.88),
+            [
+                "To find fox, look at the 30 of 100 photos that it ranks highest.",
+                "That found it in 23 of 23 photos here, which promises 88 % of new ones.",
+            ],
+        ),
+    ],
+)
+def test_one_number_is_promised_for_a_search(
+    clean: tuple[str, Verdict], share: float, at_least: float, expected: list[str]
+) -> None:
+    search = SearchPlan("fox", share, 1.0, at_least, 23)
+    lines = list(tell(dataclasses.replace(clean[1], searches=(search,))))
+    assert [line for line in lines if "fox" in line or "That found" in line] == expected
 
 
 @pytest.mark.slow
 def test_copies_and_bursts(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(n_copies=6))
-    assert "6 photos are copies of another" in text
+    assert "6 photos are copies of others" in text
     assert verdict.sample.n_units == 120
 
 
@@ -58,7 +97,7 @@ def test_a_burst_across_a_random_split(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, plan)
     assert "near-identical" in text and verdict.sample.n_units < 80
     assert "A random split would have shown" in text
-    assert verdict.leak.low > 0
+    assert verdict.leak and verdict.leak.low > 0
 
 
 @pytest.mark.slow
@@ -86,9 +125,32 @@ def test_a_label_that_fails_at_night(tmp_path: Path) -> None:
 
 def test_a_label_that_is_too_small_and_a_slip(tmp_path: Path) -> None:
     text, verdict = try_out(tmp_path, Plan(has_small=True, has_slip=True))
-    assert "Is 'species cc' (2) a slip for 'species ccc' (28)?" in text
+    assert "Is 'species cc' (2) a typing error for 'species ccc' (28)?" in text
+    assert "the same label?" not in text, "nothing is asked twice"
     assert "2 labels have too few photos to be tested: rare thing (2), species cc (2)." in text
     assert "rare thing" not in verdict.sample.labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_asked"),
+    [
+        (("Peach leaf", "Peech leaf"), True),
+        (("fox", "foxx"), True),
+        (("Vulpes vulpes", "Vulpes vulpe"), True),
+        (("Parus major", "Parus minor"), False),
+        (("bear", "boar"), False),
+        (("class A", "class B"), False),
+        (("leaf 1", "leaf 2"), False),
+    ],
+)
+def test_labels_that_differ_in_a_letter_are_asked_about(
+    labels: tuple[str, str], is_asked: bool
+) -> None:
+    """However many photos they have."""
+    found = list(find_slips(np.repeat(labels, (17, 17))))
+    assert [finding.kind for finding in found] == ["slip"] * is_asked
+    if is_asked:
+        assert f"Are {min(labels)!r} (17) and {max(labels)!r} (17) the same" in found[0].text
 
 
 def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:
@@ -100,7 +162,7 @@ def test_spellings_of_one_label_are_merged(tmp_path: Path) -> None:
         path.rename(tmp_path / "photos" / "species aaa" / path.name)
     verdict = run_trial(tmp_path / "photos", ALL, Settings(cache=tmp_path / "c"), Silent())
     text = "\n".join(tell_data(verdict.sample.survey))
-    assert "'species aaa' (3) and 'Species_AAA' are the same label: merged." in text
+    assert "'species aaa' (3) and 'Species_AAA' are the same label: they were merged." in text
     assert len(verdict.sample.labels) == 4
 
 

@@ -61,7 +61,7 @@ def test_leaks_twin_labels_and_untrained_labels(
         "(test/species aaa/again.jpg): scores are too good.",
         "warning: data/folder: 'species bbb' and 'Species_bbb' are spellings of one label, and "
         "count as two.",
-        "warning: data/folder: 1 label has test photos and no training photos: heron.",
+        "warning: data/folder: 1 label has test photos but no training photos: heron.",
     ]
     assert warnings(capsys) == expected
     assert warnings(capsys) == expected, "a finished run says so too"

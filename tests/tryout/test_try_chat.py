@@ -37,12 +37,12 @@ def test_both_are_told_on_the_same_photos(photos: Path, capsys: pytest.CaptureFi
     with Path("try/predictions.csv").open(encoding="utf-8-sig") as file:
         n_right = sum(line.split(",")[4] == "1" for line in file)
     assert chat["n_chosen_right"] == n_right
-    points = 100 * (chat["n_right"] - n_right) / 36
-    assert chat["gain"]["value"] == pytest.approx(points)
+    difference = (chat["n_right"] - n_right) / 36
+    assert chat["gain"]["difference"] == pytest.approx(difference)
     (line,) = [line for line in first["text"] if line.startswith("chat/mock/wren")]
     assert f"right on {chat['n_right']} of 36 photos" in line and "$0.0" in line
     assert line in Path("try/index.html").read_text(encoding="utf-8")
-    assert "Asking chat/mock/wren about 36 photos (about $0.0" in first["told"]
+    assert "Asking chat/mock/wren about 36 photos (about $0." in first["told"]
     again = answer(capsys, *MOCK, "--max-usd", "0")
     assert again["chat"] == chat, "answers come from the journal, and cost nothing again"
 
@@ -59,7 +59,18 @@ def test_a_budget_that_is_used_up_leaves_the_verdict(
 ) -> None:
     found = answer(capsys, *MOCK, "--max-usd", "0.00001")
     assert found["chat"] is None
-    assert "chat/mock/wren has no score: try: the budget is used up" in found["text"][-1]
+    assert "chat/mock/wren has no score: try: one question may cost up to" in found["text"][-1]
+
+
+def test_a_missing_key_is_told_before_anything_is_computed(
+    photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    chat = ["--chat", "chat/openrouter/openai/gpt-4o-mini", "--max-usd", "1"]
+    assert main([*WORDS, *chat]) == 4
+    shown = capsys.readouterr()
+    assert "needs a key: the environment has no OPENROUTER_API_KEY" in shown.err
+    assert shown.err.count("\n") == 1 and not Path("try").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,10 +89,84 @@ def test_predict_names_photos_and_notices_what_it_never_saw(
     outside = [row["answer"] for image, row in answers.items() if image.startswith("outside")]
     assert outside.count("unlike anything seen") >= 4
     copied = [path for path in (tmp_path / "sorted").rglob("*") if path.is_file()]
-    assert len(copied) == 31
-    before = {path: path.stat().st_mtime_ns for path in copied}
+    assert len(copied) == 31 + 1, "the copies, and what says that they are copies"
+    before = {path: path.stat().st_mtime_ns for path in copied if path.suffix == ".jpg"}
     assert main([*words, "--copy-into", str(tmp_path / "sorted")]) == 0
-    assert {path: path.stat().st_mtime_ns for path in copied} == before, "nothing is copied twice"
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "nothing is copied twice"
+
+
+def test_photos_that_made_the_model_are_no_test_of_it(
+    photos: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are known by their bytes, whatever their names are now."""
+    new = make_photos(tmp_path / "new", Plan(n_labels=1, n_photos=3, difficulty=0.3, seed=5))
+    for number, path in enumerate(sorted(photos.rglob("*.jpg"))[:2]):
+        (new / f"renamed {number}.jpg").write_bytes(path.read_bytes())
+    words = ["predict", str(place / "try" / "model"), "--cache", str(tmp_path / "cache")]
+    words += ["--out", str(tmp_path / "p.csv")]
+    assert main([*words, str(new)]) == 0
+    told = capsys.readouterr().err
+    assert "2 of these photos were used to make this model, so these answers are not" in told
+    known = {row["image"] for row in rows(tmp_path / "p.csv") if row["is_training_photo"] == "1"}
+    assert known == {"renamed 0.jpg", "renamed 1.jpg"}
+    assert "replaces" not in told
+    for number in range(2):
+        (new / f"renamed {number}.jpg").unlink()
+    assert main([*words, str(new)]) == 0
+    told = capsys.readouterr().err
+    assert "used to make" not in told and "p.csv (replaces the last one)" in told
+    header = rows(tmp_path / "p.csv")[0].keys() & rows(place / "try" / "predictions.csv")[0].keys()
+    assert header == {"image", "best_guess", "probability"}, "columns of one name mean the same"
+
+
+def test_copies_never_go_among_labelled_photos(
+    photos: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["predict", str(place / "try" / "model"), "--cache", str(place / "cache"), "--quiet"]
+    words += ["--out", str(tmp_path / "p.csv")]
+    mine, before = shutil.copytree(photos, tmp_path / "mine"), len(list(photos.rglob("*")))
+    for target in (mine, tmp_path / "mine" / "species aaa", tmp_path):
+        assert main([*words, str(mine), "--copy-into", str(target)]) == 2
+        assert "choose a new folder" in capsys.readouterr().err
+    assert len(list(mine.rglob("*"))) == before and not (tmp_path / "p.csv").exists()
+    # Below the photos they are allowed, and are neither labels nor photos later.
+    for _ in range(2):
+        assert main([*words, str(mine), "--copy-into", str(mine / "sorted")]) == 0
+        assert len(rows(tmp_path / "p.csv")) == 72
+    out = ["--quiet", "--cache", str(place / "cache"), "--models", "classical/colour"]
+    assert main(["try", str(mine), *out, "--out", str(tmp_path / "try")]) == 0
+    assert {row["label"] for row in rows(tmp_path / "try" / "data.csv")} == {
+        "species aaa", "species bbb", "species ccc"
+    }  # fmt: skip
+    capsys.readouterr()
+    assert main(["try", str(mine / "sorted"), *out, "--out", str(tmp_path / "again")]) == 3
+    assert "copies that `fieldmark predict` sorted by a model's answers" in capsys.readouterr().err
+
+
+def test_a_folder_too_high_is_noticed(
+    photos: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Programs' pictures are no photos; the answer for other photos stays."""
+    above = tmp_path / "above"
+    shutil.copytree(photos, above / "my photos")
+    picture(above / "drawings" / "a.png", 1)
+    picture(above / "venv" / "lib" / "icons" / "a.png", 2)
+    (above / "venv" / "empty").mkdir()
+    (above / "venv" / "pyvenv.cfg").touch()
+    picture(above / "site" / "node_modules" / "x" / "a.png", 3)
+    shutil.copytree(place / "try", above / "try")
+    page = (above / "try" / "index.html").read_bytes()
+    words = ["--models", "classical/colour", "--cache", str(place / "cache")]
+    words += ["--out", str(above / "try"), "--label-part", "2"]
+    assert main(["try", str(above), *words]) == 2
+    told = capsys.readouterr().err
+    assert "holds the answer for other photos (species aaa/" in told and "--out" in told
+    assert (above / "try" / "index.html").read_bytes() == page
+    words[-3] = str(tmp_path / "new")
+    assert main(["try", str(above), *words]) == 0
+    told = capsys.readouterr().err
+    assert "72 photos with 3 labels, 24 of each." in told and "icons" not in told
+    assert "folder 2: species aaa, species bbb, species ccc." in told and "no photos" not in told
 
 
 def test_a_changed_backbone_is_refused(
@@ -107,8 +186,9 @@ def test_a_changed_backbone_is_refused(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("model.json", b"{", "cannot be read"),
-        ("model.json", b"{}", "is not a model that `fieldmark try` has written"),
+        ("model.json", b"{", "is not a model that this fieldmark has written (it: Invalid JSON"),
+        ("model.json", b"[" * 10**5, "is not a model that this fieldmark has written"),
+        ("model.json", b"{}", "is not a model that this fieldmark has written (model: Field req"),
         ("model.json", None, "holds no model"),
         ("model.safetensors", b"\xff" * 64, "cannot be read"),
         ("model.safetensors", None, "cannot be read"),
@@ -153,6 +233,75 @@ def test_positions_are_nowhere(tmp_path: Path) -> None:
             assert b"47.0" not in data and b"GPS" not in data and b"Exif" not in data
 
 
+def test_flags_and_files_that_do_not_fit_are_told_in_a_line(
+    photos: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in sorted(photos.rglob("*.jpg")):
+        path = tmp_path / "parts" / "train" / path.parent.name / path.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    lines = (f"{path.relative_to(photos)},{path.parent.name}" for path in photos.rglob("*.jpg"))
+    (photos / "t.csv").write_text("\n".join(["photo,taxon", *lines]))
+    (tmp_path / "leaves.xlsx").touch()
+    (tmp_path / "leaves.csv").touch()
+    model, page = str(place / "try" / "model"), str(place / "try" / "index.html")
+    attempts = [
+        (["try", str(tmp_path / "parts"), "--label-part", "3"], "--label-part 3: expected 2 (spec"),
+        (["try", str(photos / "t.csv"), "--unit", "taxon"], "--unit taxon names the labels: name"),
+        (["try", str(tmp_path / "leaves.xlsx")], "leaves.xlsx is a spreadsheet: save it as CSV"),
+        (["try", str(photos), "--boxes", "no.json"], "--boxes no.json does not exist: give the"),
+        (["predict", model, str(tmp_path / "leaves.csv")], "leaves.csv holds no photos."),
+        (["predict", page, str(photos)], "index.html holds no model: `fieldmark try PHOTOS`"),
+    ]
+    for words, told in attempts:
+        assert main([*words, "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "c")]) != 0
+        shown = capsys.readouterr().err
+        assert told in shown and shown.count("\n") == 1 and "Errno" not in shown
+    (photos / "t.csv").unlink()
+
+
+def test_a_column_that_could_be_the_unit_is_named(photos: Path, tmp_path: Path) -> None:
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
+
+    lines = ["photo,species,family,plant,note"]
+    for number in range(24):
+        lines.append(f"{number}.jpg,{'ab'[number % 2]},{'AB'[number % 2]},{number // 3},n{number}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    assert "repeat in column plant: if" in read_photos(tmp_path / "t.csv", Columns()).hint
+    assert not read_photos(tmp_path / "t.csv", Columns(unit="plant")).hint
+
+
+@pytest.mark.slow
+def test_no_word_is_broken_at_the_edge_of_a_terminal(
+    photos: Path, place: Path, tmp_path: Path
+) -> None:
+    """Both halves, what was found and the answer; words are whole, and names keep two blanks."""
+    import pty
+
+    root = tmp_path / "my  photos"
+    shutil.copytree(photos, root)
+    (root / "species aaa" / "a  b.jpg").touch()
+    words = ["try", str(root), "--models", "classical", "--out", str(tmp_path / "try")]
+    for columns in (80, 100):
+        main_end, other_end = pty.openpty()
+        environment = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb"}
+        command = [sys.executable, "-m", "fieldmark", *words, "--cache", str(place / "cache")]
+        with subprocess.Popen(
+            command, stdout=other_end, stderr=other_end, env=environment
+        ) as process:
+            os.close(other_end)
+            told = b""
+            with contextlib.suppress(OSError):  # the end of a terminal
+                while chunk := os.read(main_end, 4096):
+                    told += chunk
+        assert process.returncode == 0
+        lines = told.decode().replace("\r", "").splitlines()
+        assert all(len(line) <= columns for line in lines if str(tmp_path) not in line)
+        assert "species aaa/a  b.jpg" in " ".join(lines)
+        assert "Labels checked: these models cannot say of any that it is wrong." in told.decode()
+
+
 def test_a_table_with_cameras(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +331,7 @@ def picture(path: Path, seed: int, size: tuple[int, int] = (40, 30)) -> None:
 @pytest.mark.parametrize(
     ("kind", "code", "message"),
     [
+        ("raw", 3, "holds no photos. 6 RAW files (.cr2) were left out: export them as JPEG."),
         ("empty", 3, "holds no photos: sort them into one folder per label"),
         ("flat", 3, "holds 6 photos outside any folder: sort them into one folder per label"),
         ("one class", 3, "has photos of one label only (a)"),
@@ -200,6 +350,9 @@ def test_what_cannot_be_tried_is_told_in_a_line(
     for number in range(6):
         if kind == "flat":
             picture(root / f"{number}.png", number)
+        elif kind == "raw":
+            (root / "fox").mkdir(exist_ok=True)
+            (root / "fox" / f"{number}.cr2").write_bytes(b"x")
         elif kind == "one class":
             picture(root / "a" / f"{number}.png", number)
         elif kind == "one photo each":
@@ -222,6 +375,46 @@ def test_what_cannot_be_tried_is_told_in_a_line(
     assert message in told and told.count("\n") == 1
 
 
+def test_raw_files_and_videos_are_named_by_kind(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_photos(tmp_path / "p", Plan(n_labels=2, n_photos=8))
+    label = root / "species aaa"
+    for name in ("a.CR2", "b.cr2", "c.nef", "d.MOV", "notes.txt"):
+        (label / name).write_bytes(b"x")
+    saved_twice = next(label.glob("*.jpg")).with_suffix(".NEF")
+    saved_twice.write_bytes(b"x")
+    words = ["--cache", str(tmp_path / "cache")]
+    assert (
+        main(["try", str(root), "--models", "classical/colour", "--out", f"{root}2", *words]) == 0
+    )
+    told = capsys.readouterr().err
+    assert "\n3 RAW files (.cr2, .nef) were left out: export them as JPEG.\n" in told
+    assert "\n1 video was left out: take frames out of it first.\n" in told
+    assert "2 files are not labelled photos and were ignored." in told, (
+        "the text and the file saved twice"
+    )
+    assert main(["check", str(root)]) == 0
+    assert "warning  3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().out
+    predict = ["predict", str(place / "try" / "model"), "--out", str(tmp_path / "p.csv"), *words]
+    assert main([*predict, str(root)]) == 0
+    assert "3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().err
+    assert main([*predict, str(label / "b.cr2")]) == 3
+    message = "b.cr2 holds no photos. 1 RAW file (.cr2) was left out: export it as JPEG."
+    assert message in capsys.readouterr().err
+
+
+def test_a_table_may_name_raw_files(tmp_path: Path) -> None:
+    """Some of them hold a small preview, which must not be taken for the photo."""
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
+
+    (tmp_path / "t.csv").write_text("image,label\na.jpg,fox\nb.DNG,fox\nc.jpg,hare\n")
+    photos = read_photos(tmp_path / "t.csv", Columns())
+    assert photos.table.get_column("image").to_list() == ["a.jpg", "c.jpg"]
+    assert photos.unread == ("b.DNG",) and photos.n_ignored == 0
+
+
 def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Links in a circle, empty files, animations, junk of three systems, numbers for labels."""
     root = tmp_path / "p"
@@ -238,7 +431,7 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     words = ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
     assert main(["try", str(root), "--models", "classical", *words]) == 0
     shown = capsys.readouterr()
-    assert "25 photos of 2 labels" in shown.err
+    assert "25 photos with 2 labels" in shown.err
     assert "1 file cannot be read and was left out: train/1/empty.jpg (is empty" in shown.err
     assert "No model is clearly better than always giving the most common label" in shown.out
 
@@ -247,20 +440,20 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("folders", "label", "unit"),
     [
         (["cat/a", "dog/b"], "folder 1", ""),
-        (["train/cat", "test/dog"], "folder 1", ""),
+        (["train/cat", "test/dog"], "the folder names", ""),
         (["camera 1/cat", "camera 2/dog", "camera 1/dog", "camera 2/cat"], "folder 2", "folder 1"),
         (["cat/2021", "dog/2022", "cat/2022"], "folder 1", ""),
         (["cat/site_A", "dog/site_B"], "folder 1", "folder 2"),
         (["100RECNX/cat", "101RECNX/dog"], "folder 2", ""),
-        (["all/cat", "all/dog"], "folder 2", ""),
-        (["all/train/cat", "all/test/dog"], "folder 2", ""),
+        (["all/cat", "all/dog"], "the folder names", ""),
+        (["all/train/cat", "all/test/dog"], "the folder names", ""),
     ],
 )
 def test_which_folder_is_the_label(
     tmp_path: Path, folders: list[str], label: str, unit: str
 ) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for number, folder in enumerate(folders):
         picture(tmp_path / folder / "x.png", number)
@@ -271,8 +464,8 @@ def test_which_folder_is_the_label(
 
 def test_stations_that_hold_labels(tmp_path: Path) -> None:
     """By names of species the label is found; without them it is asked about."""
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for labels in (("Vulpes vulpes", "Meles meles"), ("fox", "badger")):
         for number in range(4):
@@ -281,14 +474,15 @@ def test_stations_that_hold_labels(tmp_path: Path) -> None:
     photos = read_photos(tmp_path / "Vulpes vulpes", Columns())
     assert (photos.label_from, photos.unit_from) == ("folder 2", "folder 1")
     photos = read_photos(tmp_path / "fox", Columns())
-    assert photos.label_from == "folder 1; --label-part 2 reads them from folder 2 (badger, fox)"
+    assert photos.label_from == "folder 1"
+    assert photos.hint == "--label-part 2 reads them from folder 2 (badger, fox)."
     photos = read_photos(tmp_path / "fox", Columns(label_part=2))
     assert (photos.label_from, photos.unit_from) == ("folder 2", "folder 1")
 
 
 def test_boxes_become_crops(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     for number, label in enumerate(("cat", "dog", "dog")):
         picture(tmp_path / "p" / label / f"{number}.png", number, (200, 100))
@@ -303,8 +497,8 @@ def test_boxes_become_crops(tmp_path: Path) -> None:
 
 
 def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     tables = {
         "deployments": "deploymentID,locationID\nd1,north\nd2,south\n",
@@ -367,8 +561,8 @@ def test_predictions_are_camtrap_dp_observations(
 
 
 def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
 
     data = {
         "categories": [{"id": 1, "name": "fox"}, {"id": 2, "name": "badger"}],

@@ -67,9 +67,9 @@ def read_taxa(path: Path) -> TaxonList:
         if isinstance(taxon, str):
             skipped[taxon] += n_rows
             continue
-        known = taxa.setdefault(taxon.ranks, taxon)
-        if taxon.common_name and not known.common_name:
-            taxa[taxon.ranks] = replace(known, common_name=taxon.common_name)
+        former = taxa.setdefault(taxon.ranks, taxon)
+        if taxon.common_name and not former.common_name:
+            taxa[taxon.ranks] = replace(former, common_name=taxon.common_name)
     if not taxa:
         why = "; ".join(f"{count} × {reason}" for reason, count in skipped.most_common(3))
         raise DataError(f"{path}  names no taxon ({why or 'it has no rows'}).")

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.chat.budget import Budget, Estimate, Estimator, estimate
-    from fieldmark.chat.journal import AnswerJournal
+    from fieldmark.chat.budget import Budget, Estimate, Estimator, dollars, estimate
+    from fieldmark.chat.journal import AnswerJournal, spent_usd
     from fieldmark.chat.local.model import LocalModel, local_model
     from fieldmark.chat.messages import (
         Answer,
@@ -114,6 +114,7 @@ __all__ = [
     "assistant",
     "chat_model",
     "cut",
+    "dollars",
     "draw_pairs",
     "estimate",
     "first_word_shares",
@@ -130,6 +131,7 @@ __all__ = [
     "parse_text",
     "plan_prompts",
     "prepare",
+    "spent_usd",
     "spread",
     "system",
     "user",

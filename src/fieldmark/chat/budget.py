@@ -104,6 +104,26 @@ class Budget:
         tokens = self.spent_tokens + sum(other.tokens for other in (*promised, cost))
         return self.max_tokens is None or tokens <= self.max_tokens
 
+    @property
+    def is_untouched(self) -> bool:
+        return not (self.spent_tokens or self.spent_usd or self.batches)
+
+    def refusal(self, cost: Cost) -> str:
+        """Why this does not fit.
+
+        >>> Budget(max_usd=0.00001).refusal(Cost(300, 256, usd=0.0007))
+        'one question may cost up to $0.0007, and the limit is $0.00001'
+        >>> Budget(max_usd=0.5, spent_usd=0.4999, spent_tokens=900).refusal(Cost(300, 256, 0.0007))
+        'the budget is used up ($0.50 of $0.50)'
+        """
+        if not self.is_untouched:
+            return f"the budget is used up ({self.words})"
+        if self.max_usd is not None and (cost.usd or 0.0) > self.max_usd:
+            most, limit = dollars(cost.usd or 0.0), dollars(self.max_usd)
+            return f"one question may cost up to {most}, and the limit is {limit}"
+        limit = f"{self.max_tokens or 0:,}"
+        return f"one question may take up to {cost.tokens:,} tokens, and the limit is {limit}"
+
     def reserve(self, cost_now: Callable[[], Cost]) -> int:
         """Promises what a request costs; the number is for `settle`."""
         number = max(self._reserved, default=-1) + 1
@@ -150,15 +170,21 @@ class Budget:
             price = ", price unknown" if is_unknown else ""
             late = f", including up to {self.late_tokens:,} for answers that never came"
             return f"{self.spent_tokens:,}{cap} tokens{late if self.late_tokens else ''}{price}"
-        cap = f" of {_dollars(self.max_usd)}" if self.max_usd is not None else ""
-        late = f", including up to {_dollars(self.late_usd)} for answers that never came"
+        cap = f" of {dollars(self.max_usd)}" if self.max_usd is not None else ""
+        late = f", including up to {dollars(self.late_usd)} for answers that never came"
         waiting = sum(cost.usd or 0.0 for cost in self.batches.values())
-        more = f", at most {_dollars(waiting)} more in batches" if waiting else ""
-        return f"{_dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}{more}"
+        more = f", at most {dollars(waiting)} more in batches" if waiting else ""
+        return f"{dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}{more}"
 
 
-def _dollars(usd: float) -> str:
-    return f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
+def dollars(usd: float) -> str:
+    """
+    >>> dollars(0.5), dollars(0.0007), dollars(0.00001), dollars(0)
+    ('$0.50', '$0.0007', '$0.00001', '$0.00')
+    """
+    n_decimals = 2 if usd >= 0.1 or usd == 0 else 4 if usd >= 0.0001 else 6
+    text = f"{usd:,.{n_decimals}f}"
+    return f"${text.rstrip('0') if n_decimals > 4 else text}"
 
 
 @dataclass(slots=True)
@@ -259,13 +285,15 @@ class Estimate:
     """None = the price is unknown"""
     priced_as: str = ""
     """the model whose price it is, where the one asked has no row of its own"""
+    fewer_examples: str = ""
+    """how many of the examples asked for fit, and why no more; "" = all"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
         usd = None if self.usd is None else self.usd * scale
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
-        return Estimate(n, *tokens, usd, self.priced_as)
+        return replace(self, n=n, tokens_in=tokens[0], tokens_out=tokens[1], usd=usd)
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""

@@ -71,13 +71,15 @@ def request_key(
     request: Request, pictures: Iterable[SentPicture], address: Mapping[str, str]
 ) -> str:
     """32 hexadecimal digits that stand for the request."""
-    facts = canonical(request_facts(request, pictures, address))
-    return hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    request_text = canonical(request_facts(request, pictures, address))
+    return hashlib.blake2b(
+        request_text.encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()
 
 
 def settings_facts(settings: AnswerSettings) -> dict[str, Any]:
     """What is set: a setting added to fieldmark later leaves the keys of old answers alone."""
-    facts = {
+    values = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "seed": settings.seed,
@@ -88,15 +90,31 @@ def settings_facts(settings: AnswerSettings) -> dict[str, Any]:
         "reasoning_effort": settings.reasoning_effort or None,
         "extra": dict(settings.extra) or None,
     }
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _part(part: Text | Picture, sent: Any) -> dict[str, str]:
     if isinstance(part, Text):
         return {"text": part.text}
     picture: SentPicture = next(sent)
-    facts = {"image": picture.sha256, "type": picture.media_type}
-    return {**facts, "detail": part.detail} if part.detail else facts
+    fields = {"image": picture.sha256, "type": picture.media_type}
+    return {**fields, "detail": part.detail} if part.detail else fields
+
+
+_USD = re.compile(rb'[{,]"usd":([0-9][0-9.eE+-]*)')
+"""a quotation mark within the words of an answer has a backslash before it"""
+
+
+def spent_usd(folder: Path) -> float:
+    """What all answers under a folder have cost, as far as their price was known."""
+    total = 0.0
+    try:
+        for path in sorted(folder.glob("*.jsonl")):
+            with path.open("rb") as lines:
+                total += sum(float(match[1]) for line in lines if (match := _USD.search(line)))
+    except OSError as error:
+        raise unusable(folder, error) from error
+    return total
 
 
 _LINE_START = re.compile(rb'\{"key":"([0-9a-f]{32})')
@@ -127,11 +145,11 @@ class AnswerJournal:
 
     def get(self, key: str) -> Answer | None:
         """The answer kept under this key; None where there is none that can be read."""
-        place = self._places.get(bytes.fromhex(key))
-        if place is None:
+        position = self._places.get(bytes.fromhex(key))
+        if position is None:
             return None
         row = unseal(
-            _read_line(self._files[place >> _OFFSET_BITS], place & ((1 << _OFFSET_BITS) - 1))
+            _read_line(self._files[position >> _OFFSET_BITS], position & ((1 << _OFFSET_BITS) - 1))
         )
         try:
             return None if row is None else answer_from_json(row["answer"], key)
@@ -295,7 +313,9 @@ class Ledger:
         n_kept = self.tally.n - self.tally.outcomes.get("failed", 0)
         start = f"model {self.asker.model.name!r}: {reason.rstrip('.')}. "
         if not n_kept:
-            return ModelError(f"{start}No answer was stored.")
+            error = ModelError(f"{start}No answer was stored.")
+            error.is_recorded = False
+            return error
         if self.asker.journal is None:
             return ModelError(f"{start}{n_kept:,} answers came before, and are not kept.")
         return ModelError(

@@ -272,8 +272,8 @@ def cut(text: str, stops: Iterable[str]) -> str:
     >>> cut("wren\\n\\nQ: Which next?", ("Q:", "\\n\\n", ""))
     'wren'
     """
-    places = [text.find(stop) for stop in stops if stop]
-    return text[: min((place for place in places if place >= 0), default=len(text))]
+    stops_at = [text.find(stop) for stop in stops if stop]
+    return text[: min((position for position in stops_at if position >= 0), default=len(text))]
 
 
 def sendable(stops: Iterable[str]) -> list[str]:

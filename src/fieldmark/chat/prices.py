@@ -27,6 +27,7 @@ Positive = Field(default=None, gt=0)
 _CACHE_WRITE = 1.25
 """times usd_in, where writing is charged: Anthropic's price of what it keeps for 5 minutes"""
 Price = Field(default=None, ge=0)
+_PRICES = ("usd_in", "usd_out", "usd_cached")
 
 
 class _TableRow(BaseModel):
@@ -108,12 +109,18 @@ class Card(_TableRow):
 
     @property
     def is_known(self) -> bool:
-        """Does a table have a row for it?"""
-        return bool(self.source or self.title or self.context or self.is_priced)
+        """Does a table say more of it than its price, which tells nothing of its answers?"""
+        return bool(self.source or self.title or self.context)
 
     @property
     def is_priced(self) -> bool:
         return self.usd_in is not None and self.usd_out is not None
+
+    @property
+    def _prices(self) -> tuple[float, float, float]:
+        """In the order of `_PRICES`; unknown ones are 0."""
+        usd_in = self.usd_in or 0.0
+        return usd_in, self.usd_out or 0.0, usd_in if self.usd_cached is None else self.usd_cached
 
     def usd(self, usage: Usage) -> float | None:
         """What so many tokens cost; None where a price is unknown."""
@@ -153,10 +160,25 @@ class ModelTables:
     def provider(self, word: str) -> Provider:
         """The provider of that name, else the one that is also called so."""
         also = {alias: row for row in self.providers.values() for alias in row.aliases}
-        known = also | self.providers
-        if word not in known:
-            raise UnknownName("chat provider", word, known)
-        return known[word]
+        providers = also | self.providers
+        if word not in providers:
+            raise UnknownName("chat provider", word, providers)
+        return providers[word]
+
+    def raise_prices(self, path: Path, trusted: ModelTables) -> None:
+        """A file that came with a folder lowers no price that is known: caps would not hold."""
+        own = _read_user_file(path)
+        for row in own.chat_models:
+            known = trusted.card(row.provider, row.id)
+            if known.is_priced:
+                pairs = zip(row._prices, known._prices, strict=True)
+                prices = dict(zip(_PRICES, (max(pair) for pair in pairs), strict=True))
+                self.cards[row.provider, row.id] = row.model_copy(update=prices)
+        for provider in own.chat_providers:
+            known_row = trusted.providers.get(provider.name)
+            if known_row is not None and provider.batch_price is not None:
+                share = max(provider.batch_price, known_row.batch_price or 0.0)
+                self.providers[provider.name] = provider.model_copy(update={"batch_price": share})
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.
@@ -164,18 +186,18 @@ class ModelTables:
         A dated id is the undated one (gpt-4o-2024-11-20: gpt-4o), an undated or `-latest` one the
         only dated one there is. Sizes and products are never mixed up: gpt-4o-mini is not gpt-4o.
         """
-        known = self.cards.get((provider, model_id))
-        if known is not None:
-            return known
+        card = self.cards.get((provider, model_id))
+        if card is not None:
+            return card
         match = _VARIANT.fullmatch(model_id) if provider == "openrouter" else None
         plain, variant = match.groups() if match else (model_id, "")
         row = self.cards.get((provider, plain)) or self._relative(provider, plain)
         if row is None:
             return Card(provider=provider, id=model_id)
-        facts: dict[str, Any] = {"id": model_id, "priced_as": row.id}
+        overrides: dict[str, Any] = {"id": model_id, "priced_as": row.id}
         if variant == "free":
-            facts |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
-        return row.model_copy(update=facts)
+            overrides |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
+        return row.model_copy(update=overrides)
 
     def _relative(self, provider: str, model_id: str) -> Card | None:
         family = _undated(model_id)

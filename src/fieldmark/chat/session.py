@@ -102,17 +102,20 @@ class AskSession:
         try:
             totals = yield from self._line.steps(requests, hear)
             if totals.stopped:
-                raise ModelError(_cap_words(title, totals.stopped, n))
+                raise ModelError(_cap_words(title, totals.stopped, n, self.budget))
         except FieldmarkError:
             yield
             raise
         return totals
 
 
-def _cap_words(title: str, reason: str, n: int) -> str:
+def _cap_words(title: str, reason: str, n: int, budget: Budget) -> str:
+    """A limit is one command's: the next may spend as much again."""
     kept = "1 answer is" if n == 1 else f"{n:,} answers are"
     start = f"{title}: " if title else ""
-    return f"{start}{reason}. {kept} kept: run the same command with a higher limit to continue."
+    steps = "Run the same command to continue; it may spend as much again."
+    steps = "Raise the limit." if budget.is_untouched else steps
+    return f"{start}{reason}. {kept[0].upper()}{kept[1:]} kept. {steps}"
 
 
 def ask_now(

@@ -171,11 +171,11 @@ def _find_rule(rule: Mapping[str, Any]) -> tuple[Callable[..., int], dict[str, A
 def check_rule(rule: Mapping[str, Any]) -> None:
     """Refuses a rule that cannot be computed, before anything is asked."""
     function, options = _find_rule(rule)
-    known = list(inspect.signature(function).parameters)[2:]
+    parameters = list(inspect.signature(function).parameters)[2:]
     for key, value in options.items():
-        if key not in known:
-            near = closest(key, known, most=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It takes {', '.join(known)}."
+        if key not in parameters:
+            near = closest(key, parameters, most=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It takes {', '.join(parameters)}."
             raise UsageError(f"image-token rule {rule['rule']!r} has no {key!r}.{hint}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
             raise UsageError(f"image-token rule {rule['rule']!r}: {key} = {value!r}, not a number.")

@@ -119,10 +119,10 @@ def _dispatch(words: list[str]) -> int:
 def _unknown(words: list[str]) -> int:
     from fieldmark.errors import UnknownName, UsageError
 
-    known = commands()
-    inner = [name for name in known if name.startswith(f"{words[0]} ")]
+    all_commands = commands()
+    inner = [name for name in all_commands if name.startswith(f"{words[0]} ")]
     if inner and (len(words) == 1 or words[1] in ("-h", "--help", "--help-all")):
-        rows = [f"  {name:<14}{known[name]}" for name in inner]
+        rows = [f"  {name:<14}{all_commands[name]}" for name in inner]
         usage = f"usage: fieldmark {words[0]} COMMAND [flags]"
         show("\n".join([usage, "", *rows]))
         return 0 if len(words) > 1 else 2
@@ -136,16 +136,16 @@ def _unknown(words: list[str]) -> int:
             f"{words[0]!r} is not a command: `fieldmark check {words[0]}` checks the file, "
             f"`fieldmark {does}` runs it."
         )
-    firsts = dict.fromkeys(name.split()[0] for name in known)
+    firsts = dict.fromkeys(name.split()[0] for name in all_commands)
     raise UnknownName("command", words[0], firsts, "fieldmark --help-all")
 
 
 def _overview(is_whole: bool) -> str:
-    known = commands() if is_whole else {}
-    groups = [_group(title, names.split(), known) for title, names in GROUPS.items()]
+    all_commands = commands() if is_whole else {}
+    groups = [_group(title, names.split(), all_commands) for title, names in GROUPS.items()]
     listed = {name.strip("*") for names in GROUPS.values() for name in names.split()}
-    others = [name for name in known if name.split()[0] not in listed]
-    groups += [_group("added", others, known)] if others else []
+    others = [name for name in all_commands if name.split()[0] not in listed]
+    groups += [_group("added", others, all_commands)] if others else []
     more = "" if is_whole else "`fieldmark --help-all` lists all commands. "
     lines = [line for group in groups for line in group]
     return "\n".join(
@@ -158,13 +158,13 @@ def _overview(is_whole: bool) -> str:
     )
 
 
-def _group(title: str, names: Iterable[str], known: dict[str, str]) -> list[str]:
+def _group(title: str, names: Iterable[str], all_commands: dict[str, str]) -> list[str]:
     """The lines of a group: those on the first screen, or all commands that are known."""
     rows = []
     for name in names:
-        if known:
-            own = [one for one in known if one.split()[0] == name.strip("*").split()[0]]
-            rows += [(one, known[one]) for one in own]
+        if all_commands:
+            members = [one for one in all_commands if one.split()[0] == name.strip("*").split()[0]]
+            rows += [(one, all_commands[one]) for one in members]
         elif name.endswith("*"):
             text = FILES[name.strip("*")].read_text(encoding="utf-8")
             rows.append((name.strip("*"), _first_sentence(text)))

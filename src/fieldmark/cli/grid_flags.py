@@ -255,7 +255,9 @@ def with_protocol_flags(name: str, base: type) -> type:
         how = arg(metavar="KEY=VALUE …", help=text, help_behavior_hint="")
         fields.append((protocol.name, Annotated[tuple[str, ...], how], ()))
     for cls, owner in _settings_classes().items():
-        flags = [(own.name, _flag_type(own), _unset(own)) for own in settings_of(cls)]
+        flags = [
+            (setting.name, _flag_type(setting), _unset(setting)) for setting in settings_of(cls)
+        ]
         group = dataclasses.make_dataclass(f"{cls.__name__}Flags", flags, frozen=True)
         group.__doc__ = cls.__doc__
         fields.append((owner, Annotated[group, OmitArgPrefixes], group()))
@@ -281,9 +283,9 @@ def _flag_type(setting: Setting) -> Any:
     if setting.type is Pairs:
         how = arg(help=setting.doc, help_behavior_hint="", metavar="KEY=VALUE …")
         return Annotated[tuple[str, ...], how]
-    words = "{" + ",".join(map(str, setting.choices)) + "}"
+    choices = "{" + ",".join(map(str, setting.choices)) + "}"
     kind = str if setting.choices or setting.type is OtherModel else setting.type
-    metavar = words if setting.choices else METAVARS[setting.type]
+    metavar = choices if setting.choices else METAVARS[setting.type]
     return Annotated[kind | None, arg(help=setting.doc, help_behavior_hint="", metavar=metavar)]
 
 
@@ -318,14 +320,14 @@ def given_blocks(args: Any) -> dict[str, dict[str, Any]]:
         for word in getattr(args, name, ()):
             key, equals, text = word.partition("=")
             is_pair = equals and key.isidentifier()  # a file's name may hold `=`
-            own = {key: toml_value(text)} if is_pair else named_changes(protocol, word)
+            new_changes = {key: toml_value(text)} if is_pair else named_changes(protocol, word)
             changes = given.setdefault(name, {})
-            if twice := sorted(own.keys() & changes):
+            if twice := sorted(new_changes.keys() & changes):
                 raise UsageError(
                     f"--{name} gives {twice[0]} twice. Give it once, or list the values in an "
                     "experiment file."
                 )
-            changes |= own
+            changes |= new_changes
     return given
 
 

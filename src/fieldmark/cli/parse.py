@@ -46,8 +46,8 @@ def find(words: list[str], files: Mapping[str, Path], plugins: str = "") -> Comm
     has_made = hasattr(module, "make_args")  # its flags depend on the protocols that are known
     single = module.make_args() if has_made else getattr(module, f"{name.capitalize()}Args", None)
     if not inner and single is not None:
-        first = getattr(module, "FIRST_FLAGS", ())
-        return Command(name, single, module.run, inspect.getdoc(module) or "", first)
+        first_flags = getattr(module, "FIRST_FLAGS", ())
+        return Command(name, single, module.run, inspect.getdoc(module) or "", first_flags)
     cls = getattr(module, f"{name.capitalize()}{inner.capitalize()}Args", None)
     if not inner or cls is None:
         return None
@@ -77,9 +77,9 @@ def parse(command: Command, words: list[str]) -> int:
 
     wants_all = "--help-all" in words
     wants_help = wants_all or "-h" in words or "--help" in words
-    first = command.first_flags if wants_help and not wants_all else ()
+    first_flags = command.first_flags if wants_help and not wants_all else ()
     acting = _shown(command.args)
-    arguments = _shown(acting, first) if first else acting
+    arguments = _shown(acting, first_flags) if first_flags else acting
     _check_flags(command, acting, words)
     words = ["--help"] if wants_help else words
     complaint, screen = io.StringIO(), _Screen()
@@ -95,7 +95,7 @@ def parse(command: Command, words: list[str]) -> int:
     except SystemExit as stop:
         if not stop.code:
             steer("".join(f"{line}\n" for line in screen.lines()))
-            if first:
+            if first_flags:
                 n_more = len(_flags(acting)) - len(_flags(arguments))
                 show(f"`fieldmark {command.name} --help-all` shows {n_more} more flags.")
             return 0
@@ -178,7 +178,7 @@ def _docs(args: type) -> dict[str, str]:
     return docs
 
 
-def _shown(args: type, first: Collection[str] = ()) -> type:
+def _shown(args: type, first_flags: Collection[str] = ()) -> type:
     """The same flags without those that do not act on the command, or are not among the first."""
     from tyro.conf import Suppress
 
@@ -189,11 +189,15 @@ def _shown(args: type, first: Collection[str] = ()) -> type:
         if dataclasses.is_dataclass(default):
             marks = getattr(hint, "__metadata__", ())
             only = next(((*m.names, "debug") for m in marks if isinstance(m, Only)), None)
-            kept = only if not first else [name for name in first if only is None or name in only]
+            kept = (
+                only
+                if not first_flags
+                else [name for name in first_flags if only is None or name in only]
+            )
             group = type(default) if kept is None else _without(type(default), kept)
             if group is not type(default):
                 changed.append((field.name, Annotated[(group, *marks)], group()))
-        elif first and field.name not in first:
+        elif first_flags and field.name not in first_flags:
             changed.append((field.name, Annotated[hint, Suppress], default))
     if not changed:
         return args
@@ -244,7 +248,7 @@ def _check_flags(command: Command, args: type, words: list[str]) -> None:
     count; nothing is ever taken for the beginning of another flag.
     """
     name, listing = f"`fieldmark {command.name}`", f"`fieldmark {command.name} {command.listing}`"
-    known = {flag.name: flag for flag in _flags(args)}
+    flag_of = {flag.name: flag for flag in _flags(args)}
     given: set[str] = set()
     for word, after in itertools.pairwise([*words, "--"]):
         if word == "--":
@@ -253,17 +257,17 @@ def _check_flags(command: Command, args: type, words: list[str]) -> None:
         flag = flag.replace("_", "-")
         if not _is_flag(flag) or flag in ("--help", "--help-all"):
             continue
-        if flag not in known:
-            hint = [name for name in known if name.startswith(flag)] or closest(flag, known)
+        if flag not in flag_of:
+            hint = [name for name in flag_of if name.startswith(flag)] or closest(flag, flag_of)
             mean = f" Did you mean {hint[0]}?" if hint else ""
             raise UsageError(f"{name} has no flag {flag}.{mean} {listing} shows all.")
-        if not known[flag].is_switch and not equals and (after == "--" or _is_flag(after)):
+        if not flag_of[flag].is_switch and not equals and (after == "--" or _is_flag(after)):
             raise UsageError(f"{flag} needs a value. {listing} shows all flags.")
         if flag in given:
-            takes_many = known[flag].default == ()
+            takes_many = flag_of[flag].default == ()
             one = f"Put all its values after one {flag}" if takes_many else "Give it once"
             raise UsageError(f"{flag} is given twice. {one}.")
-        if not known[flag].is_switch and not known[flag].collects:
+        if not flag_of[flag].is_switch and not flag_of[flag].collects:
             given.add(flag)
 
 
@@ -321,7 +325,7 @@ def _first_line(box: str) -> str:
     start = next((i for i, line in enumerate(lines) if line), 0)
     stop = next((i for i, line in enumerate(lines) if not line and i > start), len(lines))
     text = " ".join(lines[start:stop]).removesuffix(".")
-    for pattern, words in _SLIPS:
+    for pattern, template in _SLIPS:
         if match := re.fullmatch(pattern, text):
-            text = match.expand(words)
+            text = match.expand(template)
     return f"{text}."

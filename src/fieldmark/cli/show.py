@@ -13,7 +13,7 @@ import textwrap
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from fieldmark.errors import readable
 from fieldmark.words import STEERING
@@ -51,8 +51,13 @@ def show_rows(
 
 
 def print_json(value: Any) -> None:
-    text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
-    print(STEERING.sub(lambda one: "\n" if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text))
+    show_json(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+def show_json(text: str, end: str = "\n") -> None:
+    """JSON, for standard output: what would steer a terminal is spelled as JSON does it."""
+    safe = STEERING.sub(lambda one: "\n" if one[0] == "\n" else f"\\u{ord(one[0]):04x}", text)
+    print(safe, end=end, flush=True)
 
 
 def show(text: str, end: str = "\n") -> None:
@@ -72,6 +77,12 @@ def talk(text: str) -> None:
     if sys.stderr.isatty():
         text = "\n".join(folded(line) for line in text.split("\n"))
     print(text, file=sys.stderr)
+
+
+def tell(line: str, to: TextIO) -> None:
+    """A sentence. On a terminal no word is broken at its edge; names keep their double blanks."""
+    line = printable(line)
+    print(folded(line) if to.isatty() else line, file=to, flush=True)
 
 
 def folded(line: str) -> str:

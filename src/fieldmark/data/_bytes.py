@@ -89,7 +89,11 @@ def read_bytes(root: Path, image: str) -> bytes:
     path = locate(root, name)
     try:
         if not inner:
-            return _read_file(path)
+            if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+                raise DataError(
+                    f"{path}  is no ordinary file (a pipe or a device): a photo was expected."
+                )
+            return path.read_bytes()
         if name.lower().endswith(PARQUET_SUFFIX):
             return _read_row(path, inner)
         return _read_member(path, inner)
@@ -99,12 +103,6 @@ def read_bytes(root: Path, image: str) -> bytes:
         raise DataError(f"{path}  is a folder: an image file was expected.") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path}  cannot be read: {_reason(error)}.") from error
-
-
-def _read_file(path: Path) -> bytes:
-    if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-        raise DataError(f"{path}  is no ordinary file (a pipe or a device): a photo was expected.")
-    return path.read_bytes()
 
 
 def split_reference(image: str) -> tuple[str, str]:
@@ -178,7 +176,7 @@ class _TarMembers(Mapping[str, tuple[int, int]]):
     """
 
     def __init__(self, members: dict[str, tuple[int, int]]) -> None:
-        by_name = sorted((name.encode(*_ENCODED), place) for name, place in members.items())
+        by_name = sorted((name.encode(*_ENCODED), span) for name, span in members.items())
         self._names = b"".join(name for name, _ in by_name)
         self._ends = array("q", accumulate(len(name) for name, _ in by_name))
         self._offsets = array("q", (offset for _, (offset, _) in by_name))
@@ -219,19 +217,19 @@ def is_packed(path: Path) -> bool:
 def _read_member(path: Path, member: str) -> bytes:
     key = _key(path)
     archive = _ARCHIVES.get(key, lambda: _index_tar(path))
-    place = archive.members.get(member.removeprefix("./"))
-    if place is None:
+    span = archive.members.get(member.removeprefix("./"))
+    if span is None:
         tail = "" if archive.is_whole else " The archive is cut off: fetch it again."
         near = closest(member, archive.members, most=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise DataError(f"{path}  has no member {member!r}.{hint}{tail}")
     if is_packed(path):
-        data = _PACKED.get(key, lambda: PackedFile(path)).read_at(*place)
+        data = _PACKED.get(key, lambda: PackedFile(path)).read_at(*span)
     else:
         with path.open("rb") as file:
-            file.seek(place[0])
-            data = file.read(place[1])
-    if len(data) < place[1]:
+            file.seek(span[0])
+            data = file.read(span[1])
+    if len(data) < span[1]:
         raise DataError(f"{path}  is cut off inside member {member!r}: fetch it again.")
     return data
 
@@ -353,17 +351,17 @@ def _read_row(path: Path, inner: str) -> bytes:
     row_text, _, column = inner.partition("::")
     column = column or "image"
     key = _key(path)
-    facts = _FACTS.get(key, lambda: _parquet_facts(path))
-    if not row_text.isdecimal() or int(row_text) >= facts.n_rows:
-        raise DataError(f"{path}  has no row {row_text!r}: its rows are 0 to {facts.n_rows - 1}.")
-    if column not in facts.columns:
-        known = ", ".join(map(repr, facts.columns)) or "none"
+    file = _FACTS.get(key, lambda: _parquet_facts(path))
+    if not row_text.isdecimal() or int(row_text) >= file.n_rows:
+        raise DataError(f"{path}  has no row {row_text!r}: its rows are 0 to {file.n_rows - 1}.")
+    if column not in file.columns:
+        listed = ", ".join(map(repr, file.columns)) or "none"
         raise DataError(
-            f"{path}  has no image column {column!r}: columns that hold images: {known}."
+            f"{path}  has no image column {column!r}: columns that hold images: {listed}."
         )
-    index, place = divmod(int(row_text), facts.block_rows)
-    block = _BLOCKS.get((key, column, index), lambda: _read_block(path, column, facts, index))
-    data = block[place]
+    index, row = divmod(int(row_text), file.block_rows)
+    block = _BLOCKS.get((key, column, index), lambda: _read_block(path, column, file, index))
+    data = block[row]
     if data is None:
         raise DataError(f"{path}  row {row_text} holds no image in column {column!r}.")
     return bytes(data)
@@ -371,8 +369,8 @@ def _read_row(path: Path, inner: str) -> bytes:
 
 def parquet_columns(path: Path) -> tuple[list[str], int]:
     """The columns of a parquet file that can hold images, and how many rows it has."""
-    facts = _FACTS.get(_key(path), lambda: _parquet_facts(path))
-    return list(facts.columns), facts.n_rows
+    file = _FACTS.get(_key(path), lambda: _parquet_facts(path))
+    return list(file.columns), file.n_rows
 
 
 def _parquet_facts(path: Path) -> _ParquetFacts:
@@ -395,13 +393,13 @@ def _parquet_facts(path: Path) -> _ParquetFacts:
     return _ParquetFacts(n_rows, max(1, PARQUET_BLOCK_BYTES // row_bytes), columns)
 
 
-def _read_block(path: Path, column: str, facts: _ParquetFacts, index: int) -> pl.Series:
+def _read_block(path: Path, column: str, file: _ParquetFacts, index: int) -> pl.Series:
     import polars as pl
 
-    data = pl.col(column).struct.field("bytes") if facts.columns[column] else pl.col(column)
+    data = pl.col(column).struct.field("bytes") if file.columns[column] else pl.col(column)
     rows = pl.scan_parquet(path, glob=False).select(data.alias("data"))
     try:
-        block = rows.slice(index * facts.block_rows, facts.block_rows).collect()
+        block = rows.slice(index * file.block_rows, file.block_rows).collect()
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path}  is damaged: {_first_line(error)}") from error
     return block.get_column("data")

@@ -59,13 +59,13 @@ def name_some(names: Sequence[str], most: int = 3) -> str:
 
 def rows_seen(rows: pl.DataFrame) -> str:
     """`288 photos, 12 classes, 16 train + 8 test each`, of rows with an id, a label and a split."""
-    words = [counted(rows.get_column("id").n_unique(), "photo")]
+    phrases = [counted(rows.get_column("id").n_unique(), "photo")]
     n_classes = rows.get_column("label").drop_nulls().n_unique()
     if not n_classes:
-        return words[0]
+        return phrases[0]
     by_split: dict[str, list[int]] = {}
-    known = rows.drop_nulls("label").group_by("split", "label").len().sort("split")
-    for split, _, n in known.iter_rows():
+    sizes_of = rows.drop_nulls("label").group_by("split", "label").len().sort("split")
+    for split, _, n in sizes_of.iter_rows():
         by_split.setdefault(split or "", []).append(n)
     order = ["train", "val", "test"]
     sizes = []
@@ -74,7 +74,9 @@ def rows_seen(rows: pl.DataFrame) -> str:
         fewest, most = min(counts) if len(counts) == n_classes else 0, max(counts)
         span = f"{most:,}" if fewest == most else f"{fewest:,}–{most:,}"
         sizes.append(f"{span} {split}".rstrip())
-    return ", ".join([*words, counted(n_classes, "class", "classes"), f"{' + '.join(sizes)} each"])
+    return ", ".join(
+        [*phrases, counted(n_classes, "class", "classes"), f"{' + '.join(sizes)} each"]
+    )
 
 
 # --- files ---
@@ -294,12 +296,12 @@ def training_findings(
     rows: pl.DataFrame, noun: tuple[str, str], item: str, level: str = "warning"
 ) -> Iterator[Finding]:
     """Too few classes in train, or classes that it lacks; `noun` is what a class is called."""
-    known = labels_by_split(rows).get("train", set())
-    if len(known) < 2:
-        names = name_some(sorted(known)) or "none"
+    trained = labels_by_split(rows).get("train", set())
+    if len(trained) < 2:
+        names = name_some(sorted(trained)) or "none"
         yield Finding("error", f"at least two {noun[1]} are needed in train, found: {names}.")
         return
-    unseen = sorted(set(rows.get_column("label").drop_nulls()) - known)
+    unseen = sorted(set(rows.get_column("label").drop_nulls()) - trained)
     if unseen:
         n = counted(len(unseen), *noun)
         yield Finding(level, f"{n} without a training {item}: {name_some(unseen)}.")

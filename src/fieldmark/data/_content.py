@@ -120,15 +120,15 @@ class Contents:
         `has_asked`: only what other processes may have noted since is looked up again.
         """
         seen = self._seen.setdefault(root, {})
-        asked = list(images)
-        unseen = [image for image in asked if image not in seen and not leads_out(image)]
+        names = list(images)
+        unseen = [image for image in names if image not in seen and not leads_out(image)]
         for memory in self._memories(with_snapshots=not has_asked) if unseen else ():
             with memory:
                 seen.update(memory.recall(root, unseen))
             unseen = [image for image in unseen if image not in seen]
             if not unseen:
                 break
-        return {image: seen[image] for image in asked if image in seen}
+        return {image: seen[image] for image in names if image in seen}
 
     def learn(
         self, root: Path, images: Iterable[str], on_unknown: OnUnknown | None = None
@@ -137,10 +137,10 @@ class Contents:
         come. `on_unknown` is told how many these are and gives what is called after each.
         """
         every = list(dict.fromkeys(images))
-        known = self.known(root, every)
-        if len(known) == len(every):
-            return known
-        unknown = [image for image in every if image not in known]
+        contents = self.known(root, every)
+        if len(contents) == len(every):
+            return contents
+        unknown = [image for image in every if image not in contents]
         tell = on_unknown(len(unknown)) if on_unknown else None
         try:
             with ThreadPoolExecutor(self._threads) as pool:
@@ -226,11 +226,11 @@ class Contents:
 
     def item_keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:
         """What features of the items are kept under, where the content is known."""
-        known = self.known(root, {ref.image for ref in items})
+        contents = self.known(root, {ref.image for ref in items})
         return {
             ref: item_key(content.key, ref.crop)
             for ref in items
-            if (content := known.get(ref.image)) is not None and content.key != ABSENT
+            if (content := contents.get(ref.image)) is not None and content.key != ABSENT
         }
 
 
@@ -252,7 +252,8 @@ def read_stamped(root: Path, image: str) -> tuple[bytes, bytes | None]:
 
     The stamp is taken before the bytes are read: a change in between makes it another.
     """
-    mark, is_settled = stamp(_file_of(root, image))
+    # The file on disk behind a reference (the archive, for a member of one).
+    mark, is_settled = stamp(_name(root, split_reference(image)[0]))
     return read_bytes(root, image), mark if is_settled else None
 
 
@@ -283,11 +284,6 @@ def _in_turn(
     rest = iter(images)
     while some := list(islice(rest, _STEP)):
         yield from zip(some, pool.map(work, some), strict=True)
-
-
-def _file_of(root: Path, image: str) -> str:
-    """The file on disk behind a reference (the archive, for a member of one)."""
-    return _name(root, split_reference(image)[0])
 
 
 def _name(root: Path, image: str) -> str:
@@ -331,13 +327,13 @@ class _ContentDb:
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
         prefix = _name(root, "")
-        wanted = {image for image in images if _is_text(prefix + image)}
-        known: dict[str, Content] = {}
+        names = {image for image in images if _is_text(prefix + image)}
+        contents: dict[str, Content] = {}
         stamps: dict[str, bytes | None] = {}
         try:
-            for name, mark, key, problem in self._rows(prefix, wanted):
+            for name, mark, key, problem in self._rows(prefix, names):
                 image = name[len(prefix) :]
-                if image not in wanted:
+                if image not in names:
                     continue
                 if "::" not in image:
                     is_same = mark == _settled(name)
@@ -347,10 +343,10 @@ class _ContentDb:
                         stamps[file] = _settled(file)
                     is_same = mark == stamps[file]
                 if is_same:
-                    known[image] = Content(key, problem)
+                    contents[image] = Content(key, problem)
         except sqlite3.DatabaseError:
-            return known
-        return known
+            return contents
+        return contents
 
     def remember(self, files: Iterable[tuple[str, bytes, Content]]) -> None:
         for name, mark, content in files:
@@ -473,14 +469,14 @@ def absorb_contents(memory: Path, others: Sequence[Path]) -> int:
     written is left out: it is only hashed again.
     """
     rows = chain.from_iterable(map(_rows_of, others))
-    first = list(islice(rows, _ABSORBED))
-    if not first:
+    batch = list(islice(rows, _ABSORBED))
+    if not batch:
         return 0
     n = 0
-    with _ContentDb(memory) as own:
-        while first:
-            n += own.absorb(first)
-            first = list(islice(rows, _ABSORBED))
+    with _ContentDb(memory) as database:
+        while batch:
+            n += database.absorb(batch)
+            batch = list(islice(rows, _ABSORBED))
     return n
 
 

@@ -97,9 +97,9 @@ def species_pool(world: World, name: str, least: int, *builds: str) -> list[int]
     Never more than the world has.
     """
     need_species(world, name)
-    wanted = dict.fromkeys(index for build in builds for index in _built_like(world, build))
-    rest = [species.index for species in world.species if species.index not in wanted]
-    return [*wanted, *rest[: max(0, least - len(wanted))]]
+    fitting = dict.fromkeys(index for build in builds for index in _built_like(world, build))
+    rest = [species.index for species in world.species if species.index not in fitting]
+    return [*fitting, *rest[: max(0, least - len(fitting))]]
 
 
 def sisters(world: World, *builds: str) -> list[tuple[int, int]]:

@@ -28,7 +28,7 @@ def write_mark(root: Path, world: World) -> None:
 def is_synthetic(root: Path) -> bool:
     """Does the folder, or one that holds it, have the mark?"""
     folder = root.absolute()
-    return any((place / MARK).is_file() for place in (folder, *folder.parents))
+    return any((above / MARK).is_file() for above in (folder, *folder.parents))
 
 
 def is_as_drawn(root: Path) -> bool:

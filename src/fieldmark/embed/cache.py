@@ -49,7 +49,7 @@ def kept_facts(folder: Path) -> dict[str, Any]:
 
 
 def trusted_fingerprint(
-    places: Sequence[Path], fingerprint: str, behaviour: np.ndarray | None
+    folders: Sequence[Path], fingerprint: str, behaviour: np.ndarray | None
 ) -> str:
     """Where the features of a model may be kept that has this fingerprint and does this now.
 
@@ -59,10 +59,10 @@ def trusted_fingerprint(
     """
     for version in range(1, 1000):
         name = fingerprint if version == 1 else draws.digest(fingerprint, version).hex()
-        every = [read_behaviour(place / name) for place in places]
+        every = [read_behaviour(folder / name) for folder in folders]
         if behaviour is None or all(kept is None or does_alike(kept, behaviour) for kept in every):
             return name
-    raise DataError(f"{places[0]}  {fingerprint} has too many versions: `fieldmark cache clean`.")
+    raise DataError(f"{folders[0]}  {fingerprint} has too many versions: `fieldmark cache clean`.")
 
 
 def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
@@ -106,14 +106,14 @@ def keep_about(model: Backbone, folder: Path, now: Throughput | None = None) -> 
     went.
     """
     before = kept_facts(folder)
-    own = {
+    of_model = {
         "model": model.name,
         "dim": model.dim,
         "fingerprint": model.fingerprint,
         "n_parameters": n_parameters_of(model),
         "reads": noted_decode(model),
     }
-    about = before | own | (_speed(before, now) if now else {})
+    about = before | of_model | (_speed(before, now) if now else {})
     if about != before:
         write_about(folder, about)
     behaviour = getattr(model, "behaviour", None)
@@ -150,8 +150,8 @@ def _is_features(folder: Path) -> bool:
 
 def _delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
-    own = ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*", f"{LEASES}/*.lease")
-    for pattern in own:
+    patterns = ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*", f"{LEASES}/*.lease")
+    for pattern in patterns:
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
     remove_parts(folder)

@@ -77,14 +77,16 @@ def embed_chunks(
     """
     whole = _WholeProgress(progress or Silent(), sum(source.n_images for source in sources))
     folder = options.cache / "features" / model.fingerprint
-    own = replace(options, contents=None)  # what is known of one chunk is forgotten with it
+    chunk_options = replace(
+        options, contents=None
+    )  # what is known of one chunk is forgotten with it
     n_good, reason = 0, ""
     refuse_absent(sources, options)
     for source in sources:
         for images in taken(source.images(), n_chunk):
             whole.expect(len(images))
             refs = [image.ref for image in images]
-            filled = fill(model, source.root, refs, own, whole)
+            filled = fill(model, source.root, refs, chunk_options, whole)
             refuse_bad(source.name, filled.bad, len(refs), options.bad_images)
             n_good += len(filled.keys)
             reason = reason or next(iter(filled.bad.values()), "")
@@ -106,8 +108,12 @@ def refuse_absent(sources: Sequence[ImageSource], options: EmbedOptions) -> None
             n += len(images)
             if contents.has_absent(source.root, images):
                 absent = [image for image in images if contents.has_absent(source.root, [image])]
-                known = contents.learn(source.root, absent)
-                bad |= {image: own.problem for image, own in known.items() if own.problem}
+                contents_now = contents.learn(source.root, absent)
+                bad |= {
+                    image: content.problem
+                    for image, content in contents_now.items()
+                    if content.problem
+                }
         refuse_bad(source.name, bad, n, options.bad_images)
 
 
@@ -160,7 +166,7 @@ class _WholeProgress:
     def _is_single(self) -> bool:
         return self._chunk == self._total
 
-    def _move_to(self, place: int) -> None:
-        if place > self._at:
-            self._shown.advance(place - self._at)
-            self._at = place
+    def _move_to(self, position: int) -> None:
+        if position > self._at:
+            self._shown.advance(position - self._at)
+            self._at = position

@@ -93,7 +93,15 @@ def embed(
                 f"{root}  {len(filled.bad)} of {len(items)} images left out: "
                 f"{_first_few(filled.bad)}."
             )
-        return _collect(rows, filled, items)
+        keys, throughput = filled.keys, filled.throughput
+        is_ok = np.array([ref in keys for ref in items], bool)
+        features = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
+        if not is_ok.all():
+            good, features = features, np.full((len(items), rows.dim), np.nan, np.float32)
+            features[is_ok] = good
+        return Embedded(
+            features, is_ok, filled.bad, throughput.n_computed, throughput.seconds, keys, throughput
+        )
 
 
 def fill(
@@ -156,26 +164,28 @@ def _fill(
 ) -> Filled:
     contents = options.contents or Contents(options.cache / MEMORY, options.threads)
     options = replace(options, contents=contents)
-    known = contents.known(root, dict.fromkeys(ref.image for ref in items))
-    keys, bad = judge(items, known)
-    unread = [ref for ref in items if ref.image not in known]
+    contents_of = contents.known(root, dict.fromkeys(ref.image for ref in items))
+    keys, bad = judge(items, contents_of)
+    unread = [ref for ref in items if ref.image not in contents_of]
     missing = compress(keys, rows.missing(list(keys.values())))
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())
     if options.bad_images == "skip":
-        return _compute(model, root, items, rows, _Todo(todo, known, keys, bad), options, progress)
+        return _compute(
+            model, root, items, rows, _Todo(todo, contents_of, keys, bad), options, progress
+        )
     try:
         if bad:
             raise _BadSeen
         images = list(dict.fromkeys(ref.image for ref in unread))
         with ThreadPoolExecutor(1) as beside:  # while the pipeline starts
             has_absent = beside.submit(contents.has_absent, root, images)
-            work = _Todo(todo, known, keys, bad, has_absent)
+            work = _Todo(todo, contents_of, keys, bad, has_absent)
             return _compute(model, root, items, rows, work, options, progress)
     except _BadSeen:
-        known = contents.learn(root, (ref.image for ref in items), checking(progress))
-        return Filled(*judge(items, known), Throughput())
+        contents_of = contents.learn(root, (ref.image for ref in items), checking(progress))
+        return Filled(*judge(items, contents_of), Throughput())
 
 
 class _BadSeen(Exception):
@@ -269,13 +279,3 @@ def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
 
 def _first_few(bad: Mapping[str, str]) -> str:
     return first_few([f"{image} ({why})" for image, why in bad.items()], 3, "; ")
-
-
-def _collect(rows: FeatureRows, filled: Filled, items: Sequence[ImageRef]) -> Embedded:
-    keys, throughput = filled.keys, filled.throughput
-    is_ok = np.array([ref in keys for ref in items], bool)
-    features = np.full((len(items), rows.dim), np.nan, np.float32)
-    features[is_ok] = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
-    return Embedded(
-        features, is_ok, filled.bad, throughput.n_computed, throughput.seconds, keys, throughput
-    )

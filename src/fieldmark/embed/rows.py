@@ -98,9 +98,9 @@ class FeatureRows:
             if self._writer is None:
                 self._writer = _Writer(self.folder, self.dim, self._is_shared)
             path, n_before = self._writer.values_path, self._writer.n_rows
-            first = self._first_place(path) + n_before
+            start = self._first_place(path) + n_before
             crcs = self._writer.append(keys, np.ascontiguousarray(values_nd, np.float32))
-            self._index.add(keys, first, crcs)
+            self._index.add(keys, start, crcs)
             if self._n_seen.get(path, 0) == n_before:
                 self._n_seen[path] = self._writer.n_rows
 
@@ -113,7 +113,11 @@ class FeatureRows:
     def refresh(self) -> None:
         """Sees the rows that other processes have added."""
         if self._is_shared:
-            _renew_listing(self.folder)
+            # On NFS a list of files may be a minute old, unless one was added from here since.
+            path = self.folder / f".{_process_name()}"
+            with suppress(OSError):
+                path.touch()
+                path.unlink()
         with self._writing:
             self._see_new()
 
@@ -128,7 +132,7 @@ class FeatureRows:
         seen, self._n_seen = self._n_seen, {}  # a file that is gone may come back as another
         for path in sorted(self.folder.glob("rows-*.keys")):
             values = path.with_suffix(".values")
-            n, first = _n_whole_rows(path, values, self.dim), self._first_place(values)
+            n, start = _n_whole_rows(path, values, self.dim), self._first_place(values)
             self._n_seen[values], n_before = n, seen.get(values, 0)
             if n <= n_before:
                 continue
@@ -136,7 +140,7 @@ class FeatureRows:
                 file.seek(n_before * KEY_DTYPE.itemsize)
                 for row in range(n_before, n, LOAD_ROWS):
                     heads = np.fromfile(file, KEY_DTYPE, min(LOAD_ROWS, n - row))
-                    self._index.add_many(heads["key"], first + row, heads["crc"])
+                    self._index.add_many(heads["key"], start + row, heads["crc"])
 
     def _first_place(self, path: Path) -> int:
         if path not in self._files:
@@ -155,8 +159,8 @@ class FeatureRows:
             is_good = np.zeros(len(todo), bool)
             for start, values_nd in self._blocks(places):
                 part = slice(start, start + len(values_nd))
-                asked = [keys[index] for index in todo[part].tolist()]
-                is_good[part] = _crcs(asked, values_nd) == crcs[part]
+                part_keys = [keys[index] for index in todo[part].tolist()]
+                is_good[part] = _crcs(part_keys, values_nd) == crcs[part]
                 if out_nd is not None:
                     out_nd[todo[part]] = values_nd
             is_right[todo[is_good]] = True
@@ -205,16 +209,16 @@ class _RowIndex:
                 entries = [self._last(key) for key in keys]
             pairs = np.array(entries, np.int64).reshape(-1, 2)
             return pairs[:, 0], pairs[:, 1].astype(np.uint32)
-        asked = np.frombuffer(b"".join(key + _BEHIND for key in keys), _BYTES)
-        order = np.argsort(_first_bytes(asked), kind="stable")
+        keys_b = np.frombuffer(b"".join(key + _BEHIND for key in keys), _BYTES)
+        order = np.argsort(_first_bytes(keys_b), kind="stable")
         places, crcs = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.uint32)
         with self._lock:
-            for byte, bounds in _by_first_byte(asked[order]):
+            for byte, bounds in _by_first_byte(keys_b[order]):
                 part, which = self._parts[byte], order[bounds]
                 if len(part):
-                    at = part.searchsorted(asked[which], "right")
+                    at = part.searchsorted(keys_b[which], "right")
                     near = part[np.maximum(at - 1, 0)].view(_ENTRY)
-                    is_there = near["key"] == asked[which].view(_ENTRY)["key"]
+                    is_there = near["key"] == keys_b[which].view(_ENTRY)["key"]
                     places[which[is_there]] = near["place"][is_there]
                     crcs[which[is_there]] = near["crc"][is_there]
             if self._recent:
@@ -234,18 +238,18 @@ class _RowIndex:
             return -1, 0
         return int.from_bytes(entry[16:24], "big"), int.from_bytes(entry[24:], "big")
 
-    def add(self, keys: Sequence[bytes], first: int, crcs: np.ndarray) -> None:
+    def add(self, keys: Sequence[bytes], start: int, crcs: np.ndarray) -> None:
         """Rows that lie one after the other."""
         with self._lock:
             for index, (key, crc) in enumerate(zip(keys, crcs.tolist(), strict=True)):
-                self._recent[key] = (first + index, crc)
+                self._recent[key] = (start + index, crc)
             if len(self._recent) >= FOLD_AT:
                 self._fold()
 
-    def add_many(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
+    def add_many(self, keys: np.ndarray, start: int, crcs: np.ndarray) -> None:
         """As `add`, at once into the arrays."""
         with self._lock:
-            self._merge(keys, np.arange(first, first + len(keys)), crcs)
+            self._merge(keys, np.arange(start, start + len(keys)), crcs)
 
     def drop(self, places: np.ndarray) -> None:
         """Forgets rows that turned out to be damaged."""
@@ -372,14 +376,6 @@ def _size(path: Path) -> int:
             return os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return 0
-
-
-def _renew_listing(folder: Path) -> None:
-    """On NFS a list of files may be a minute old, unless one was added from here since."""
-    path = folder / f".{_process_name()}"
-    with suppress(OSError):
-        path.touch()
-        path.unlink()
 
 
 def _lock_some_file(folder: Path, owner: str) -> IO[bytes]:

@@ -72,12 +72,12 @@ class CacheSink:
     def still_missing(self, refs: list[ImageRef]) -> tuple[list[ImageRef], dict[str, Content]]:
         """What of a bucket no other process has embedded meanwhile, and what its files hold."""
         self.rows.refresh()
-        known: dict[str, Content] = {}
+        contents_of: dict[str, Content] = {}
         images = list(dict.fromkeys(ref.image for ref in refs))
         for start in range(0, len(images), _LOOKED_UP):
             some = images[start : start + _LOOKED_UP]
-            known |= self.contents.known(self.root, some, has_asked=True)
-        keys, bad = judge(refs, known)
+            contents_of |= self.contents.known(self.root, some, has_asked=True)
+        keys, bad = judge(refs, contents_of)
         is_there = ~self.rows.missing(list(keys.values()))
         done = set(compress(keys, is_there))
         with self.lock:
@@ -85,7 +85,7 @@ class CacheSink:
             self.bad.update(bad)
             missing = [ref for ref in refs if ref not in done and ref.image not in bad]
             self.progress.advance(len(refs) - len(missing))
-        return missing, known
+        return missing, contents_of
 
     def _settle(self, images: Iterable[str]) -> None:
         if self.buckets is not None:
@@ -108,8 +108,8 @@ class CacheSink:
                     for ref in file.wanted.refs:
                         self.keys.pop(ref, None)
             parts = self._asked(files)
-        for file, own in zip(files, parts, strict=True) if self.buckets else ():
-            self._settle([file.wanted.image] * (len(file.wanted.refs) - len(own)))
+        for file, missing_parts in zip(files, parts, strict=True) if self.buckets else ():
+            self._settle([file.wanted.image] * (len(file.wanted.refs) - len(missing_parts)))
         return parts
 
     def _asked(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
@@ -121,18 +121,18 @@ class CacheSink:
         self.keys.update(every)
         new = [key for key in dict.fromkeys(every.values()) if key not in self.in_flight]
         new = [key for key in new if key not in self.unusable]
-        wanted = set(compress(new, self.rows.missing(new)))
-        self.in_flight |= wanted
+        keys = set(compress(new, self.rows.missing(new)))
+        self.in_flight |= keys
         parts: list[list[ImagePart]] = []
         for file in files:
-            own = []
-            for ref in file.wanted.refs if wanted else ():
-                if (key := every.get(ref)) in wanted:
-                    wanted.discard(key)
-                    own.append(ImagePart(ref, key))
-            if own:
+            file_parts = []
+            for ref in file.wanted.refs if keys else ():
+                if (key := every.get(ref)) in keys:
+                    keys.discard(key)
+                    file_parts.append(ImagePart(ref, key))
+            if file_parts:
                 self.being_read[file.wanted.image] = file.content.key, file.mark
-            parts.append(own)
+            parts.append(file_parts)
         n_done = sum(len(file.wanted.refs) for file in files) - sum(map(len, parts))
         if n_done:
             self.progress.advance(n_done)
@@ -141,10 +141,10 @@ class CacheSink:
     def failed(self, part: ImagePart, reason: str) -> None:
         """A file that cannot be decoded is remembered as bad, as one that is cut off is."""
         with self.lock:
-            known = self.being_read.get(part.ref.image)
-            if known is not None and is_of_file(reason):
-                content = Content(known[0], reason)
-                self.contents.note(self.root, [(part.ref.image, content, known[1])])
+            stamp = self.being_read.get(part.ref.image)
+            if stamp is not None and is_of_file(reason):
+                content = Content(stamp[0], reason)
+                self.contents.note(self.root, [(part.ref.image, content, stamp[1])])
             self.unusable[part.key] = reason
             self.in_flight.discard(part.key)
             self.progress.advance()
@@ -190,9 +190,9 @@ def run_leased(
         sink.buckets = buckets = LeasedBuckets(folder, sink.root, refs, sink.rows.sync)
         while True:
             files = _leased_files(buckets, sink)
-            first = next(files, None)
-            if first is not None:
-                passes.append(run(chain((first,), files)))
+            file = next(files, None)
+            if file is not None:
+                passes.append(run(chain((file,), files)))
             buckets.release()
             if not buckets.has_left:
                 return add_throughputs(passes)
@@ -201,35 +201,35 @@ def run_leased(
 
 def _leased_files(buckets: LeasedBuckets, sink: CacheSink) -> Iterator[WantedFile]:
     for at, refs in buckets.take():
-        missing, known = sink.still_missing(refs)
+        missing, contents_of = sink.still_missing(refs)
         buckets.settle({at: len(refs) - len(missing)})
-        yield from in_reading_order(sink.root, missing, known)
+        yield from in_reading_order(sink.root, missing, contents_of)
 
 
 # --- before the pass ---
 
 
 def judge(
-    items: Sequence[ImageRef], known: Mapping[str, Content]
+    items: Sequence[ImageRef], contents_of: Mapping[str, Content]
 ) -> tuple[dict[ImageRef, bytes], dict[str, str]]:
     """Of the images whose content is known: the keys of good ones, the reasons of bad ones."""
-    bad = {image: content.problem for image, content in known.items() if content.problem}
+    bad = {image: content.problem for image, content in contents_of.items() if content.problem}
     keys = {
-        ref: item_key(known[ref.image].key, ref.crop)
+        ref: item_key(contents_of[ref.image].key, ref.crop)
         for ref in items
-        if ref.image in known and ref.image not in bad
+        if ref.image in contents_of and ref.image not in bad
     }
     return keys, bad
 
 
 def in_reading_order(
-    root: Path, todo: list[ImageRef], known: Mapping[str, Content]
+    root: Path, todo: list[ImageRef], contents_of: Mapping[str, Content]
 ) -> Iterator[WantedFile]:
     """Files by name, members of an archive as they lie in it: what is near is read together."""
     todo.sort(key=attrgetter("image"))
     for archive, refs in _by_archive(todo):
         for image in archive_order(root, list(refs)) if archive else refs:
-            content = known.get(image)
+            content = contents_of.get(image)
             yield WantedFile(image, refs[image], content.key if content else None)
 
 
@@ -238,14 +238,14 @@ def _by_archive(
 ) -> Iterator[tuple[str, dict[str, tuple[ImageRef, ...]]]]:
     """The parts of each image; those of one archive together, a file that is none ("") alone."""
     last, inside = "", dict[str, tuple[ImageRef, ...]]()
-    for image, own in groupby(todo, key=attrgetter("image")):
+    for image, refs in groupby(todo, key=attrgetter("image")):
         name, inner = split_reference(image)
         if inside and (not inner or name != last):
             yield last, inside
             inside = {}
         if inner:
-            last, inside[image] = name, tuple(own)
+            last, inside[image] = name, tuple(refs)
         else:
-            yield "", {image: tuple(own)}
+            yield "", {image: tuple(refs)}
     if inside:
         yield last, inside

@@ -48,7 +48,9 @@ def _gathered(
     def waiting(who: str) -> None:
         progress.status(f"waiting for {who}")
 
-    folder = options.cache / "features" / _fingerprint(model)
+    # Texts and images of a model are never kept together: their keys are of different things.
+    of_texts = getattr(model, "text_fingerprint", "") or model.fingerprint
+    folder = options.cache / "features" / draws.digest("texts", VERSION, of_texts).hex()
     keys = [draws.digest("text", text) for text in texts]
     by_key = dict(zip(keys, texts, strict=True))
     rows = FeatureRows(folder, model.dim, is_shared=options.leases)
@@ -77,12 +79,6 @@ def _compute(
         batch = todo[start : start + BATCH]
         rows.append(batch, _embedded(model, [by_key[key] for key in batch]))
         progress.advance(len(batch))
-
-
-def _fingerprint(model: Any) -> str:
-    """Texts and images of a model are never kept together: their keys are of different things."""
-    own = getattr(model, "text_fingerprint", "") or model.fingerprint
-    return draws.digest("texts", VERSION, own).hex()
 
 
 def _embedded(model: DualEncoder, texts: list[str]) -> np.ndarray:

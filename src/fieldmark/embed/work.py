@@ -92,9 +92,9 @@ def noted_decode(model: Backbone) -> str:
 
 def n_parameters_of(model: object) -> int:
     """Weights of its network; 0 where it has none or does not say."""
-    known = getattr(model, "n_parameters", None)
-    if isinstance(known, int):
-        return known
+    count = getattr(model, "n_parameters", None)
+    if isinstance(count, int):
+        return count
     module = getattr(model, "module", None)
     return sum(weight.numel() for weight in module.parameters()) if module is not None else 0
 

@@ -119,7 +119,11 @@ def work(channel: Channel) -> None:
         if model is None or model.fingerprint != job.fingerprint:
             model = None  # two at once may not fit the device
             model = _load(job)
-        relay.send("done", _do(job, model, relay))
+        contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
+        options = replace(job.options, contents=contents)
+        filled = fill(model, job.root, job.items, options, relay)
+        contents_of = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
+        relay.send("done", WorkerResult(filled.throughput, contents_of))
         idle_s = job.idle_s
 
 
@@ -131,14 +135,6 @@ def _load(job: WorkerJob) -> Backbone:
     if expected is not None and behaviour is not None and not does_alike(expected, behaviour):
         raise ModelError(f"model {model.name!r} is not the same there: its features differ")
     return model
-
-
-def _do(job: WorkerJob, model: Backbone, relay: _RemoteProgress) -> WorkerResult:
-    contents = Contents(job.memory or job.options.cache / MEMORY, job.options.threads, job.also)
-    options = replace(job.options, contents=contents)
-    filled = fill(model, job.root, job.items, options, relay)
-    known = contents.known(job.root, dict.fromkeys(ref.image for ref in job.items))
-    return WorkerResult(filled.throughput, known)
 
 
 # --- the processes of one command
@@ -154,12 +150,12 @@ USUAL_RATE = 2_000.0
 """images per second of a device, where this model has not been timed here"""
 
 
-def devices_for(wanted: str) -> tuple[str, ...]:
+def devices_for(device: str) -> tuple[str, ...]:
     """The devices that may share the work, the one a model is loaded to first: for auto and cuda
     every GPU that is visible; none where one device was named.
     """
     torch = sys.modules.get("torch")  # loaded already where a network is
-    if torch is None or wanted not in ("auto", "cuda") or not torch.cuda.is_available():
+    if torch is None or device not in ("auto", "cuda") or not torch.cuda.is_available():
         return ()
     return tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
 
@@ -247,15 +243,15 @@ class DeviceWorkers:
         A model that has no device computes on the CPU: more GPUs are of no use to it.
         """
         kind = str(getattr(model, "device", "cpu")).partition(":")[0]
-        places = self._places(model.fingerprint)
-        is_here = bool(places) and self.devices[0].partition(":")[0] == kind
+        numbers = self._places(model.fingerprint)
+        is_here = bool(numbers) and self.devices[0].partition(":")[0] == kind
         if not is_here or not getattr(model, "load_again", None):
             return False
         about = kept_facts(cache / "features" / model.fingerprint)
         rate = number(about.get("images_per_s"), float) or USUAL_RATE
         alone_s = n_images / rate * (number(about.get("n_devices"), int) or 1)
-        is_ready = all(self._has_model(place, model.fingerprint) for place in places)
-        return alone_s * len(places) / (1 + len(places)) > (AGAIN_S if is_ready else START_S)
+        is_ready = all(self._has_model(worker, model.fingerprint) for worker in numbers)
+        return alone_s * len(numbers) / (1 + len(numbers)) > (AGAIN_S if is_ready else START_S)
 
     def warm(
         self,
@@ -268,32 +264,32 @@ class DeviceWorkers:
         """Fills the cache with features that it lacks, on all devices at once. `options.contents`
         learns what all of them have read. Images that cannot be read are left out here.
         """
-        places = self._places(model.fingerprint)
-        n_devices = 1 + len(places)
+        numbers = self._places(model.fingerprint)
+        n_devices = 1 + len(numbers)
         shared = replace(
             options.as_part(),
             threads=min(options.threads, max(1, (os.cpu_count() or 1) // n_devices)),
             batch_size=options.batch_size or getattr(model, "batch_size", 0),
         )
-        own, *others = (_by_bucket if options.leases else share_out)(missing, n_devices)
-        known = options.contents
-        memories = (known.memory, known.also) if known else (None, ())
+        own_share, *others = (_by_bucket if options.leases else share_out)(missing, n_devices)
+        contents = options.contents
+        memories = (contents.memory, contents.also) if contents else (None, ())
         shown = _Shown(progress)
         progress.start(f"embedding with {model.name} on {n_devices} devices", len(missing))
         began = time.monotonic()
         try:
-            for place, part in zip(places, others, strict=True):
-                load = partial(model.load_again, device=self.devices[place])
+            for number, part in zip(numbers, others, strict=True):
+                load = partial(model.load_again, device=self.devices[number])
                 blank = replace(shared, contents=None)
                 job = WorkerJob(
                     load, model.fingerprint, root, part, blank, IDLE_S, *memories,
                     behaviour_of(model),
                 )  # fmt: skip
-                self._start(place, job, shown)
-            parts = [fill(model, root, own, shared, shown).throughput]
+                self._start(number, job, shown)
+            parts = [fill(model, root, own_share, shared, shown).throughput]
             shown.status("waiting for the other devices")
-            for place in places:
-                result = self._result(place, model.fingerprint, shown)
+            for number in numbers:
+                result = self._result(number, model.fingerprint, shown)
                 parts.append(result.throughput)
                 for image, content in result.contents.items():
                     if options.contents is not None:
@@ -305,38 +301,38 @@ class DeviceWorkers:
 
     def _places(self, fingerprint: str) -> list[int]:
         every = range(1, len(self.devices))
-        return [place for place in every if (place, fingerprint) not in self._failed]
+        return [number for number in every if (number, fingerprint) not in self._failed]
 
-    def _has_model(self, place: int, fingerprint: str) -> bool:
-        process = self._processes.get(place)
+    def _has_model(self, number: int, fingerprint: str) -> bool:
+        process = self._processes.get(number)
         return process is not None and process.is_alive and process.fingerprint == fingerprint
 
-    def _start(self, place: int, job: WorkerJob, progress: Progress) -> None:
-        process = self._processes.get(place)
+    def _start(self, number: int, job: WorkerJob, progress: Progress) -> None:
+        process = self._processes.get(number)
         if process is not None and not process.is_alive:
-            self._processes.pop(place).end()
-        if place not in self._processes:
+            self._processes.pop(number).end()
+        if number not in self._processes:
             try:
-                self._processes[place] = _WorkerProcess()
+                self._processes[number] = _WorkerProcess()
             except OSError as error:
-                self._tell_failed(place, job.fingerprint, first_line(error), progress)
+                self._tell_failed(number, job.fingerprint, first_line(error), progress)
                 return
-        self._processes[place].start(job, progress)
+        self._processes[number].start(job, progress)
 
-    def _result(self, place: int, fingerprint: str, progress: Progress) -> WorkerResult:
-        process = self._processes.get(place)
+    def _result(self, number: int, fingerprint: str, progress: Progress) -> WorkerResult:
+        process = self._processes.get(number)
         try:
             if process is not None:
                 return process.result()
         except ChildDied as error:
-            del self._processes[place]
-            self._tell_failed(place, fingerprint, str(error), progress)
+            del self._processes[number]
+            self._tell_failed(number, fingerprint, str(error), progress)
         return WorkerResult(Throughput(), {})
 
-    def _tell_failed(self, place: int, fingerprint: str, reason: str, progress: Progress) -> None:
-        self._failed.add((place, fingerprint))
+    def _tell_failed(self, number: int, fingerprint: str, reason: str, progress: Progress) -> None:
+        self._failed.add((number, fingerprint))
         progress.say(
-            f"{self.devices[place]}: its process failed ({reason}). The other devices do the rest "
+            f"{self.devices[number]}: its process failed ({reason}). The other devices do the rest "
             "of its work."
         )
 

@@ -8,7 +8,6 @@ stands in the Parquet file itself, and beside the other two in `FILE.ids.csv`.
 from __future__ import annotations
 
 import contextlib
-import csv
 import io
 import json
 import os
@@ -23,7 +22,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from fieldmark.errors import DataError, UsageError, first_line
-from fieldmark.files import try_lock
+from fieldmark.files import csv_text, try_lock
 
 if TYPE_CHECKING:
     from fieldmark.data import ImageSource, ListedImage
@@ -314,11 +313,10 @@ class CsvPart:
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self.path, self._part = path, part_of(path)
         self._stream = self._part.open("w", encoding="utf-8", newline="")
-        self._writer = csv.writer(self._stream, lineterminator="\n")
-        self._writer.writerow(columns)
+        self.add([columns])
 
     def add(self, rows: Iterable[Sequence[object]]) -> None:
-        self._writer.writerows(rows)
+        self._stream.write(csv_text(rows))
 
     def finish(self) -> Path:
         self._stream.close()

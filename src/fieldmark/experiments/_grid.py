@@ -72,7 +72,7 @@ class Job:
     """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups of tasks it was asked for with"""
-    own: AnyTask | None = None
+    unchanged: AnyTask | None = None
     """the task as its file has it, before the grid changed a block"""
     label: str = ""
     """what tells it from other jobs of its model and task"""
@@ -115,11 +115,11 @@ class Axes:
 
     def problems(self) -> Iterator[tuple[str, Any, str]]:
         """Axis, value and what was expected, for every value that cannot be."""
-        for name, (least, most, words) in RANGES.items():
+        for name, (least, most, ending) in RANGES.items():
             for value in getattr(self, name):
                 is_whole = isinstance(value, int) and not isinstance(value, bool)
                 if value is not None and not (is_whole and least <= value <= most):
-                    yield name, value, f"expected a whole number{words}"
+                    yield name, value, f"expected a whole number{ending}"
         for value in self.sampling:
             if value not in (None, "balanced", "uniform"):
                 yield "sampling", value, "expected 'balanced' or 'uniform'"
@@ -167,14 +167,16 @@ def _load_tasks(
 ) -> tuple[list[NamedTask], list[str]]:
     """The tasks, and what is wrong with the axes and with the tasks as these models are asked."""
     problems = [
-        (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
-        for name, value, words in axes.problems()
+        (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {fault}."
+        for name, value, fault in axes.problems()
     ]
     asked_by: set[str] = set()
     for model, _ in models:
         with suppress(FieldmarkError):  # unknown models are told elsewhere
-            known = abilities(model)
-            asked_by |= {name for name, protocol in protocols().items() if can_ask(protocol, known)}
+            model_abilities = abilities(model)
+            asked_by |= {
+                name for name, protocol in protocols().items() if can_ask(protocol, model_abilities)
+            }
     finder, loaded = Finder(include_path), list[NamedTask]()
     for name, where in tasks:
         try:
@@ -238,11 +240,11 @@ def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:
     """Refuses a folder for a dataset or task that is not known and that no job asks for."""
-    own = [job.task for job in jobs if isinstance(job.task, Task)]
-    known = {*DATASETS.names(), *(dataset_key(task.dataset) for task in own)}
-    known |= {task.task for task in own}
-    if name not in known:
-        raise UnknownName("dataset", name, known, DATASETS.listing, where)
+    tasks = [job.task for job in jobs if isinstance(job.task, Task)]
+    names = {*DATASETS.names(), *(dataset_key(task.dataset) for task in tasks)}
+    names |= {task.task for task in tasks}
+    if name not in names:
+        raise UnknownName("dataset", name, names, DATASETS.listing, where)
 
 
 def select(
@@ -279,14 +281,16 @@ def _cells(
         tables = axes.blocks.get(name)
         changes = _block_axis(task, protocol, tables) if tables else ()
         tasks = [with_block(task, protocol, change, axes.origin) for change in changes] or [task]
-        own = [setting.name for setting in settings_of(protocol.Settings)]
-        points = [{key: point[key] for key in point if key in own} for point in axes.settings]
+        setting_names = [setting.name for setting in settings_of(protocol.Settings)]
+        points = [
+            {key: point[key] for key in point if key in setting_names} for point in axes.settings
+        ]
         settings_made = [make_settings(protocol.Settings, point, name) for point in points]
-        for n_train, n_test, sampling, seed, repeats, asked, settings in itertools.product(
+        for n_train, n_test, sampling, seed, repeats, protocol_axes, settings in itertools.product(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, tasks,
             dict.fromkeys(settings_made),
         ):  # fmt: skip
-            cell, draw = asked.cell(
+            cell, draw = protocol_axes.cell(
                 protocol.training == "needed",
                 n_train=n_train,
                 n_test=n_test,
@@ -329,11 +333,11 @@ def _block_problems(task: Task, axes: Axes) -> list[str]:
         is_asked = task.block(name) is not None
         for changes in _block_axis(task, protocol, tables) if is_asked else ():
             try:
-                asked = with_block(task, protocol, changes, axes.origin)
+                changed = with_block(task, protocol, changes, axes.origin)
             except FieldmarkError as error:
                 problems.append(str(error))
                 continue
-            problems += [_replaced(line, where) for line in protocol.problems(asked)]
+            problems += [_replaced(line, where) for line in protocol.problems(changed)]
     return problems
 
 
@@ -371,7 +375,10 @@ def _combinations(
     if not table:
         yield {}
         return
-    lists = _list_keys(protocol, {**old, **table})
+    # Keys of a block whose value is a list itself: only a list of lists is an axis.
+    block = protocol.Block
+    keys = {name for name, field in block.model_fields.items() if _is_list(field.annotation)}
+    lists = keys | set(block.list_keys({**old, **table}) if hasattr(block, "list_keys") else ())
     main = main_key(protocol)
     if isinstance(table.get(main), list) and main not in lists:
         for value in table[main]:  # which parameters are lists depends on the classifier
@@ -380,13 +387,6 @@ def _combinations(
     values = [_axis_values(value, key in lists) for key, value in table.items()]
     for combination in itertools.product(*values):
         yield dict(zip(table, combination, strict=True))
-
-
-def _list_keys(protocol: Protocol, changes: Mapping[str, Any]) -> set[str]:
-    """Keys of a block whose value is a list itself: only a list of lists is an axis."""
-    block = protocol.Block
-    keys = {name for name, field in block.model_fields.items() if _is_list(field.annotation)}
-    return keys | set(block.list_keys(changes) if hasattr(block, "list_keys") else ())
 
 
 def _is_list(annotation: Any) -> bool:
@@ -419,9 +419,9 @@ def single_axes(values: Mapping[str, Any]) -> Axes:
         elif name in AXES:
             axes[name] = (value,)
         else:
-            known = [*AXES, "protocol", *protocols(), *every]
-            longer = [setting for setting in known if setting.startswith(name)]
-            hint = f" Did you mean {longer[0]!r}?" if longer else meant(name, known)
+            names = [*AXES, "protocol", *protocols(), *every]
+            longer = [setting for setting in names if setting.startswith(name)]
+            hint = f" Did you mean {longer[0]!r}?" if longer else meant(name, names)
             raise UsageError(f"{name!r} is not known.{hint}")
     return Axes(**axes, blocks=blocks, settings=[settings])
 
@@ -437,16 +437,16 @@ def label_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
         return tuple(jobs)
     methods: dict[tuple[str, str], set[str]] = defaultdict(set)
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    facts = [dict(_facts(job)) for job in jobs]
-    for job, known in zip(jobs, facts, strict=True):
+    facts_of_jobs = [dict(_facts(job)) for job in jobs]
+    for job, job_facts in zip(jobs, facts_of_jobs, strict=True):
         methods[job.model, job.task_name].add(_method(job))
-        for name, value in known.items():
+        for name, value in job_facts.items():
             values[job.model, job.task_name, _method(job), name].add(value)
     labelled = []
-    for job, known in zip(jobs, facts, strict=True):
+    for job, job_facts in zip(jobs, facts_of_jobs, strict=True):
         cell = (job.model, job.task_name)
-        own = [n for n in known if len(values[*cell, _method(job), n]) > 1]
-        settings = [f"{name}={known[name]}" for name in own]
+        differing = [n for n in job_facts if len(values[*cell, _method(job), n]) > 1]
+        settings = [f"{name}={job_facts[name]}" for name in differing]
         is_told = settings or len(methods[cell]) > 1
         label = ", ".join([_method(job), *settings]) if is_told else ""
         labelled.append(replace(job, label=label))

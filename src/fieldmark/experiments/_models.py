@@ -61,9 +61,9 @@ class KnownModel:
 class FeatureModel:
     """Stands in for a model whose features are all in the cache: no weights are loaded."""
 
-    def __init__(self, known: KnownModel, cache: Path, device: str = "") -> None:
-        self.name, self.fingerprint, self.dim = known.name, known.fingerprint, known.dim
-        self.n_parameters, self.kept_decode = known.n_parameters or 0, known.decode
+    def __init__(self, about: KnownModel, cache: Path, device: str = "") -> None:
+        self.name, self.fingerprint, self.dim = about.name, about.fingerprint, about.dim
+        self.n_parameters, self.kept_decode = about.n_parameters or 0, about.decode
         self._features = cache / "features"
         self.device = device
         """where probes may compute"""
@@ -118,11 +118,10 @@ class Models:
         self._loaded: tuple[str, Any] | None = None
         self.cached: frozenset[str] = frozenset()
         """of which all features that are asked for are in the cache"""
-        own = settings
         self._how: dict[str, Any] = {
-            "device": own.device,
-            "precision": own.precision,
-            "decode": own.decode,
+            "device": settings.device,
+            "precision": settings.precision,
+            "decode": settings.decode,
         }
         self._behaviours = settings.results / "models"
 
@@ -146,23 +145,23 @@ class Models:
         """The model itself, and from now on its identity as it turned out to be."""
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None  # two at once may not fit the device
-            own, how = self.settings, self._how
+            settings, how = self.settings, self._how
             if self._has_features and name in self._known:
-                self._loaded = (name, FeatureModel(self._known[name], own.cache))
-            elif name in self.cached and (known := self.known(name)).is_complete:
-                device = str(resolve_device(own.device) or "")
-                self._loaded = (name, FeatureModel(known, own.cache, device))
+                self._loaded = (name, FeatureModel(self._known[name], settings.cache))
+            elif name in self.cached and (about := self.known(name)).is_complete:
+                device = str(resolve_device(settings.device) or "")
+                self._loaded = (name, FeatureModel(about, settings.cache, device))
             elif ANSWERS in abilities(name):
                 chat = load_chat_model(
                     name,
-                    device=own.device,
-                    precision=own.precision,
-                    offline=own.offline,
-                    send_key=own.send_key,
+                    device=settings.device,
+                    precision=settings.precision,
+                    offline=settings.offline,
+                    send_key=settings.send_key,
                 )
                 self._loaded = (name, chat)
             else:
-                model: Any = load_model(name, memory=self._memory, offline=own.offline, **how)
+                model: Any = load_model(name, memory=self._memory, offline=settings.offline, **how)
                 fingerprint = model.fingerprint
                 self._loaded = (name, self._apart(model))
                 if model.fingerprint != fingerprint:
@@ -185,19 +184,19 @@ class Models:
     def known(self, name: str) -> KnownModel:
         """What is known of it for a process that does not load it; nothing is loaded for that."""
         identity = self.identity(name)
-        known = KnownModel(name, identity.version, identity.fingerprint, identity.dim)
+        about = KnownModel(name, identity.version, identity.fingerprint, identity.dim)
         if self._loaded is not None and self._loaded[0] == name:
             model = self._loaded[1]
             if not hasattr(model, "embed_images"):
-                return known
-            return replace(known, n_parameters=n_parameters_of(model), decode=noted_decode(model))
-        if not known.fingerprint or not self.settings.cache.is_dir():
-            return known
-        facts = kept_facts(self.settings.cache / "features" / known.fingerprint)
+                return about
+            return replace(about, n_parameters=n_parameters_of(model), decode=noted_decode(model))
+        if not about.fingerprint or not self.settings.cache.is_dir():
+            return about
+        facts = kept_facts(self.settings.cache / "features" / about.fingerprint)
         size, decode = facts.get("n_parameters"), facts.get("reads")
         if not isinstance(size, int) or not isinstance(decode, str):
-            return known
-        return replace(known, n_parameters=size, decode=decode)
+            return about
+        return replace(about, n_parameters=size, decode=decode)
 
     def note_behaviour(self, name: str) -> None:
         """Keeps, beside the results, what a model of the user's does: its runs belong to that,

@@ -19,15 +19,9 @@ from typing import Any
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.chat import dollars, spent_usd
 from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
-from fieldmark.errors import (
-    BatchPending,
-    ClaimLost,
-    FieldmarkError,
-    RunsFailed,
-    StoreError,
-    UsageError,
-)
+from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps, failed_parts
 from fieldmark.experiments.identity import (
@@ -64,6 +58,7 @@ from fieldmark.store import (
     RunSpec,
     Score,
     Store,
+    fewer_examples,
     fit_summary,
     reproduction_record,
 )
@@ -126,12 +121,12 @@ class Outcome:
         n = self.n_done + len(self.failures)
         n_waiting = sum(failure.is_waiting for failure in self.failures)
         n_failed = len(self.failures) - n_waiting
-        words = [f"{n_failed} of {n} runs failed."] if n_failed else []
+        sentences = [f"{n_failed} of {n} runs failed."] if n_failed else []
         if n_waiting:
-            words.append(
+            sentences.append(
                 f"{n_waiting} of {n} runs wait for answers: run the same command to fetch them."
             )
-        error = RunsFailed(self.failures[0].error if n == 1 else " ".join(words))
+        error = RunsFailed(self.failures[0].error if n == 1 else " ".join(sentences))
         codes = {failure.exit_code for failure in self.failures}
         if self.n_done == 0 and len(codes) == 1:
             error.exit_code = codes.pop()
@@ -163,10 +158,19 @@ def execute(
             elif done is not None:
                 names.append(done)
         gaps = gaps_of(plan, names, store)
-    budget = plan.workspace.shared.get("budget")
-    closing = (f"spent: {budget.words}",) if budget and budget.spent_tokens else ()
     n_claimed = len(plan.to_run) - len(names) - len(failures)
-    return Outcome(tuple(names), tuple(failures), n_claimed, closing, gaps)
+    return Outcome(tuple(names), tuple(failures), n_claimed, _spending(plan, settings), gaps)
+
+
+def _spending(plan: Plan, settings: Settings) -> tuple[str, ...]:
+    """What this command has spent, and the results folder in all."""
+    budget = plan.workspace.shared.get("budget")
+    if not budget or not budget.spent_tokens:
+        return ()
+    folder = plan.workspace.shared.get("journal", settings.journal)
+    whole = spent_usd(folder) if budget.spent_usd else 0.0
+    in_all = f" The answers in {folder} have cost {dollars(whole)} in all." if whole else ""
+    return (f"spent: {budget.words}.{in_all}",)
 
 
 def _confirm(plan: Plan, store: Store) -> None:
@@ -177,7 +181,16 @@ def _confirm(plan: Plan, store: Store) -> None:
     store.confirm(roots, drawn)
     for planned in done.values():
         if planned.job.groups:
-            _note_groups(planned, store)
+            # A run that was done by itself becomes a member of the groups it is asked for with now.
+            run = planned.run
+            for part in store.finished_parts(run.id) if run is not None else ():
+                info = part.info or {}
+                before = {group["group"]: group for group in info.get("asked_with") or ()}
+                every = list(
+                    (before | {group["group"]: group for group in planned.job.groups}).values()
+                )
+                if run is not None and every != info.get("asked_with"):
+                    store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
@@ -185,9 +198,9 @@ def gaps_of(plan: Plan, done: Sequence[RunName], store: Store) -> Gaps:
     before = [planned.run.name for planned in plan.jobs if planned.run is not None]
     runs = [store.run(name) for name in dict.fromkeys([*done, *before])]
     may_have = {name for name, protocol in protocols().items() if may_fail(protocol)}
-    own = [run for run in runs if run is not None]
+    stored = [run for run in runs if run is not None]
     return Gaps.of(
-        store, [run.id for run in own if run.spec.protocol.partition("/")[0] in may_have]
+        store, [run.id for run in stored if run.spec.protocol.partition("/")[0] in may_have]
     )
 
 
@@ -274,9 +287,9 @@ class _JobRunner:
         if missing:
             protocol = load_protocol(job.protocol)
             for answers in protocol.answer(question, missing, model, plan.workspace, self.progress):
-                facts = answers.notes | _facts(model, self.settings)
-                facts |= {"asked_with": job.groups} if job.groups else {}
-                _write(store, run, replace(answers, notes=facts), have, content)
+                notes = answers.notes | _facts(model, self.settings)
+                notes |= {"asked_with": job.groups} if job.groups else {}
+                _write(store, run, replace(answers, notes=notes), have, content)
         scores = self._score(question, spec, run)
         store.finish_run(run, scores)
         store.drop_run(planned.spec.name)  # what was kept of a failed start
@@ -284,8 +297,10 @@ class _JobRunner:
             if score.is_primary and math.isnan(score.value):
                 why = f": {score.warning}" if score.warning else ""
                 self.progress.say(f"    no score: {score.metric}{why}")
-        for line in fit_summary(store.finished_parts(run)).note_lines:
-            self.progress.say(f"    {line}")
+        parts = store.finished_parts(run)
+        for line in (fewer_examples(parts, spec.n_train), *fit_summary(parts).note_lines):
+            if line:
+                self.progress.say(f"    {line}")
 
     def _score(self, question: Question, spec: RunSpec, run: int) -> list[Score]:
         """From what is stored, whether it was answered now or before."""
@@ -302,12 +317,14 @@ class _JobRunner:
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
         """Keeps the traceback with the run; one that could not start gets a record too, unless it
-        was asked for wrongly: a slip of the user's is nothing to remember.
+        was asked of a model that is not there.
         """
+        record = _record(job, self.plan, self.options)
+        number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        if not isinstance(error, UsageError) or self.store.run(spec.name) is not None:
-            record = _record(job, self.plan, self.options)
-            number = self.store.begin_run(spec, record, again=self.options.force)
+        if isinstance(error, FieldmarkError) and not error.is_recorded:
+            self.store.forget_start(number)
+        else:
             self.store.fail_run(number, failure.trace)
         if len(self.plan.jobs) > 1:
             word = "" if failure.is_waiting else "failed: "
@@ -319,17 +336,6 @@ def _root(planned: Planned) -> str:
     """The folder as it is recorded; "" where items name their own."""
     root = planned.question.root if planned.question else Path()
     return "" if root == Path() else recorded_path(root)
-
-
-def _note_groups(planned: Planned, store: Store) -> None:
-    """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    run = planned.run
-    for part in store.finished_parts(run.id) if run is not None else ():
-        info = part.info or {}
-        before = {group["group"]: group for group in info.get("asked_with") or ()}
-        every = list((before | {group["group"]: group for group in planned.job.groups}).values())
-        if run is not None and every != info.get("asked_with"):
-            store.note_part(run.id, part.part, part.repeat, {**info, "asked_with": every})
 
 
 def _write(
@@ -375,7 +381,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
     were read, how fast that and the rest was, and where the time went.
     """
     spent = throughput_of(settings.cache, model.fingerprint)
-    facts = {
+    notes = {
         "images_per_s": spent.images_per_s,
         "n_parameters": n_parameters_of(model),
         "decode": noted_decode(model) if hasattr(model, "embed_images") else "",
@@ -384,7 +390,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
         "busy_s": {part: round(seconds, 3) for part, seconds in spent.busy_s.items()},
         "peak_mb": peak_bytes() >> 20,
     }
-    return {name: value for name, value in facts.items() if value}
+    return {name: value for name, value in notes.items() if value}
 
 
 @contextmanager
@@ -402,10 +408,10 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
     stop = threading.Event()
 
     def beat() -> None:
-        with Store.open(store.path) as own:
+        with Store.open(store.path) as store_here:
             while not stop.wait(HEARTBEAT_S):
                 with suppress(StoreError):  # locked for long, disk full: the next may come through
-                    own.heartbeat(key)
+                    store_here.heartbeat(key)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
@@ -432,8 +438,8 @@ def failure_of(job: Job, error: Exception) -> Failure:
     if isinstance(error, FieldmarkError):
         is_waiting = isinstance(error, BatchPending)
         return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace, is_waiting)
-    first = f"{type(error).__name__}: {error}".splitlines()[0]
-    return Failure(job.title, f"{first} (--debug shows where)", 1, trace)
+    message = f"{type(error).__name__}: {error}".splitlines()[0]
+    return Failure(job.title, f"{message} (--debug shows where)", 1, trace)
 
 
 def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
@@ -442,12 +448,14 @@ def _record(job: Job, plan: Plan, options: ExecuteOptions) -> dict[str, Any]:
     file has none).
     """
     protocol, own_way = load_protocol(job.protocol), None
-    if job.own is not None and not (has_block(protocol) and job.own.block(job.protocol) is None):
-        task, draw = job.own.cell(protocol.training == "needed", parts=job.draw.parts)
-        own = replace(job, task=task, draw=draw, settings=protocol.Settings())
+    if job.unchanged is not None and not (
+        has_block(protocol) and job.unchanged.block(job.protocol) is None
+    ):
+        task, draw = job.unchanged.cell(protocol.training == "needed", parts=job.draw.parts)
+        plain_job = replace(job, task=task, draw=draw, settings=protocol.Settings())
         with suppress(FieldmarkError):  # only as the job has it can the task be asked of these data
-            spec = identify(own, prepare(own, plan.workspace))
+            spec = identify(plain_job, prepare(plain_job, plan.workspace))
             names = ("protocol", "settings", "n_train", "n_test")
             own_way = {name: getattr(spec, name) for name in names}
-    config = {"task": job.task.plain(), "own": own_way}
+    config = {"task": job.task.plain(), "own": own_way, "parts": job.draw.parts.words}
     return reproduction_record(options.command, config=config)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from fieldmark.store import OK, UNANSWERED, Store
+from fieldmark.store import NOT_SENT, OK, UNANSWERED, Store
 
-FAILED = "failed"
+FAILED, CUT, UNREAD = "failed", "length", "unparsed"
 WORDS = UNANSWERED
 
 
@@ -26,6 +26,8 @@ class Gaps:
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     """what went wrong with those that failed"""
+    n_empty: int = 0
+    """replies without a word, of those that were not read"""
     n_runs: int = 0
     """runs that have gaps"""
 
@@ -33,12 +35,22 @@ class Gaps:
     def of(cls, store: Store, runs: Iterable[int]) -> Gaps:
         gaps = cls()
         for run in runs:
-            own = store.outcomes(run)
-            gaps.outcomes.update(own)
-            gaps.n_runs += own.keys() != {OK}
-            if own.get(FAILED):
-                gaps.reasons.update(_reasons(store, run))
+            counts = store.outcomes(run)
+            gaps.outcomes.update(counts)
+            gaps.n_runs += counts.keys() != {OK}
+            if counts.get(FAILED) or counts.get(UNREAD):
+                gaps._look(store.predictions(run))
         return gaps
+
+    def _look(self, predictions: pl.DataFrame) -> None:
+        """At the answers of a run: why questions failed, and which replies were empty."""
+        for outcome, text in predictions.select("outcome", "info").iter_rows():
+            if outcome in (FAILED, UNREAD):
+                info = json.loads(text or "{}")
+                if outcome == FAILED:
+                    self.reasons[info.get("error", "")] += 1
+                else:
+                    self.n_empty += not info.get("text")
 
     @property
     def n(self) -> int:
@@ -77,13 +89,26 @@ class Gaps:
 
     @property
     def remedy(self) -> str:
-        """What to type."""
-        others = [name for name in WORDS if name != FAILED and self.outcomes[name]]
-        steps = ["Run the same command to retry what failed"] if self.outcomes[FAILED] else []
-        which = "the others" if steps else "them"
-        steps += [f"`--again {','.join(others)}` asks {which} again"] if others else []
-        steps += ["`--max-output N` allows longer answers"] if self.outcomes["length"] else []
-        return "; ".join(steps) + "."
+        """What to type. An answer that was cut off would be cut again: it needs more room."""
+        n_unsent = sum(n for why, n in self.reasons.items() if why.startswith(NOT_SENT))
+        n_failed = self.outcomes[FAILED] - n_unsent
+        others = [name for name in WORDS if name not in (FAILED, CUT) and self.outcomes[name]]
+        steps = ["Run the same command to retry what failed"] if n_failed else []
+        if n_unsent:
+            steps += [f"asking again cannot help the {n_unsent:,} that were not sent"]
+        if others:
+            which = "the others" if self.outcomes[FAILED] else "them"
+            steps += [f"`--again {','.join(others)}` asks {which} again"]
+        if self.n_empty:
+            replies = "1 reply was" if self.n_empty == 1 else f"{self.n_empty:,} replies were"
+            steps += [
+                f"{replies} empty: a model that thinks needs more room (`--max-output N`) or "
+                "less thought (`--effort low`)"
+            ]
+        elif self.outcomes[CUT]:
+            steps += ["`--max-output N` gives answers more room"]
+        text = "; ".join(steps)
+        return f"{text[:1].upper()}{text[1:]}."
 
 
 def failed_parts(store: Store, run: int) -> set[tuple[str, int]]:
@@ -92,8 +117,3 @@ def failed_parts(store: Store, run: int) -> set[tuple[str, int]]:
         return set()
     failed = store.predictions(run).filter(pl.col("outcome") == FAILED)
     return set(failed.select("part", "repeat").unique().iter_rows())
-
-
-def _reasons(store: Store, run: int) -> Iterable[str]:
-    failed = store.predictions(run).filter(pl.col("outcome") == FAILED)
-    return (json.loads(info or "{}").get("error", "") for info in failed["info"])

@@ -96,13 +96,13 @@ def joined_name(spec: RunSpec) -> str:
     return "-".join(spec.name)
 
 
-def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
+def why_again(spec: RunSpec, former: Iterable[Run], root: Path) -> str:
     """Why a run is done although a finished one has its key already; "" = none of that folder."""
-    rows = wanted.data.partition("-")[0]
-    mine = [run for run in former if run.root == recorded_path(root)]
-    if not mine:
+    rows = spec.data.partition("-")[0]
+    in_folder = [run for run in former if run.root == recorded_path(root)]
+    if not in_folder:
         return ""
-    if any(run.spec.data.partition("-")[0] == rows for run in mine):
+    if any(run.spec.data.partition("-")[0] == rows for run in in_folder):
         return "its images have changed since it was done"
     return "its items or labels have changed since it was done"
 
@@ -166,7 +166,7 @@ def read_content(
             named = dict(zip(rows["id"].to_list(), rows["image"].to_list(), strict=True))
             images = dict.fromkeys(_images_of(named.values()))
             contents = workspace.contents.learn(question.root, images, on_unknown)
-            by_id |= {item: _of_item(own, contents) for item, own in named.items()}
+            by_id |= {item: _of_item(item_images, contents) for item, item_images in named.items()}
             worse = broken | {image for image, content in contents.items() if content.problem}
             if worse == broken:
                 hasher = hashlib.blake2b(digest_size=8)

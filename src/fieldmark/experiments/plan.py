@@ -89,24 +89,24 @@ class Plan:
 
     @property
     def seconds(self) -> float | None:
-        known = [job.seconds for job in self.to_run if job.seconds is not None]
-        return sum(known) if known and len(known) == len(self.to_run) else None
+        seconds = [job.seconds for job in self.to_run if job.seconds is not None]
+        return sum(seconds) if seconds and len(seconds) == len(self.to_run) else None
 
     @property
     def cost(self) -> Estimate | None:
         """Of all chat models together; its money is None where a price is unknown."""
-        known = [job.cost for job in self.to_run if job.cost is not None]
-        if not known:
+        costs = [job.cost for job in self.to_run if job.cost is not None]
+        if not costs:
             return None
-        usd = [cost.usd for cost in known]
+        usd = [cost.usd for cost in costs]
         total = None if None in usd else sum(value for value in usd if value is not None)
-        tokens = (sum(cost.tokens_in for cost in known), sum(cost.tokens_out for cost in known))
-        return Estimate(sum(cost.n for cost in known), *tokens, total)
+        tokens = (sum(cost.tokens_in for cost in costs), sum(cost.tokens_out for cost in costs))
+        return Estimate(sum(cost.n for cost in costs), *tokens, total)
 
     @property
     def n_bytes(self) -> int | None:
-        known = [job.n_bytes for job in self.to_run if job.n_bytes is not None]
-        return sum(known) if len(known) == len(self.to_run) else None
+        sizes = [job.n_bytes for job in self.to_run if job.n_bytes is not None]
+        return sum(sizes) if len(sizes) == len(self.to_run) else None
 
 
 def make_plan(
@@ -211,10 +211,10 @@ class _Planner:
         if planned.question is None or planned.spec is None:
             return planned
         spec = with_content(planned.spec, self.models.identity(job.model).version)
-        asked = (spec.name, recorded_path(planned.question.root))
-        if asked in self._asked:
+        pair = (spec.name, recorded_path(planned.question.root))
+        if pair in self._asked:
             return None
-        self._asked.add(asked)
+        self._asked.add(pair)
         former = self._existing_run(planned, planned.question, spec)
         return self._measure(planned, former) if isinstance(former, str) else former
 
@@ -315,8 +315,8 @@ class _Planner:
         if self._caches is None:
             every = cached_models(self.settings.cache)
             self._caches = {cache.fingerprint: cache for cache in every}
-        known = self.models.identity(model).fingerprint
-        return self._caches.get(question.cache_name(known))
+        fingerprint = self.models.identity(model).fingerprint
+        return self._caches.get(question.cache_name(fingerprint))
 
     def _n_missing(
         self, model: str, question: Question, rows: int, cache: ModelCache | None

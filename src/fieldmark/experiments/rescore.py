@@ -87,9 +87,9 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
 
 def _metrics(before: Sequence[Score], primary: str, extra: Sequence[str]) -> list[str]:
     """The run's own metrics and further ones, the first first."""
-    own = dict.fromkeys([primary, *(score.metric for score in before)])
+    names = dict.fromkeys([primary, *(score.metric for score in before)])
     by_short = {short_name(name): name for name in extra}
-    kept = [by_short.get(name, name) for name in own if name]
+    kept = [by_short.get(name, name) for name in names if name]
     return list(dict.fromkeys([*kept, *extra]))
 
 

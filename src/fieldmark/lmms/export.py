@@ -72,12 +72,12 @@ def _sheets(runs: Sequence[Run]) -> list[list[Run]]:
     for run in sorted(runs, key=lambda run: (run.finished or "", run.id), reverse=True):
         spec, name = run.spec, run.spec.task_name
         way = (spec.model, spec.model_version, spec.protocol, spec.n_test, spec.seed, spec.repeats)
-        mine = sheets.setdefault(way, [])
-        free = next((sheet for sheet in mine if name not in sheet), None)
+        way_sheets = sheets.setdefault(way, [])
+        free = next((sheet for sheet in way_sheets if name not in sheet), None)
         if free is None:
-            mine.append(free := {})
+            way_sheets.append(free := {})
         free[name] = run
-    every = [sheet for mine in sheets.values() for sheet in mine]
+    every = [sheet for way_sheets in sheets.values() for sheet in way_sheets]
     return [[run for _, run in sorted(sheet.items())] for sheet in every]
 
 
@@ -118,7 +118,7 @@ Scores = Mapping[int, Sequence[Score]]
 def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -> dict[str, Any]:
     """The whole file for these runs, which are of one model."""
     tasks = {run.spec.task_name: run for run in runs}
-    facts = {name: facts_of(chosen.store, run) for name, run in tasks.items()}
+    facts_of_task = {name: facts_of(chosen.store, run) for name, run in tasks.items()}
     errors = {run.id: _errors(chosen.store, run, scores[run.id]) for run in runs}
     groups = list(group_results(chosen.store, runs, _one_error_wide(scores, errors)))
     notes = [note for group in groups for note in group.notes]
@@ -126,7 +126,8 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
     made = {group.group: group for group in groups if group.scores}
     records = {name: chosen.store.record(run.id) for name, run in tasks.items()}
     rows = {
-        name: _row(run, facts[name], scores[run.id], errors[run.id]) for name, run in tasks.items()
+        name: _row(run, facts_of_task[name], scores[run.id], errors[run.id])
+        for name, run in tasks.items()
     }
     averages = {name: _group(group) for name, group in made.items()}
     return {
@@ -135,20 +136,22 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
         "group_subtasks": {
             group.group: [run.spec.task_name for run in group.members] for group in groups
         },
-        "configs": {name: _config(facts[name], records[name]) for name in tasks},
+        "configs": {name: _config(facts_of_task[name], records[name]) for name in tasks},
         "versions": {
-            name: facts[name].get("version") or run.spec.task_version or NOT_KNOWN
+            name: facts_of_task[name].get("version") or run.spec.task_version or NOT_KNOWN
             for name, run in tasks.items()
         },
-        "n-shot": {name: _shots(run, facts[name]) for name, run in tasks.items()},
+        "n-shot": {name: _shots(run, facts_of_task[name]) for name, run in tasks.items()},
         "higher_is_better": {
-            name: _directions(scores[run.id], pipelines_of(facts[name]))
+            name: _directions(scores[run.id], pipelines_of(facts_of_task[name]))
             for name, run in tasks.items()
         }
         | {name: _directions(group.scores, _filters(group)) for name, group in made.items()},
-        "n-samples": {name: _sizes(run, facts[name]) for name, run in tasks.items()},
+        "n-samples": {name: _sizes(run, facts_of_task[name]) for name, run in tasks.items()},
         "notes": {
-            name: group["fallback"] for name, group in facts.items() if group.get("fallback")
+            name: group["fallback"]
+            for name, group in facts_of_task.items()
+            if group.get("fallback")
         },
         **_about(runs, date, next(iter(records.values()))),
         "model_name_sanitized": chosen.file_name(runs[0].spec.model),
@@ -162,7 +165,7 @@ def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float 
     if not has_documents(run):
         return errors
     frame = store.predictions(run.id).select("part", "repeat", "id", "unit")
-    units = {tuple(place): unit or tuple(place) for *place, unit in frame.iter_rows()}
+    units = {tuple(key): unit or tuple(key) for *key, unit in frame.iter_rows()}
     for name in means_of(store, run) & set(errors):
         values = item_values(store, run, name)
         errors[name] = error_of_mean(list(values.values()), [units[value] for value in values])
@@ -172,8 +175,8 @@ def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float 
 def _one_error_wide(scores: Scores, errors: Mapping[int, Mapping[str, float | str]]) -> Scores:
     """Scores whose limits lie one standard error away, so that averages have theirs there too."""
     return {
-        run: [_one_error(score, mine[score.metric]) for score in scores[run]]
-        for run, mine in errors.items()
+        run: [_one_error(score, run_errors[score.metric]) for score in scores[run]]
+        for run, run_errors in errors.items()
     }
 
 
@@ -289,10 +292,10 @@ def _documents(store: Store, run: Run) -> Iterator[dict[str, Any]]:
     rows = store.predictions(run.id).iter_rows(named=True)
     for row in sorted(rows, key=lambda row: (row["repeat"], int(row["id"]))):
         info = json.loads(row["info"] or "{}")
-        asked = info.get("input", "")
+        prompt = info.get("input", "")
         followed = info.get("choices") or [kwargs]
         arguments = {
-            f"gen_args_{number}": {"arg_0": asked, "arg_1": continuation}
+            f"gen_args_{number}": {"arg_0": prompt, "arg_1": continuation}
             for number, continuation in enumerate(followed)
         }
         for pipeline in pipelines:
@@ -352,10 +355,10 @@ def _outcome(row: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
         for ours, theirs in (("tokens_in", "input_tokens"), ("tokens_out", "output_tokens"))
         if info.get(ours) is not None
     }
-    facts: dict[str, Any] = {"token_counts": [tokens]} if tokens else {}
+    fields: dict[str, Any] = {"token_counts": [tokens]} if tokens else {}
     if row["outcome"] != OK:
-        facts |= {"outcome": row["outcome"], "error": info.get("error", "")}
-    return facts
+        fields |= {"outcome": row["outcome"], "error": info.get("error", "")}
+    return fields
 
 
 def _texts(value: Any) -> Any:

@@ -88,9 +88,9 @@ class DocumentProtocol(Protocol):
         from fieldmark.store import canonical_json
 
         opened = opened_task(task, workspace)
-        part, places = workspace.once((opened, draw), lambda: open_part(opened, draw))
+        part, folders = workspace.once((opened, draw), lambda: open_part(opened, draw))
         mean, pipeline = mean_of(task)
-        facts = {
+        identity = {
             "output_type": task.output_type,
             "mean_of": mean,
             "pipeline": pipeline,
@@ -107,14 +107,14 @@ class DocumentProtocol(Protocol):
             settings,
             [part],
             part.digest,
-            {"documents": facts, **settings.given()},
+            {"documents": identity, **settings.given()},
             tuple(metric_names(task)),
             rule="pooled",
             needed=lambda _: None,  # pictures are part of the documents, whose digest holds them
             tested=lambda: items.with_columns(part=pl.lit(""), target=pl.lit("")),
             # Files on this machine tell by the folders they lie in; what is on the hub is real.
-            is_synthetic=bool(places) and all(map(is_synthetic, places)),
-            note="requests of the first round: how many follow depends on the answers" * is_rounds,
+            is_synthetic=bool(folders) and all(map(is_synthetic, folders)),
+            note="; ".join(filter(None, [_ROUNDS * is_rounds, _judge_note(task, settings)])),
             asks_again=settings.asks_again(),
         )
 
@@ -128,7 +128,7 @@ class DocumentProtocol(Protocol):
     def answer(
         self,
         question: Question,
-        wanted: Collection[str],
+        part_names: Collection[str],
         model: Any,
         workspace: Workspace,
         progress: Progress,
@@ -167,12 +167,31 @@ class DocumentProtocol(Protocol):
         return scores + outcome_rates(Counter(predictions["outcome"].to_list()), parts)
 
 
+_ROUNDS = "requests of the first round: how many follow depends on the answers"
+
+
+def _judge_note(task: DocumentTask, settings: AskSettings) -> str:
+    """What to know before anything is paid, where the code behind a task can ask a judge."""
+    import os
+
+    from fieldmark.lmms.code.digest import asks_judge
+    from fieldmark.lmms.code.judge import URL
+
+    if not asks_judge(task.functions, task.trust):
+        return ""
+    if settings.judge or os.environ.get(URL):
+        return "its judge is asked too: the cost leaves that out, --max-usd does not"
+    return (
+        "its code can ask a judge: name one with --judge MODEL, or the run may end without scores"
+    )
+
+
 def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
     """As much of the task as scores need; None where code would be needed."""
     from fieldmark.lmms.read.schema import DocumentTask
 
-    facts: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
-    config: dict[str, Any] = facts.get("config", {})
+    recorded: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
+    config: dict[str, Any] = recorded.get("config", {})
     metrics = [dict(item) for item in config.get("metric_list") or ()]
     is_own = "process_results" in config
     if not config or not all(_is_aggregated_here(item, is_own) for item in metrics):

@@ -50,8 +50,8 @@ class TaskFolders:
         if not index.has(name):
             _refuse_broken([text for path, text in index.problems if fnmatchcase(path.stem, name)])
             if not is_pattern(name):
-                known = [*task_files(), *self.names()]
-                raise UnknownName("task", name, known, "fieldmark tasks", where)
+                names = [*task_files(), *self.names()]
+                raise UnknownName("task", name, names, "fieldmark tasks", where)
         return _named(expand(index, name, Trust.of(*self.folders), where))
 
     def in_file(self, path: Path) -> list[NamedTask] | None:
@@ -75,12 +75,12 @@ class TaskFolders:
         _refuse_broken([text for path, text in index.problems if path.parent == real])
         here = [entry for entry in index.entries if entry.path.parent == real]
         theirs = [entry.path for entry in here if entry.kind == "task"]
-        own = [str(entry.path) for entry in here if entry.kind == "own" and entry.name]
-        if not (theirs or own):
+        own_paths = [str(entry.path) for entry in here if entry.kind == "own" and entry.name]
+        if not (theirs or own_paths):
             raise UsageError(f"{where}  {folder}  holds no tasks (.yaml files).".strip())
         trust = Trust.of(*self.folders, folder)
         tasks = [task for path in theirs for task in _named(expand_file(index, path, trust))]
-        return [*tasks, *(NamedTask(name, load_own_task(name, where)) for name in own)]
+        return [*tasks, *(NamedTask(name, load_own_task(name, where)) for name in own_paths)]
 
     def rows(self) -> list[dict[str, str]]:
         """Name, title, dataset and metric of the tasks, groups and tags of the folders."""
@@ -164,11 +164,11 @@ def _plain_metrics(group: Group) -> list[GroupMetric]:
 def _row(name: str, kind: str, data: Mapping[str, Any]) -> dict[str, str]:
     """As `list_tasks` gives them; a group or tag says so in place of a title."""
     metrics = data.get("metric_list") or [{}]
-    first = metrics[0] if isinstance(metrics, list) and isinstance(metrics[0], dict) else {}
+    metric = metrics[0] if isinstance(metrics, list) and isinstance(metrics[0], dict) else {}
     title = kind if kind in ("group", "tag") else data.get("task_alias") or data.get("title")
     return {
         "task": name,
         "title": str(title or ""),
         "dataset": str(data.get("dataset_path") or data.get("dataset") or ""),
-        "metric": str(first.get("metric") or data.get("metric") or ""),
+        "metric": str(metric.get("metric") or data.get("metric") or ""),
     }

@@ -182,28 +182,28 @@ def group_results(
     store: Store, runs: Sequence[Run], scores: Mapping[int, Sequence[Score]]
 ) -> Iterator[GroupResult]:
     """The groups these runs belong to, of each model and way of asking, by name."""
-    asked: dict[tuple[Any, ...], list[Run]] = {}
+    runs_of: dict[tuple[Any, ...], list[Run]] = {}
     for run in sorted(filter(has_documents, runs), key=lambda run: run.finished or ""):
-        asked.setdefault(_way(run.spec), []).append(run)
+        runs_of.setdefault(_way(run.spec), []).append(run)
     results = []
-    for mine in asked.values():
+    for alike in runs_of.values():
         groups: dict[str, Mapping[str, Any]] = {}
-        for run in mine:
+        for run in alike:
             for part in store.finished_parts(run.id):
                 asked_with = (part.info or {}).get("asked_with") or ()
                 groups |= {group["group"]: group for group in asked_with}
         results += [
             _Members(group, members).result(scores)
             for group in groups.values()
-            for members in _choose_members(group, mine)
+            for members in _choose_members(group, alike)
         ]
     yield from sorted(results, key=lambda group: (group.group, _model(group.members[0])))
 
 
 def _way(spec: RunSpec) -> tuple[Any, ...]:
     """What members of a group must have in common; each has its own data, code and examples."""
-    own = ("documents", "metric", "parts", "score")
-    shared = {name: value for name, value in spec.settings.items() if name not in own}
+    identity_keys = ("documents", "metric", "parts", "score")
+    shared = {name: value for name, value in spec.settings.items() if name not in identity_keys}
     drawn = (spec.n_test, spec.seed, spec.repeats)
     return spec.model, spec.model_version, *drawn, canonical_json(shared)
 
@@ -214,19 +214,19 @@ def _choose_members(group: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[
     Where files fix different numbers, the newest run of each. A member may have run before its
     group was asked for: it is one by its name.
     """
-    mine: dict[str, dict[int | None, Run]] = {}
+    runs_of: dict[str, dict[int | None, Run]] = {}
     for run in runs:
         if run.spec.task in group["tasks"]:
-            by_shots = mine.setdefault(run.spec.task, {})
+            by_shots = runs_of.setdefault(run.spec.task, {})
             by_shots.pop(run.spec.n_train, None)  # the newest comes last
             by_shots[run.spec.n_train] = run
-    if not mine:
+    if not runs_of:
         return []
-    common = set.intersection(*(set(runs_of_task) for runs_of_task in mine.values()))
+    common = set.intersection(*(set(runs_of_task) for runs_of_task in runs_of.values()))
     if common:
         order = sorted(common, key=lambda n: (n is not None, n))
-        return [{task: runs_of_task[n] for task, runs_of_task in mine.items()} for n in order]
-    return [{task: list(runs_of_task.values())[-1] for task, runs_of_task in mine.items()}]
+        return [{task: runs_of_task[n] for task, runs_of_task in runs_of.items()} for n in order]
+    return [{task: list(runs_of_task.values())[-1] for task, runs_of_task in runs_of.items()}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,8 @@ class _Members:
         made: list[Score] = []
         notes: list[str] = []
         for item in self.facts.get("metrics") or ():
-            for pipeline in _pipelines(item):
+            given = item.get("filter_list") or [NO_FILTER]
+            for pipeline in [given] if isinstance(given, str) else list(given):
                 score = self._average(item, pipeline, scores)
                 if isinstance(score, Score):
                     made.append(replace(score, is_primary=not made))
@@ -259,22 +260,17 @@ class _Members:
         name = result_name(item["metric"], pipeline)
         if item.get("aggregation", "mean") != "mean":
             return f"{name} is averaged by a function, which is not done here"
-        mine = {
+        score_of = {
             task: next((s for s in scores.get(run.id, ()) if s.metric == name and not s.part), None)
             for task, run in self.runs.items()
         }
-        lacking = sorted(task for task, score in mine.items() if score is None)
+        lacking = sorted(task for task, score in score_of.items() if score is None)
         if lacking:
             return f"{name} is not averaged: {', '.join(lacking)} has no metric of that very name"
-        known = [score for score in mine.values() if score is not None]
-        if len({score.higher_is_better for score in known}) > 1:
+        task_scores = [score for score in score_of.values() if score is not None]
+        if len({score.higher_is_better for score in task_scores}) > 1:
             return f"{name} is not averaged: more is better for some members and worse for others"
-        return average(known, bool(item.get("weight_by_size")))
-
-
-def _pipelines(item: Mapping[str, Any]) -> list[str]:
-    given = item.get("filter_list") or [NO_FILTER]
-    return [given] if isinstance(given, str) else list(given)
+        return average(task_scores, bool(item.get("weight_by_size")))
 
 
 def _missing(group: str, run: Run, missing: Sequence[str]) -> str:
@@ -300,14 +296,14 @@ def average(scores: Sequence[Score], by_size: bool) -> Score:
     if is_fraction:
         low, high = _within(low), _within(high)
     units = [score.n_units for score in scores]
-    known = [n for n in units if n is not None]
+    counts = [n for n in units if n is not None]
     return replace(
         scores[0],
         value=value,
         low=low,
         high=high,
         n=sum(score.n for score in scores),
-        n_units=sum(known) if len(known) == len(units) else None,
+        n_units=sum(counts) if len(counts) == len(units) else None,
         method="" if low is None else METHOD,
         is_fraction=is_fraction,
         warning="",

@@ -90,11 +90,11 @@ def opened_task(task: DocumentTask, workspace: Workspace) -> OpenTask:
     """The documents of a task, fetched where the user allowed it: one name in a command."""
     plain = {name: value for name, value in task.plain().items() if name != "repeats"}
     key = canonical_json([task.place_of("task"), plain])
-    own = workspace.settings
+    settings = workspace.settings
 
     def make() -> OpenTask:
-        fetch(task, own.cache, own.may_fetch)
-        return OpenTask(secrets.token_hex(8), task, own.cache)
+        fetch(task, settings.cache, settings.may_fetch)
+        return OpenTask(secrets.token_hex(8), task, settings.cache)
 
     opened: OpenTask = workspace.once(("documents", key), make)
     return opened
@@ -107,8 +107,8 @@ def fetch(task: DocumentTask, cache: Path, may_fetch: bool) -> None:
 
 def open_part(opened: OpenTask, draw: Draw) -> tuple[DocumentPart, tuple[Path, ...]]:
     """The documents of a run, and the files and folders that hold them."""
-    rows, digest, places = in_sandbox(opened.task, _draw, opened, draw)
-    return DocumentPart(opened, rows, draw.n_train, digest), places
+    rows, digest, folders = in_sandbox(opened.task, _draw, opened, draw)
+    return DocumentPart(opened, rows, draw.n_train, digest), folders
 
 
 def _draw(opened: OpenTask, draw: Draw) -> tuple[tuple[int, ...], str, tuple[Path, ...]]:
@@ -285,10 +285,10 @@ def _portable(model: ChatModel | LocalModel) -> ChatModel | LocalModel:
         return model
     kept = ("config", "image_rule", "precision")
     config = SimpleNamespace(model_type=str(model.engine.config.model_type))
-    facts = SimpleNamespace(
+    engine = SimpleNamespace(
         **{name: getattr(model.engine, name) for name in kept} | {"config": config}
     )
-    return replace(model, engine=facts)  # type: ignore[arg-type]
+    return replace(model, engine=engine)  # type: ignore[arg-type]
 
 
 def judge_of(settings: AskSettings, workspace: Workspace | None) -> Judge:
@@ -330,13 +330,13 @@ def make_setup(
     kwargs, targets = prompt_kwargs(task, keys), target_kwargs(task, keys)
     fields = Fields(task, kwargs, targets, part.documents.test.columns)
     generation = read_generation(task, keys, draw.seed)
-    own = {
+    given = {
         "temperature": settings.temp,
         "max_output_tokens": settings.max_output,
         "reasoning_effort": settings.effort,
         "extra": settings.body or None,
     }
-    changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     generation = replace(generation, settings=replace(generation.settings, **changes))
     examples = make_examples(part, fields, draw.seed)
     return Setup(
@@ -393,10 +393,10 @@ def _estimate(
 ) -> Estimate:
     setup = make_setup(part, model, draw, settings)
     cache, how = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
-    asked = []
+    sized = []
     for row in part.rows[:: -(-len(part.rows) // N_LOOKED)]:
         request = Request(str(row), build_prompt(setup, row).messages, how)
         with suppress(DataError):  # running, not planning, tells which pictures cannot be read
             pictures = [cache.prepare(picture) for picture in request.pictures]
-            asked.append((request, [(picture.width, picture.height) for picture in pictures]))
-    return estimate(asked, Estimator(model.card)).scaled(len(part.rows) * part.task.n_repeats)
+            sized.append((request, [(picture.width, picture.height) for picture in pictures]))
+    return estimate(sized, Estimator(model.card)).scaled(len(part.rows) * part.task.n_repeats)

@@ -69,14 +69,14 @@ class _Tally:
 
 def _count(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> _Tally:
     classes, code = np.unique(target, return_inverse=True)
-    place = np.searchsorted(classes, prediction)
-    is_class = place < len(classes)
-    is_class[is_class] = classes[place[is_class]] == prediction[is_class]
+    index = np.searchsorted(classes, prediction)
+    is_class = index < len(classes)
+    is_class[is_class] = classes[index[is_class]] == prediction[is_class]
     is_right = target == prediction
     return _Tally(
         _sums(weight, code, len(classes)),
         _sums(weight[..., is_right], code[is_right], len(classes)),
-        _sums(weight[..., is_class], place[is_class], len(classes)),
+        _sums(weight[..., is_class], index[is_class], len(classes)),
     )
 
 
@@ -87,8 +87,8 @@ def _sums(weight: np.ndarray, code: np.ndarray, n: int) -> np.ndarray:
     sums = np.zeros((*weight.shape[:-1], n))
     if len(code):
         order = np.argsort(code, kind="stable")
-        first = np.flatnonzero(np.diff(code[order], prepend=-1))
-        sums[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
+        start = np.flatnonzero(np.diff(code[order], prepend=-1))
+        sums[..., code[order][start]] = np.add.reduceat(weight[..., order], start, axis=-1)
     return sums
 
 
@@ -156,9 +156,9 @@ def average_precision(
         # Only steps where something that is so is found add to the area.
         step_n = np.cumsum(np.diff(score[order], prepend=np.nan) != 0)
         so = np.flatnonzero(is_so)
-        first = np.flatnonzero(np.diff(step_n[so], prepend=-1))
-        last = np.searchsorted(step_n, step_n[so[first]], side="right") - 1
-        gained = np.add.reduceat(weight[..., so], first, axis=-1)
+        start = np.flatnonzero(np.diff(step_n[so], prepend=-1))
+        last = np.searchsorted(step_n, step_n[so[start]], side="right") - 1
+        gained = np.add.reduceat(weight[..., so], start, axis=-1)
         value = _area(gained, np.cumsum(weight, axis=-1)[..., last])
     value = np.where(any_n, value, np.nan)
     return float(value) if value.ndim == 0 else value

@@ -74,8 +74,8 @@ def _described(name: str, function: Any) -> Metric:
         )
     if not hasattr(function, "uses"):  # described by hand, if at all
         title = getattr(function, "title", name.rpartition(":")[2])
-        facts = {key: getattr(function, key) for key in _FACTS if hasattr(function, key)}
-        return metric(title, **facts)(function)
+        attributes = {key: getattr(function, key) for key in _FACTS if hasattr(function, key)}
+        return metric(title, **attributes)(function)
     return cast(Metric, function)
 
 

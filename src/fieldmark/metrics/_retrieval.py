@@ -28,9 +28,9 @@ def recall_at_k(
     better, equal, tied = _whole(n_better, n_equal, n_tied)
     missed = np.ones(better.shape)
     # The chance that each of the j places taken from the tied rows holds a negative.
-    for place in range(min(k, int((k - better).max(initial=0)))):
-        share = np.maximum(equal - place, 0) / np.maximum(equal + tied - place, 1)
-        missed *= np.where(place < k - better, share, 1.0)
+    for rank in range(min(k, int((k - better).max(initial=0)))):
+        share = np.maximum(equal - rank, 0) / np.maximum(equal + tied - rank, 1)
+        missed *= np.where(rank < k - better, share, 1.0)
     return np.where(tied > 0, 1 - missed, 0.0)
 
 
@@ -51,11 +51,11 @@ def reciprocal_rank(n_better: ArrayLike, n_equal: ArrayLike, n_tied: ArrayLike =
 
 
 def _mean_inverse(better: int, equal: int, tied: int) -> float:
-    place = np.arange(equal + 1)
+    n_before = np.arange(equal + 1)
     # share[j]: negatives among the tied rows that are left after j of them
-    share = (equal - place) / (equal + tied - place)
+    share = (equal - n_before) / (equal + tied - n_before)
     later = np.cumprod(np.concatenate([[1.0], share[:-1]]))
-    return float((later * (1 - share) / (better + 1 + place)).sum())
+    return float((later * (1 - share) / (better + 1 + n_before)).sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from fieldmark.models._load import (
     stand_in,
 )
 from fieldmark.models._name import resolve_device
+from fieldmark.models._user import test_pictures
 
 if TYPE_CHECKING:
     from fieldmark.models._torch.backbone import TorchBackbone
@@ -65,6 +66,7 @@ __all__ = [
     "register_model",
     "resolve_device",
     "stand_in",
+    "test_pictures",
 ]
 
 

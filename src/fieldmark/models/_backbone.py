@@ -58,6 +58,12 @@ class Checkpoint:
     """where weights and licence are published"""
     price: str = ""
     """US dollars per million tokens in / out, of a model that is paid for"""
+    context: int | None = None
+    """tokens of prompt and answer together, of a chat model"""
+    max_output: int | None = None
+    """most tokens of its answer"""
+    max_images: int | None = None
+    """most images it takes in a request"""
 
 
 def checkpoint_table(

@@ -141,10 +141,10 @@ class ModelMemory:
         were the same, only that it must be loaded to be known.
         """
         assert model.basis is not None
-        mine, others = _record_of(model), self._recall(model.basis.key)
-        former = [record for record in others if record.key == mine.key]
-        if all(record.fingerprint == mine.fingerprint for record in former):
-            return mine
+        current, others = _record_of(model), self._recall(model.basis.key)
+        former = [record for record in others if record.key == current.key]
+        if all(record.fingerprint == current.fingerprint for record in former):
+            return current
         if any(record.fingerprint for record in former):
             LOG.warning(
                 "model %r has changed since it was last loaded, although its code and the files "
@@ -152,7 +152,7 @@ class ModelMemory:
                 "as another version.",
                 name,
             )  # fmt: skip
-        return replace(mine, fingerprint="")
+        return replace(current, fingerprint="")
 
     def _user(self, name: ModelName, code: Closure | None, wish: tuple[str, str, str]) -> Identity:
         if code is None:
@@ -171,16 +171,16 @@ class ModelMemory:
     def _holds(self, record: _Record, folder: Path) -> bool:
         try:
             return all(
-                self.digest(folder / place).hex() == content for place, content in record.files
+                self.digest(folder / name).hex() == content for name, content in record.files
             )
         except OSError:
             return False
 
     def _family(self, name: str, device: str, precision: str, decode: str) -> _Family:
-        asked = (name, device, precision, decode)
-        if asked not in self._families:
-            self._families[asked] = _family(*asked)
-        return self._families[asked]
+        key = (name, device, precision, decode)
+        if key not in self._families:
+            self._families[key] = _family(*key)
+        return self._families[key]
 
     def _recall(self, key: str) -> list[_Record]:
         """The newest first; what other processes wrote is read while nothing is there."""
@@ -328,7 +328,7 @@ def _place(path: Path, folder: Path) -> str:
 
 def _read_record(row: dict[str, Any]) -> _Record:
     files: Iterable[list[str]] = row["files"]
-    pairs = tuple((str(place), str(content)) for place, content in files)
+    pairs = tuple((str(name), str(content)) for name, content in files)
     precision, decode = str(row["precision"]), str(row["decode"])
     return _Record(str(row["fingerprint"]), int(row["dim"]), precision, decode, pairs)
 

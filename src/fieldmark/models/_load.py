@@ -48,8 +48,8 @@ def known_models(query: str = "") -> list[Checkpoint]:
     """
     rows = [row for family in families() for row in _rows(family)]
     rows += [Checkpoint(name, source="registered") for name in sorted(REGISTRY.added)]
-    words = query.lower().split()
-    matches = [row for row in rows if all(word in _searchable(row) for word in words)]
+    terms = query.lower().split()
+    matches = [row for row in rows if all(word in _searchable(row) for word in terms)]
     return matches or _relatives(query)
 
 
@@ -228,13 +228,13 @@ def full_name(name: str) -> str:
     return str(entry.full_name(name)) if hasattr(entry, "full_name") else name
 
 
-def check_key(name: str, place: str = "", send_key: Sequence[str] = ()) -> None:
-    """Refuses a model whose key would go where only a file says; the name stands at `place`."""
+def check_key(name: str, where: str = "", send_key: Sequence[str] = ()) -> None:
+    """Refuses a model whose key would go where only a file says; the name stands at `where`."""
     parsed = parse_name(name)
     is_family = not parsed.is_file and parsed.base not in REGISTRY.added
     entry: Any = family_of(parsed) if is_family else None
     if hasattr(entry, "check_key"):
-        entry.check_key(name, place, send_key)
+        entry.check_key(name, where, send_key)
 
 
 def _build(request: ModelRequest) -> Backbone:
@@ -295,7 +295,7 @@ def _unknown(name: ModelName) -> UsageError:
     tail = name.base.rpartition("/")[2]
     holding = [row.name for row in known_models(tail)]
     names = holding or [row.name for row in known_models()]
-    whole = {known.rpartition("/")[2]: known for known in reversed(names)}
+    whole = {full_name.rpartition("/")[2]: full_name for full_name in reversed(names)}
     near = closest(tail, whole if holding else {*whole, *families()})
     suggested = [whole.get(short, short) for short in near] or holding[:2]
     search = tail if holding else near[0] if near and near[0] in whole else ""

@@ -21,7 +21,7 @@ from typing import Any
 
 from fieldmark.code import Digest, file_digest
 from fieldmark.errors import MissingExtra, ModelError, UnknownName, UsageError
-from fieldmark.registry import is_file_reference, split_options
+from fieldmark.registry import ask_nobody, is_file_reference, split_options
 
 YES = ("true", "yes", "1", "on")
 NO = ("false", "no", "0", "off")
@@ -71,13 +71,13 @@ def parse_name(text: str) -> ModelName:
     return ModelName(text, base, options)
 
 
-def check_options(name: ModelName, known: Iterable[str]) -> None:
+def check_options(name: ModelName, allowed: Iterable[str]) -> None:
     """Refuses an option nobody reads: a silent typo would be another model than the one meant."""
-    known = sorted(known)
+    allowed = sorted(allowed)
     for key in name.options:
-        if key not in known:
-            takes = ", ".join(known) or "no options"
-            raise UnknownName(f"model {name.text!r} takes {takes}: option", key, known)
+        if key not in allowed:
+            takes = ", ".join(allowed) or "no options"
+            raise UnknownName(f"model {name.text!r} takes {takes}: option", key, allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,8 @@ def need_package(request: ModelRequest, package: str) -> Any:
             module = importlib.import_module(name)
         except ImportError as error:
             raise MissingExtra(request.name.text, "vision", name) from error
+    if package in ("open_clip", "transformers"):
+        ask_nobody()
     return module
 
 

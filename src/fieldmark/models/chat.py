@@ -39,6 +39,7 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
                 title=row.get("title", ""),
                 source=row["source"],
                 price=_price(row),
+                **_limits(row),
             )
             for row in rows
         ),
@@ -49,6 +50,10 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
 def _price(row: Mapping[str, Any]) -> str:
     is_priced = "usd_in" in row and "usd_out" in row
     return f"{row['usd_in']:g} / {row['usd_out']:g}" if is_priced else ""
+
+
+def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row.get(name) for name in ("context", "max_output", "max_images")}
 
 
 CHECKPOINTS = _checkpoints()
@@ -68,18 +73,20 @@ def relative_of(name: str) -> Checkpoint | None:
     card = chat_model(name, user_tables(Path.cwd())).card
     if not card.priced_as:
         return None
-    return Checkpoint(name, title=card.title, source=f"priced as {card.priced_as}: {card.source}")
+    facts = card.model_dump(exclude_none=True)
+    source = f"priced as {card.priced_as}: {card.source}"
+    return Checkpoint(name, title=card.title, source=source, price=_price(facts), **_limits(facts))
 
 
 def own_rows(name: str) -> str:
     """What rows of the user's change about the requests to a model, as a hash; "" = nothing."""
     from fieldmark.chat import chat_model, user_tables
 
-    facts = chat_model(name, user_tables(Path.cwd())).request_facts
+    request_facts = chat_model(name, user_tables(Path.cwd())).request_facts
     with suppress(UsageError):  # a provider of the user's own
-        if facts == chat_model(name).request_facts:
+        if request_facts == chat_model(name).request_facts:
             return ""
-    return draws.digest(facts).hex()[:16]
+    return draws.digest(request_facts).hex()[:16]
 
 
 def check_name(name: str) -> None:
@@ -100,11 +107,11 @@ def full_name(name: str) -> str:
     return name
 
 
-def check_key(name: str, place: str, send_key: Sequence[str]) -> None:
-    """Refuses a name whose key would go where only a file says; it stands at `place`."""
+def check_key(name: str, where: str, send_key: Sequence[str]) -> None:
+    """Refuses a name whose key would go where only a file says; it stands at `where`."""
     from fieldmark.chat import chat_model, user_tables
 
-    model = chat_model(name, user_tables(Path.cwd()), place)
+    model = chat_model(name, user_tables(Path.cwd()), where)
     model.confirmed(send_key).refuse_stray_key()
 
 

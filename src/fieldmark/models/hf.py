@@ -135,19 +135,19 @@ TOKENISER_FILES = ("tokenizer_config.json", "tokenizer.json")
 
 def abilities(name: ModelName) -> tuple[str, ...]:
     """By the configuration in a local folder or the hub's cache, else by the words of the name."""
-    own = local_files(name.checkpoint)
+    local = local_files(name.checkpoint)
     config = _config_here(name.checkpoint)
     if config is None:
         is_dual = any(word in name.checkpoint.lower() for word in DUAL_WORDS)
     else:
-        is_dual = config.get("model_type") in DUAL and (not own or _has_tokeniser(own[0]))
+        is_dual = config.get("model_type") in DUAL and (not local or _has_tokeniser(local[0]))
     is_dual = is_dual and "pool" not in name.options
     return (EMBEDS_IMAGES, EMBEDS_TEXTS) if is_dual else (EMBEDS_IMAGES,)
 
 
 def _config_here(checkpoint: str) -> dict[str, Any] | None:
-    own = local_files(checkpoint)
-    path = own[0] / "config.json" if own else _cached_config(checkpoint)
+    local = local_files(checkpoint)
+    path = local[0] / "config.json" if local else _cached_config(checkpoint)
     try:
         config = parse_json(path.read_text(encoding="utf-8")) if path else None
     except (OSError, ValueError):
@@ -246,13 +246,13 @@ def _tokens(model: Any, images: Any, hidden: Any) -> Any:
 def _folder(request: ModelRequest, is_loaded: bool) -> Path:
     from fieldmark.models._torch.weights import fetch_code, hub_folder
 
-    own = local_files(request.checkpoint)
-    if own:
-        if not (own[0] / "config.json").is_file():
+    local = local_files(request.checkpoint)
+    if local:
+        if not (local[0] / "config.json").is_file():
             raise UsageError(
-                f"model {request.name.text!r}: {own[0] / 'config.json'} does not exist."
+                f"model {request.name.text!r}: {local[0] / 'config.json'} does not exist."
             )
-        return own[0].resolve()
+        return local[0].resolve()
     if request.checkpoint.count("/") > 1:
         raise UsageError(
             f"model {request.name.text!r}: {request.checkpoint} is neither a folder here "
@@ -287,7 +287,7 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"model {request.name.text!r} brings Python code of its own, which was not run: "
-                f'if you trust it, add trust_code = ["{request.name.base}"] to {user_config()}.'
+                f'if you trust it, add trust_code = ["{_trust_name(request)}"] to {user_config()}.'
             ) from error
         raise ModelError(
             f"model {request.name.text!r}: transformers says {first_line(error)}."
@@ -295,7 +295,15 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
 
 
 def _is_trusted(request: ModelRequest) -> bool:
-    return request.name.base in load_settings().trust_code
+    return _trust_name(request) in load_settings().trust_code
+
+
+def _trust_name(request: ModelRequest) -> str:
+    """A folder is trusted by its whole path: another that lies here as `org/name` is not what the
+    user has named, be it on the hub or in another place.
+    """
+    local = local_files(request.checkpoint)
+    return f"hf/{local[0].resolve()}" if local else request.name.base
 
 
 def _build(
@@ -411,9 +419,9 @@ def _recipe(library: Any, request: ModelRequest, folder: Path, config: Any) -> A
     kind = "AutoVideoProcessor" if config.model_type == "vjepa2" else "AutoImageProcessor"
     about = _read(request, getattr(library, kind), folder).to_dict()
     size, resize, fit = _sizes(request, about)
-    if wanted := request.pixels():
-        resize = (round(resize[0] * wanted / size[0]), round(resize[1] * wanted / size[1]))
-        size = (wanted, wanted)
+    if px := request.pixels():
+        resize = (round(resize[0] * px / size[0]), round(resize[1] * px / size[1]))
+        size = (px, px)
     mean, std = _scaling(about)
     return Recipe(size, resize, fit, _interpolation(about), mean, std)
 

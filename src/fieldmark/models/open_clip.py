@@ -139,8 +139,8 @@ def local_files(checkpoint: str) -> list[Path]:
     """The file or folder of the user's own that a name rests on: its bytes belong to the model's
     identity.
     """
-    kind, _, place = checkpoint.partition(":")
-    path = Path(place if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
+    kind, _, source = checkpoint.partition(":")
+    path = Path(source if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
     return [path] if path.is_file() or (kind == "local-dir" and path.is_dir()) else []
 
 
@@ -198,10 +198,10 @@ def read_tokeniser(request: ModelRequest) -> Any:
 
 
 def _about(library: Any, model_name: str) -> dict[str, Any]:
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind != "local-dir":
         return dict(library.get_model_config(model_name))
-    return dict(parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
+    return dict(parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"])
 
 
 def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tuple[Any, Any]:
@@ -249,7 +249,10 @@ def _network(
     with seeded("open-clip", request.checkpoint, *filter(None, [seed])):
         model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
         if is_two and not is_loaded and not weights:
-            state = _drawn_second(model)
+            import torch
+
+            shape = model.visual.proj.shape
+            state = {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
     beside = {name: state.pop(name) for name in SECOND if name in state}
     if path and state:
         if not weights:
@@ -260,9 +263,9 @@ def _network(
 
 def _own_file(request: ModelRequest, model_name: str) -> Path | None:
     """The file of weights that may hold a second projector: none of open_clip's own tags does."""
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind == "local-dir":
-        files = (Path(place) / name for name in WEIGHTS)
+        files = (Path(source) / name for name in WEIGHTS)
         return next((file for file in files if file.is_file()), None)
     return next(iter(local_files(request.checkpoint)), None)
 
@@ -286,24 +289,17 @@ def _with_second(path: Path) -> dict[str, Any]:
     return state if any(name in state for name in SECOND) else {}
 
 
-def _drawn_second(model: Any) -> dict[str, Any]:
-    import torch
-
-    shape = model.visual.proj.shape
-    return {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
-
-
 def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
     from fieldmark.models._torch.dual import Projection
 
     matrix = weights.get(SECOND[0])
     if matrix is None:
         return None
-    own = getattr(model.visual, "proj", None)
-    if own is None or own.shape != matrix.shape:
+    proj = getattr(model.visual, "proj", None)
+    if proj is None or proj.shape != matrix.shape:
         raise ModelError(
             f"model {request.name.text!r}: its second projector is {tuple(matrix.shape)}, "
-            f"expected {'no projector' if own is None else tuple(own.shape)} as its first."
+            f"expected {'no projector' if proj is None else tuple(proj.shape)} as its first."
         )
     scale = weights.get(SECOND[1], model.logit_scale)
     bias = weights.get(SECOND[2], getattr(model, "logit_bias", None))
@@ -316,12 +312,12 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
     """What `create_model` is given, with every file already local."""
     from fieldmark.models._torch.weights import hub_folder
 
-    kind, _, place = request.checkpoint.partition(":")
+    kind, _, source = request.checkpoint.partition(":")
     if kind == "hf-hub":
-        folder = hub_folder(request, place, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
+        folder = hub_folder(request, source, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
         return {"model_name": f"local-dir:{folder}", **_vision(request, folder)}
     if kind == "local-dir":
-        path = Path(place).expanduser()
+        path = Path(source).expanduser()
         if not (path / CONFIG).is_file():
             raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
         return {"model_name": f"local-dir:{path.resolve()}", **_vision(request, path)}
@@ -403,9 +399,15 @@ def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> A
     except pickle.UnpicklingError as error:
         raise runs_code(f"model {request.name.text!r}: its file of weights") from error
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
-        raise ModelError(
-            f"model {request.name.text!r}: open_clip says {first_line(error)}."
-        ) from error
+        raise _failure(request, error) from error
+
+
+def _failure(request: ModelRequest, error: Exception) -> ModelError:
+    if "trust_remote_code" in str(error):
+        text = "brings Python code of its own for its texts, which open_clip's models may not"
+    else:
+        text = f"cannot be loaded: open_clip says {first_line(error)}"
+    return ModelError(f"model {request.name.text!r} {text}.")
 
 
 @contextlib.contextmanager
@@ -438,9 +440,9 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     from fieldmark.models._torch.dual import Tokeniser
     from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
-    kind, _, place = model_name.partition(":")
+    kind, _, source = model_name.partition(":")
     if kind == "local-dir":
-        about = parse_json((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+        about = parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
     else:
         about = library.get_model_config(model_name)
     text = about.get("text_cfg", {})
@@ -454,12 +456,17 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
             lambda texts: {"text": simple(texts)},
             lambda texts: [len(simple.encode(text)) + 2 for text in texts],
         )
-    has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
-    folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
+    has_own = kind == "local-dir" and (Path(source) / TOKENISER[0][0]).is_file()
+    folder = Path(source) if has_own else hub_folder(request, repo, TOKENISER)
     mode = text.get("tokenizer_mode")
-    theirs = library.tokenizer.HFTokenizer(
-        str(folder), context_length=length, tokenizer_mode=mode, **settings
-    )
+    # Last, so that the configuration of a stranger cannot allow its own code to run.
+    settings |= {"trust_remote_code": False, "local_files_only": True}
+    try:
+        theirs = library.tokenizer.HFTokenizer(
+            str(folder), context_length=length, tokenizer_mode=mode, **settings
+        )
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise _failure(request, error) from error
     return Tokeniser(
         length,
         lambda texts: {"text": theirs(texts)},

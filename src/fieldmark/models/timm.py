@@ -163,8 +163,8 @@ POOLS = {"cls": "token", "mean": "avg", "max": "max"}
 
 def local_files(checkpoint: str) -> list[Path]:
     """The folder that `local-dir:` names: its bytes belong to the model's identity."""
-    kind, _, place = checkpoint.partition(":")
-    path = Path(place).expanduser()
+    kind, _, source = checkpoint.partition(":")
+    path = Path(source).expanduser()
     return [path] if kind == "local-dir" and path.is_dir() else []
 
 
@@ -254,18 +254,18 @@ def _source(
     """The name timm is given and, for weights from the hub, the local file that holds them."""
     from fieldmark.models._torch.weights import WEIGHTS, hub_folder
 
-    kind, _, place = request.checkpoint.partition(":")
+    kind, _, source = request.checkpoint.partition(":")
     if kind == "hf-hub":
-        folder = hub_folder(request, place, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
+        folder = hub_folder(request, source, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
         return f"local-dir:{folder}", None
     if kind == "local-dir":
-        path = Path(place).expanduser()
+        path = Path(source).expanduser()
         if not (path / "config.json").is_file():
             raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
         return f"local-dir:{path.resolve()}", None
     if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
-        known = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
-        raise UnknownName("model", request.name.base, known, "fieldmark models timm")
+        names = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
+        raise UnknownName("model", request.name.base, names, "fieldmark models timm")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
 

@@ -56,9 +56,9 @@ def load(request: ModelRequest) -> Backbone:
     from fieldmark.models._torch.backbone import TorchBackbone
 
     architecture, _, tag = request.checkpoint.partition("/")
-    known = models.list_models(module=models)
-    if architecture not in known:
-        names = [f"torchvision/{name}" for name in known]
+    architectures = models.list_models(module=models)
+    if architecture not in architectures:
+        names = [f"torchvision/{name}" for name in architectures]
         raise UnknownName("model", request.name.base, names, "fieldmark models torchvision")
     weights = _weights(models, request, architecture, tag)
     model = _build(models, request, architecture, weights)

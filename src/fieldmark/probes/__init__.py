@@ -25,13 +25,16 @@ from fieldmark.errors import UsageError, closest
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.probes._arrays import ProbeDataError
+    from fieldmark.probes._arrays import ProbeDataError, SomeRows
     from fieldmark.probes._normalise import Normaliser
+    from fieldmark.probes._threads import fitting_threads
 
 __all__ = [
     "PROBES",
     "Normaliser",
     "ProbeDataError",
+    "SomeRows",
+    "fitting_threads",
     "is_multilabel",
     "list_parameters",
     "load_probe",
@@ -73,9 +76,9 @@ def is_multilabel(name: str, params: Mapping[str, Any] | None = None) -> bool:
     loaded for it, which would take seconds: their source says so.
     """
     folder = Path(__file__).parent
-    for own in (folder / f"{name}.py", folder / name / "probe.py"):
-        if own.is_file():
-            return "is_multilabel = True" in own.read_text(encoding="utf-8")
+    for source in (folder / f"{name}.py", folder / name / "probe.py"):
+        if source.is_file():
+            return "is_multilabel = True" in source.read_text(encoding="utf-8")
     return bool(getattr(load_probe(name, params), "is_multilabel", False))
 
 
@@ -107,13 +110,13 @@ def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
     accepted = inspect.signature(cls).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted):
         return
-    known = [entry.name for entry in accepted if entry.kind is not entry.VAR_POSITIONAL]
-    for unknown in (parameter for parameter in given if parameter not in known):
-        near = closest(unknown, known, most=1)
+    parameters = [entry.name for entry in accepted if entry.kind is not entry.VAR_POSITIONAL]
+    for unknown in (parameter for parameter in given if parameter not in parameters):
+        near = closest(unknown, parameters, most=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UsageError(
             f"probe {name!r} has no parameter {unknown!r}.{hint} "
-            f"It has {', '.join(known) or 'none'}."
+            f"It has {', '.join(parameters) or 'none'}."
         )
 
 

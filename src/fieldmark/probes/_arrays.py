@@ -57,10 +57,12 @@ class ProbeEstimator(ABC):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> Self:
-        known = self.get_params()
+        parameters = self.get_params()
         for name, value in params.items():
-            if name not in known:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: {list(known)}.")
+            if name not in parameters:
+                raise ValueError(
+                    f"{type(self).__name__} has no parameter {name!r}: {list(parameters)}."
+                )
             setattr(self, name, value)
         return self
 
@@ -134,12 +136,12 @@ def top_two(value_bc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     No sort: this is asked again and again. The array is changed in between and restored.
     """
-    own = np.arange(len(value_bc))
+    row_b = np.arange(len(value_bc))
     first_b = value_bc.argmax(axis=1)
-    best_b = value_bc[own, first_b]
-    value_bc[own, first_b] = -np.inf
+    best_b = value_bc[row_b, first_b]
+    value_bc[row_b, first_b] = -np.inf
     lead_b = best_b - value_bc.max(axis=1)
-    value_bc[own, first_b] = best_b
+    value_bc[row_b, first_b] = best_b
     return first_b, lead_b
 
 
@@ -173,6 +175,27 @@ def read_queries(probe: Any, X: Any, dtypes: tuple[type, ...] = FLOATS) -> np.nd
     return x_nd
 
 
+class SomeRows:
+    """Rows of a matrix that are copied only where they are read, a block at a time: the training
+    sets of many folds then take no memory. A probe that reads all rows at once copies them.
+    """
+
+    ndim = 2
+
+    def __init__(self, X: Any, rows: np.ndarray) -> None:
+        self._x_nd, self._row_n = read_features(X), rows
+        self.shape = (len(rows), self._x_nd.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._row_n)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+        return np.asarray(self._x_nd[self._row_n[rows]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self[:], dtype, copy=copy)
+
+
 def read_features(
     X: Any, dtypes: tuple[type, ...] = FLOATS, is_empty_ok: bool = False
 ) -> np.ndarray:
@@ -181,7 +204,8 @@ def read_features(
     if isinstance(X, np.ndarray) and X.ndim == 2:
         if len(X) == 0 and not is_empty_ok:
             raise ProbeDataError("the training set is empty: at least one image is needed.")
-        if X.dtype.kind == "f":
+        # A sum takes no memory. It is not finite if a value is not, or if values are huge.
+        if X.dtype.kind == "f" and not np.isfinite(X.sum()):
             _refuse_non_finite(np.asarray(~np.isfinite(X).all(axis=1)))
     from sklearn.utils import check_array
 
@@ -253,13 +277,13 @@ def _refuse_non_finite(is_bad_n: np.ndarray) -> None:
 # --- checking parameters
 
 
-def check_choice(probe: str, name: str, value: object, known: tuple[Any, ...]) -> None:
+def check_choice(probe: str, name: str, value: object, choices: tuple[Any, ...]) -> None:
     """Refuses a value that is not one of the known ones."""
-    if value in known:
+    if value in choices:
         return
-    near = closest(str(value), [str(choice) for choice in known], most=1)
+    near = closest(str(value), [str(choice) for choice in choices], most=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(repr(choice) for choice in known)
+    listed = ", ".join(repr(choice) for choice in choices)
     raise UsageError(f"probe {probe!r}: {name} is {value!r}, expected one of {listed}.{hint}")
 
 

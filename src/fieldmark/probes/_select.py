@@ -48,8 +48,8 @@ def edge_notes(name: str, grid: Sequence[float], score: np.ndarray) -> list[str]
     ['alpha = 100 is the largest of its grid: a larger one may be better']
     """
     best = grid[int(score.argmax())]
-    value, first = np.unique(grid, return_index=True)
-    score = score[first]
+    value, first_at = np.unique(grid, return_index=True)
+    score = score[first_at]
     if len(value) < LEAST_GRID:
         return []
     if best == value[-1] and score[-1] > score[-2]:
@@ -98,14 +98,14 @@ def unit_classes(code_n: np.ndarray, unit_n: np.ndarray | None) -> np.ndarray:
 # --- stratified folds
 
 
-def usable_folds(wanted: int, code_n: np.ndarray) -> int:
+def usable_folds(n_folds: int, code_n: np.ndarray) -> int:
     """At most as many folds as the second-largest class has rows; below 2 nothing can be searched.
 
     For two classes that is the smaller one: every fold then trains and tests on both. In a
     long-tailed set a class with a single image must not cost all the others their search.
     """
     sizes = np.sort(np.bincount(code_n))
-    return int(min(wanted, sizes[-2])) if len(sizes) > 1 else 1
+    return int(min(n_folds, sizes[-2])) if len(sizes) > 1 else 1
 
 
 def stratified(
@@ -133,11 +133,11 @@ def stratified(
     ]
 
 
-def fold_notes(wanted: int, used: int, code_n: np.ndarray) -> list[str]:
+def fold_notes(n_folds: int, used: int, code_n: np.ndarray) -> list[str]:
     """What a person should know about the folds of a search."""
     if used < 2:
         return ["too few images to hold any out: no search, the default setting"]
-    fewer = [f"{used} folds instead of {wanted}: too few images"] if used < wanted else []
+    fewer = [f"{used} folds instead of {n_folds}: too few images"] if used < n_folds else []
     return fewer + rare_notes(code_n, used, "not in every fold")
 
 
@@ -235,10 +235,10 @@ def _parse_entry(entry: Any) -> list[float]:
         return [_positive(base**exponent, entry)]
     if len(ends) != 2 or ends[0][0] != ends[1][0] or ends[0][0] == 1:
         raise _unreadable(entry)
-    (base, first), (_, last) = ends
-    if not first <= last < first + _MOST_ALPHAS:
+    (base, least), (_, most) = ends
+    if not least <= most < least + _MOST_ALPHAS:
         raise UsageError(f"alphas {entry!r} runs from high to low: write the smaller power first.")
-    return [_positive(base**exponent, entry) for exponent in range(first, last + 1)]
+    return [_positive(base**exponent, entry) for exponent in range(least, most + 1)]
 
 
 def _parse_power(text: str, entry: str) -> tuple[float, int]:

@@ -120,8 +120,8 @@ def retrieve(
     best_q, score_q, is_open_q = _retrieve_in(x_nd, cost, x_qd, own_q, is_double=False)
     again = np.flatnonzero(is_open_q)
     if len(again) and len(x_nd) > DOUBLE_ROWS:
-        own = None if own_q is None else own_q[again]
-        answers = _retrieve_in(x_nd, cost, x_qd[again], own, is_double=True)
+        own_again_q = None if own_q is None else own_q[again]
+        answers = _retrieve_in(x_nd, cost, x_qd[again], own_again_q, is_double=True)
         best_q[again], score_q[again], is_open_q[again] = answers
     return best_q, score_q, is_open_q
 
@@ -136,8 +136,8 @@ def _retrieve_in(
     is_open_q = np.zeros(len(x_qd), bool)
     for start in range(0, len(x_qd), _BLOCK):
         block = slice(start, start + _BLOCK)
-        own = None if own_q is None else own_q[block]
-        score_qn, is_open_q[block] = _descend(gallery, query_qd[block], own)
+        own_block_q = None if own_q is None else own_q[block]
+        score_qn, is_open_q[block] = _descend(gallery, query_qd[block], own_block_q)
         best_q[block] = score_qn.argmax(axis=1)
         score_q[block] = score_qn.max(axis=1)
     return best_q, score_q, is_open_q
@@ -214,7 +214,9 @@ def _descend(
     state = _begin(gallery, query_qd, own_q)
     score_qn, is_short_q = np.zeros_like(state.over_qn), np.zeros(len(query_qd), bool)
     most = _MOST_STEPS[score_qn.dtype]
-    reach = _reach(gallery)
+    # How far a score can move for a unit of what is left, at a quarter of the images active.
+    scale_d = 1 / (1 + 0.5 * gallery.cost_rest * gallery.power_d)
+    reach = math.sqrt(float((gallery.row_nd**2 @ scale_d).max()))
     slope_qd = _slope(gallery, state)
     way_qd = np.zeros_like(slope_qd)
     before_qd, last_q = slope_qd, np.ones_like(state.gap_q)
@@ -278,20 +280,17 @@ def _slope(gallery: _Gallery, state: _Descent) -> np.ndarray:
 
 
 def _precondition(gallery: _Gallery, state: _Descent, slope_qd: np.ndarray) -> np.ndarray:
-    share_q1 = _share(state.over_qn)[:, None]
+    # How much of the gallery is active, by SVM.
+    over_qn = state.over_qn
+    share_q = np.full(len(over_qn), 1 / over_qn.shape[1], over_qn.dtype)
+    share_q *= (over_qn > 0).sum(axis=1)
+    share_q1 = share_q[:, None]
     scale_qd = 1 / (1 + (2 * gallery.cost_rest) * share_q1 * gallery.power_d)
     fair_qd = scale_qd * slope_qd
     own_qd = scale_qd * state.query_qd
     weight_q = 1 / (1 / (2 * gallery.cost_one) + _dot(own_qd, state.query_qd))
     fair_qd -= (weight_q * _dot(state.query_qd, fair_qd))[:, None] * own_qd
     return np.asarray(fair_qd)
-
-
-def _share(over_qn: np.ndarray) -> np.ndarray:
-    """How much of the gallery is active, by SVM."""
-    share_q = np.full(len(over_qn), 1 / over_qn.shape[1], over_qn.dtype)
-    share_q *= (over_qn > 0).sum(axis=1)
-    return share_q
 
 
 def _walk(gallery: _Gallery, state: _Descent, way_qd: np.ndarray) -> None:
@@ -316,12 +315,6 @@ def _walk(gallery: _Gallery, state: _Descent, way_qd: np.ndarray) -> None:
     state.over_qn = over_qn
     state.weight_qd = state.weight_qd + far_q[:, None] * way_qd
     state.gap_q = state.gap_q - far_q * own_q
-
-
-def _reach(gallery: _Gallery) -> float:
-    """How far a score can move for a unit of what is left, at a quarter of the images active."""
-    scale_d = 1 / (1 + 0.5 * gallery.cost_rest * gallery.power_d)
-    return math.sqrt(float((gallery.row_nd**2 @ scale_d).max()))
 
 
 def _is_done(state: _Descent, doubt_q: np.ndarray) -> np.ndarray:

@@ -115,8 +115,8 @@ class Logistic(GradientProbe):
         self.C_ = self._choose([{"C": strength} for strength in strengths], targets, score)["C"]
         [self.model_] = self._fit(x_nd, code_n, [self.C_])
         [(weight_dc, offset_c)] = self.model_.layers[0]
-        first = 1 if len(self.classes_) == 2 else 0
-        self.coef_, self.intercept_ = weight_dc.T[first:].copy(), offset_c[first:].copy()
+        skipped = 1 if len(self.classes_) == 2 else 0
+        self.coef_, self.intercept_ = weight_dc.T[skipped:].copy(), offset_c[skipped:].copy()
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:

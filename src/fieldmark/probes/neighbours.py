@@ -92,8 +92,8 @@ class Neighbours(ProbeEstimator):
         index_qk, distance_qk = nearest(x_qd, self.x_, k, self.code_, self.metric, is_self)
         code_qk = self.code_[index_qk]
         first_q = _winners(code_qk, self.ties)
-        own = np.arange(len(code_qk))
-        return self.classes_[code_qk[own, first_q]], -distance_qk[own, first_q]
+        row_q = np.arange(len(code_qk))
+        return self.classes_[code_qk[row_q, first_q]], -distance_qk[row_q, first_q]
 
 
 Probe = Neighbours
@@ -186,8 +186,8 @@ def _without_spare_copies(row_nd: np.ndarray, most: int, rank_n: np.ndarray) -> 
     whole = np.dtype((np.void, row_nd.dtype.itemsize * row_nd.shape[1]))
     _, same_a = np.unique(row_nd[alike_a].view(whole).ravel(), return_inverse=True)
     order = np.lexsort((alike_a, rank_n[alike_a], same_a))
-    first = np.searchsorted(same_a[order], same_a[order])
-    is_spare = np.arange(len(order)) - first >= most
+    first_at = np.searchsorted(same_a[order], same_a[order])
+    is_spare = np.arange(len(order)) - first_at >= most
     return np.setdiff1d(np.arange(len(row_nd)), alike_a[order[is_spare]], assume_unique=True)
 
 

@@ -69,12 +69,12 @@ def predict_repeats(
     # Steps before the first that learns from the draw are the same in every draw.
     steps = Normaliser(normalise).steps
     n_own = next((at for at, step in enumerate(steps) if step != "l2"), len(steps))
-    own, tail = Normaliser(steps[:n_own]), steps[n_own:]
-    test_td = own.fit(pool_nd).transform(test_td.astype(np.float64))
+    of_model, tail = Normaliser(steps[:n_own]), steps[n_own:]
+    test_td = of_model.fit(pool_nd).transform(test_td.astype(np.float64))
     answers = np.empty((len(draw_rows), len(test_td)), classes.dtype)
     bank = _TestRows(test_td) if tail in _SHARED_TAILS else None
     for answer_t, rows in zip(answers, draw_rows, strict=True):
-        row_rd = own.transform(pool_nd[rows].astype(np.float64))
+        row_rd = of_model.transform(pool_nd[rows].astype(np.float64))
         present, at_r = np.unique(code_n[rows], return_inverse=True)
         if bank is not None:
             column_t = bank.ask(row_rd, at_r, is_unit=tail == _UNIT)

@@ -105,11 +105,11 @@ def _no_block(task: Task) -> list[Problem]:
 
 def _check_parts(task: Task, protocol: Protocol, workspace: Workspace) -> tuple[list[Problem], str]:
     learns, settings = protocol.training == "needed", protocol.Settings()
-    asked, draw = task.cell(learns)
-    why = protocol.why_not(asked, draw, settings, protocol.needs[0])
+    part_task, draw = task.cell(learns)
+    why = protocol.why_not(part_task, draw, settings, protocol.needs[0])
     if why:  # a flag may say what is missing
         return [Problem("warning", "key", "", f"{why}.")], ""
-    question = protocol.prepare(asked, draw, settings, workspace)
+    question = protocol.prepare(part_task, draw, settings, workspace)
     doubts = [Problem("warning", "data", "", line) for line in question.warnings()]
     return doubts, _parts_seen(task, question.parts, draw, learns or draw.n_train != 0)
 
@@ -154,10 +154,10 @@ def _check_option(task: Task, name: str) -> None:
     parameters = list(inspect.signature(load_dataset(task.dataset).table).parameters.values())[1:]
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
-    known = [parameter.name for parameter in parameters]
-    if name not in known:
-        takes = ", ".join(known) or "none"
+    names = [parameter.name for parameter in parameters]
+    if name not in names:
+        takes = ", ".join(names) or "none"
         raise UsageError(
-            f"dataset {task.dataset!r} has no option {name!r}.{meant(name, known)} "
+            f"dataset {task.dataset!r} has no option {name!r}.{meant(name, names)} "
             f"It takes {takes}."
         )

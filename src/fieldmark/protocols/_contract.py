@@ -86,8 +86,12 @@ class Protocol:
             return f"task {task.task!r} has no `{self.name}` block"
         if not can_ask(self, abilities):
             lacking = (sorted(need - set(abilities)) for need in self.needs)
-            words = [" and ".join(name.replace("_", " ") for name in names) for names in lacking]
-            return f"`{self.name}` needs a model that {' or '.join(sorted(words, key=len))}"
+            abilities_text = [
+                " and ".join(name.replace("_", " ") for name in names) for names in lacking
+            ]
+            return (
+                f"`{self.name}` needs a model that {' or '.join(sorted(abilities_text, key=len))}"
+            )
         if self.training == "needed" and draw.n_train == 0:
             return f"n_train = 0: `{self.name}` cannot learn from 0 training images"
         if self.training == "none" and draw.n_train:
@@ -105,7 +109,7 @@ class Protocol:
     def answer(
         self,
         question: Question,
-        wanted: Collection[str],
+        part_names: Collection[str],
         model: Any,
         workspace: Workspace,
         progress: Progress,
@@ -176,8 +180,8 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     """The protocol of that name."""
     names = PROTOCOLS.names()
     if name not in names:
-        place, known = f"{where}  " if where else "", ", ".join(names)
-        raise UsageError(f"{place}protocol {name!r} is not known: expected one of {known}.")
+        prefix, listed = f"{where}  " if where else "", ", ".join(names)
+        raise UsageError(f"{prefix}protocol {name!r} is not known: expected one of {listed}.")
     entry = PROTOCOLS.get(name)
     protocol = getattr(entry, "PROTOCOL", entry)
     if not isinstance(protocol, Protocol):
@@ -186,8 +190,8 @@ def load_protocol(name: str, where: str = "") -> Protocol:
             "subclass of fieldmark.protocols.Protocol."
         )
     if getattr(protocol, "name", "") != name:
-        place = PROTOCOLS.place_of(name)
-        raise UsageError(f"{place}protocol {name!r} must have `name = {name!r}`, as its file.")
+        prefix = PROTOCOLS.place_of(name)
+        raise UsageError(f"{prefix}protocol {name!r} must have `name = {name!r}`, as its file.")
     return protocol
 
 
@@ -205,14 +209,14 @@ def protocol_of(label: str) -> Protocol:
     return absent()
 
 
-def fitting_protocols(task: Any, abilities: Collection[str], wanted: str = "") -> list[str]:
+def fitting_protocols(task: Any, abilities: Collection[str], chosen: str = "") -> list[str]:
     """How a model with these abilities is asked the task: all ways both sides can, in the task's
     order. Where there is none, the way that tells best why.
     """
-    if wanted:
-        return [load_protocol(wanted).name]
-    own = getattr(task, "protocols", ())
-    if fit := [name for name in own if can_ask(load_protocol(name), abilities)]:
+    if chosen:
+        return [load_protocol(chosen).name]
+    of_task = getattr(task, "protocols", ())
+    if fit := [name for name in of_task if can_ask(load_protocol(name), abilities)]:
         return fit
     every = protocols()
     can = [name for name, protocol in every.items() if can_ask(protocol, abilities)]

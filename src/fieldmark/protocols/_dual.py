@@ -32,13 +32,13 @@ def projected(model: Any, projector: str) -> Any:
             f"model {model.name!r} embeds no texts: expected a dual encoder, such as "
             "open-clip/ViT-B-16/openai (`fieldmark models clip` lists some)."
         )
-    known = getattr(model, "projectors", ())
-    if not projector or not known:
+    projectors = getattr(model, "projectors", ())
+    if not projector or not projectors:
         return model
-    if projector not in known:
+    if projector not in projectors:
         raise ModelError(
             f"model {model.name!r} has no projector {projector!r}: expected one of "
-            f"{', '.join(known)}."
+            f"{', '.join(projectors)}."
         )
     return model.projected(projector)
 

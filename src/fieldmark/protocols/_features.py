@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 def embed_options(workspace: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
-    own = workspace.settings
-    devices = devices_for(own.device)
+    settings = workspace.settings
+    devices = devices_for(settings.device)
     workers: DeviceWorkers = workspace.once(("workers", devices), lambda: DeviceWorkers(devices))
     return EmbedOptions(
-        own.cache,
-        own.n_threads,
-        own.batch_size,
-        own.bad_images,
+        settings.cache,
+        settings.n_threads,
+        settings.batch_size,
+        settings.bad_images,
         workspace.contents,
         workers,
         leases=bool(workspace.shared.get("leases")),
@@ -45,7 +45,7 @@ class RowFeatures:
 
     features: np.ndarray
     """float32, rows × dim"""
-    place: dict[str, int]
+    row_of: dict[str, int]
     """id → row, for the items that can be read"""
     bad: dict[str, str]
     """image → why it cannot be read"""
@@ -54,7 +54,7 @@ class RowFeatures:
 
     def readable(self, rows: pl.DataFrame, none_of: str) -> pl.DataFrame:
         """The rows that have features; `none_of` begins the error when none has."""
-        kept = rows.filter(pl.col("id").is_in(list(self.place)))
+        kept = rows.filter(pl.col("id").is_in(list(self.row_of)))
         if kept.is_empty():
             image, why = next(iter(self.bad.items()))
             problem = f"{none_of.format(len(rows))} images can be read (first: {image} {why})."
@@ -62,7 +62,7 @@ class RowFeatures:
         return kept
 
     def matrix(self, rows: pl.DataFrame) -> np.ndarray:
-        return self.features[[self.place[item] for item in rows["id"]]]
+        return self.features[[self.row_of[item] for item in rows["id"]]]
 
 
 def embed_rows(
@@ -82,8 +82,8 @@ def embed_rows(
     if (sizes != 1).any():
         features, is_ok = _pooled(embedded, sizes, pool)
     ids = rows.get_column("id").to_list()
-    place = {item: row for row, item in enumerate(ids) if is_ok[row]}
-    return RowFeatures(features, place, embedded.bad, embedded.keys)
+    row_of = {item: row for row, item in enumerate(ids) if is_ok[row]}
+    return RowFeatures(features, row_of, embedded.bad, embedded.keys)
 
 
 def prefetch_rows(

@@ -93,9 +93,9 @@ def left_out(task: Task, part: PartItems, draw: Draw, bad: Mapping[str, str]) ->
     """Which images of the part could not be read, and why; nothing if all could."""
     if not bad:
         return {}
-    own = {ref.image for refs in refs_of(rows_of(task, [part], draw)) for ref in refs}
-    mine = {image: why for image, why in bad.items() if image in own}
-    return {"n_bad_images": len(mine), "bad_images": mine} if mine else {}
+    images = {ref.image for refs in refs_of(rows_of(task, [part], draw)) for ref in refs}
+    left = {image: why for image, why in bad.items() if image in images}
+    return {"n_bad_images": len(left), "bad_images": left} if left else {}
 
 
 def _plain(value: Any) -> str | float | bool | None:

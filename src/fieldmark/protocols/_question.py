@@ -202,9 +202,9 @@ def table_question(
     if columns is None:
         columns = task.traits
     root, block = workspace.root(task), task.block(protocol.name)
-    own = {} if block is None else {protocol.name: block.model_dump(mode="json")}
+    block_settings = {} if block is None else {protocol.name: block.model_dump(mode="json")}
     fields: dict[str, Any] = {
-        "identity": own | given(settings),
+        "identity": block_settings | given(settings),
         "metrics": (task.metric, *task.also),
         "rule": task.primary or task.score,
         "needed": lambda _: rows_of(task, parts, draw, learns),
@@ -254,9 +254,9 @@ def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
     # All frames in one go: one by one, NeWT's 328 cost a finished run 0.07 s of CPU time more
     # (measured 2026-11-18). Their sizes tell where one ends.
     of = pl.Series(np.repeat(np.arange(len(frames)), sizes))
-    facts = canonical_json([[(part.name, part.groups) for part in parts], sizes])
+    sizes_text = canonical_json([[(part.name, part.groups) for part in parts], sizes])
     rows = text.sort(pl.lit(of), "id").write_csv()
-    return hashlib.blake2b(f"{facts}\n{rows}".encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(f"{sizes_text}\n{rows}".encode(), digest_size=8).hexdigest()
 
 
 def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:

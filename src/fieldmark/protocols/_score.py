@@ -78,8 +78,8 @@ def score_answers(
     answered = predictions.filter(pl.col("outcome") == OK)
     if scoring.metrics and len(answered) < len(predictions):
         whole = [next(_views(scoring))]
-        own = next(_scores(scoring.metrics[:1], scoring, whole, answered, kinds))
-        scores.append(replace(own, metric=AMONG_ANSWERED, is_primary=False))
+        among = next(_scores(scoring.metrics[:1], scoring, whole, answered, kinds))
+        scores.append(replace(among, metric=AMONG_ANSWERED, is_primary=False))
     return scores
 
 
@@ -96,7 +96,16 @@ def _scores(
     arranged: dict[str, pl.DataFrame] = {}
     for name, metric in metrics.items():
         if metric.uses == "value":
-            arranged[name] = _valued(rows, name, metric)
+            # The rows with their value of that name in place of the prediction; without those that
+            # were answered and have none.
+            stored, is_silent = (
+                item_values(rows, name).to_numpy(),
+                (rows["outcome"] != OK).to_numpy(),
+            )
+            value = pl.Series("prediction", fill_values(stored, is_silent, metric))
+            unit = pl.col("unit").fill_null(pl.col("id"))
+            valued = rows.with_columns(value, unit, pl.lit(0).alias("target"))
+            arranged[name] = valued.filter(pl.col("prediction").is_not_nan())
         elif metric.uses not in arranged or metric.uses == "kinds":
             arranged[metric.uses], metrics[name] = arrange(rows, ["prediction"], metric, kinds)
     for view in views:
@@ -105,8 +114,8 @@ def _scores(
             if (view.name and metric.uses == "whole") or (view.is_part and not is_cheap):
                 continue
             is_primary = not view.name and name == scoring.metrics[0]
-            mine = arranged[name if metric.uses == "value" else metric.uses]
-            yield _score(view, mine, name, metric, is_primary)
+            metric_rows = arranged[name if metric.uses == "value" else metric.uses]
+            yield _score(view, metric_rows, name, metric, is_primary)
 
 
 def _views(scoring: Scoring) -> Iterator[_View]:
@@ -121,8 +130,10 @@ def _views(scoring: Scoring) -> Iterator[_View]:
         yield _View("", every, is_mean)
         yield _View(POOLED if is_mean else MEAN, every, not is_mean)
         for column, value in _groups(scoring.parts):
-            mine = {part for part, groups in scoring.parts.items() if groups.get(column) == value}
-            yield _View(f"{column}: {value}", frozenset(mine), is_mean)
+            members = {
+                part for part, groups in scoring.parts.items() if groups.get(column) == value
+            }
+            yield _View(f"{column}: {value}", frozenset(members), is_mean)
     for part in scoring.parts:
         yield _View(part, frozenset([part]), is_part=True)
 
@@ -171,9 +182,9 @@ def item_values(rows: pl.DataFrame, name: str) -> pl.Series:
 
 def values_by_item(rows: pl.DataFrame, name: str) -> dict[tuple[str, int, str], float]:
     """What each item was worth by a metric, by part, repeat and item id."""
-    places = rows.select("part", "repeat", "id").iter_rows()
-    values = zip(places, item_values(rows, name), strict=True)
-    return {place: value for place, value in values if value is not None}
+    keys = rows.select("part", "repeat", "id").iter_rows()
+    values = zip(keys, item_values(rows, name), strict=True)
+    return {key: value for key, value in values if value is not None}
 
 
 def value_names(predictions: pl.DataFrame) -> list[str]:
@@ -181,7 +192,7 @@ def value_names(predictions: pl.DataFrame) -> list[str]:
     if "info" not in predictions.columns:
         return []
     values = map(_stored_values, predictions["info"])
-    return list(dict.fromkeys(name for own in values for name in own))
+    return list(dict.fromkeys(name for names in values for name in names))
 
 
 def _stored_values(info: str | None) -> dict[str, Any]:
@@ -192,17 +203,6 @@ def _stored_values(info: str | None) -> dict[str, Any]:
         return {}
     values = stored.get("values") if isinstance(stored, dict) else None
     return values if isinstance(values, dict) else {}
-
-
-def _valued(rows: pl.DataFrame, name: str, metric: Metric) -> pl.DataFrame:
-    """The rows with their value of that name in place of the prediction; without those that were
-    answered and have none.
-    """
-    stored, is_silent = item_values(rows, name).to_numpy(), (rows["outcome"] != OK).to_numpy()
-    value = pl.Series("prediction", fill_values(stored, is_silent, metric))
-    unit = pl.col("unit").fill_null(pl.col("id"))
-    valued = rows.with_columns(value, unit, pl.lit(0).alias("target"))
-    return valued.filter(pl.col("prediction").is_not_nan())
 
 
 def recorded_kinds(parts: Iterable[PartRecord]) -> dict[str, str]:
@@ -297,8 +297,8 @@ def _with_kinds(
     kind_c = np.full(n_classes, "", dtype=object)
     for name, code in zip(names, coded, strict=True):
         label_n = rows.get_column(name).to_numpy()
-        first = np.unique(code, return_index=True)[1]
-        for place in first:
-            kind_c[code[place]] = kinds.get(label_n[place], "")
+        first_row = np.unique(code, return_index=True)[1]
+        for row in first_row:
+            kind_c[code[row]] = kinds.get(label_n[row], "")
     bound = partial(cast(Any, metric), kind=kind_c)
     return cast(Metric, update_wrapper(bound, metric))

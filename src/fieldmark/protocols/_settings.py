@@ -97,10 +97,10 @@ class Setting:
             OtherModel: (str, "the name of a model"),
             Pairs: (Mapping, "keys and values"),
         }
-        kind, words = kinds[self.type]
+        kind, expected = kinds[self.type]
         is_kind = isinstance(value, kind) and (self.type is bool or not isinstance(value, bool))
-        words += self.range.words if self.range else ""
-        return "" if is_kind and (self.range is None or self.range.holds(value)) else words
+        expected += self.range.words if self.range else ""
+        return "" if is_kind and (self.range is None or self.range.holds(value)) else expected
 
 
 def how_only() -> Any:
@@ -140,16 +140,16 @@ def field_docs(cls: type) -> dict[str, str]:
 
 def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
     """The settings object of these values; refuses names it has not and values out of range."""
-    known = {setting.name: setting for setting in settings_of(cls)}
+    fields_of = {setting.name: setting for setting in settings_of(cls)}
     for name, value in values.items():
-        if name not in known:
-            near = closest(name, known, most=1)
+        if name not in fields_of:
+            near = closest(name, fields_of, most=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UsageError(
                 f"{name!r} is not a setting of `{protocol}`.{hint} "
-                f"Its settings: {', '.join(known)}."
+                f"Its settings: {', '.join(fields_of)}."
             )
-        expected = known[name].problem(value) if value is not None else ""
+        expected = fields_of[name].problem(value) if value is not None else ""
         if expected:
             raise UsageError(f"{name} = {value!r}: expected {expected}.")
     return cls(**{name: _kept(value) for name, value in values.items()})

@@ -28,8 +28,8 @@ def value_problems(task: Task, protocol: str) -> list[str]:
         except FieldmarkError:  # told as a problem of the task
             continue
         if not is_valued:
-            known = [other for other in known_metrics() if load_metric(other).uses == "value"]
-            lists = ", ".join(other for other in known if not other.endswith("_accuracy"))
+            metrics = [other for other in known_metrics() if load_metric(other).uses == "value"]
+            lists = ", ".join(other for other in metrics if not other.endswith("_accuracy"))
             problems.append(
                 f"{task.place_of(key)}  metric {short_name(name)!r} scores labels, but "
                 f"`{protocol}` gives ranked lists: expected one of {lists}."

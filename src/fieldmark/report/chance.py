@@ -47,16 +47,16 @@ def with_chance(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows with their chance level, as far as it is known. Models that were asked in the same
     way had the same options, so that one of them tells for all.
     """
-    known: dict[tuple[Any, ...], ChanceLevel | None] = {}
+    level_of: dict[tuple[Any, ...], ChanceLevel | None] = {}
     result = []
     for row in rows:
         if is_valued(row.run) or row.score.part or not row.is_stored:
             result.append(row)
             continue
         key = (*settings_key(row), row.score.metric)
-        if key not in known:
-            known[key] = chance_level(store, row.run, row.score.metric)
-        result.append(replace(row, chance=known[key]))
+        if key not in level_of:
+            level_of[key] = chance_level(store, row.run, row.score.metric)
+        result.append(replace(row, chance=level_of[key]))
     return result
 
 
@@ -93,7 +93,9 @@ def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
     means: dict[str, list[float]] = {}
     for (part, *_), shares in strata.items():
         means.setdefault(part, []).append(float(np.mean(shares)))
-    return ChanceLevel(float(np.mean([np.mean(own) for own in means.values()])), _words(guesses))
+    return ChanceLevel(
+        float(np.mean([np.mean(unit_chances) for unit_chances in means.values()])), _words(guesses)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +149,12 @@ def _of_options(store: Store, run: Run) -> list[_Guess]:
 
 def _of_classes(store: Store, run: Run, parts: Sequence[PartRecord]) -> list[_Guess]:
     """The classes that a part noted; else those among its targets and answers."""
-    asked = store.answers([run.id])
-    names = store.texts({*asked.part.tolist(), *asked.target.tolist()} - {0})
+    answers = store.answers([run.id])
+    names = store.texts({*answers.part.tolist(), *answers.target.tolist()} - {0})
     noted = {part.part: (part.info or {}).get("n_classes") for part in parts}
     guesses = []
-    for number in np.unique(asked.part).tolist():
-        part_items = asked.taken(asked.part == number)
+    for number in np.unique(answers.part).tolist():
+        part_items = answers.taken(answers.part == number)
         part = names.get(number, "")
         seen = np.unique(np.concatenate([part_items.target, part_items.prediction_mn[0]]))
         n = noted.get(part) or int((seen > 0).sum())
@@ -190,10 +192,10 @@ def n_classes(store: Store, run: Run) -> int:
 
 def _facts(info: str | None) -> Mapping[str, Any]:
     try:
-        facts = json.loads(info) if info else {}
+        info_fields = json.loads(info) if info else {}
     except ValueError:
         return {}
-    return facts if isinstance(facts, dict) else {}
+    return info_fields if isinstance(info_fields, dict) else {}
 
 
 # --- the place of the right option ---
@@ -220,26 +222,30 @@ def by_position(store: Store, run: Run) -> list[tuple[int, int]]:
     n_places = max(counts, default=-1) + 1
     if len(orders) < 2 or n_places > MOST_LETTERS:
         return []
-    return [(n, right) for n, right in (counts.get(place, [0, 0]) for place in range(n_places))]
+    return [(n, right) for n, right in (counts.get(turn, [0, 0]) for turn in range(n_places))]
 
 
-def position_words(places: Sequence[tuple[int, int]]) -> str:
+def position_words(counts: Sequence[tuple[int, int]]) -> str:
     """
     >>> position_words([(10, 8), (10, 7)]), position_words([(4, 4), (6, 3)]), position_words([])
     ('A 80 · B 70 (n=10 each)', 'A 100 · B 50 (n=4 to 6 each)', '')
     """
-    if not places:
+    if not counts:
         return ""
     shares = [
-        f"{chr(65 + place)} {100 * right / n:.0f}" if n else f"{chr(65 + place)} –"
-        for place, (n, right) in enumerate(places)
+        f"{chr(65 + position)} {100 * right / n:.0f}" if n else f"{chr(65 + position)} –"
+        for position, (n, right) in enumerate(counts)
     ]
-    sizes = sorted({n for n, _ in places})
+    sizes = sorted({n for n, _ in counts})
     count = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
     return f"{' · '.join(shares)} (n={count} each)"
 
 
 # --- options ---
+
+
+OPTIONS = "\noptions="
+"""what the heading of a column ends with, before their number"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,24 +264,24 @@ def by_options(store: Store, rows: Sequence[Row]) -> list[Row]:
     """The rows in columns of one number of options; models that chose among all classes keep the
     plain heading.
     """
-    known: dict[tuple[object, ...], _Offer | None] = {}
+    offer_of: dict[tuple[object, ...], _Offer | None] = {}
     keys = [settings_key(row) for row in rows]
     for row, key in zip(rows, keys, strict=True):
-        if key not in known:
-            known[key] = _Offer(*options_shown(store, row.run)) if _chooses(store, row) else None
-    if not any(known.values()):
+        if key not in offer_of:
+            offer_of[key] = _Offer(*options_shown(store, row.run)) if _chooses(store, row) else None
+    if not any(offer_of.values()):
         return list(rows)
-    offers = [known[key] for key in keys]
+    offers = [offer_of[key] for key in keys]
     most = _all_classes(store, rows, offers)
-    words = [_offer_words(offer, most[row.column]) for row, offer in zip(rows, offers, strict=True)]
+    texts = [_offer_words(offer, most[row.column]) for row, offer in zip(rows, offers, strict=True)]
     questions: dict[str, set[str]] = {}
-    for row, text in zip(rows, words, strict=True):
+    for row, text in zip(rows, texts, strict=True):
         questions.setdefault(row.column, set()).add(text)
     return [
-        replace(row, column=f"{row.column}\noptions={text}")
+        replace(row, column=f"{row.column}{OPTIONS}{text}")
         if text and len(questions[row.column]) > 1
         else row
-        for row, text in zip(rows, words, strict=True)
+        for row, text in zip(rows, texts, strict=True)
     ]
 
 
@@ -325,16 +331,16 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     for row in rows:
         if row.is_stored and not row.score.part and not row.stand_in:
             columns.setdefault(row.column_key, []).append(row)
-    chosen = {place: _common_size(column_rows) for place, column_rows in columns.items()}
+    chosen = {column: _common_size(column_rows) for column, column_rows in columns.items()}
     left = {
-        place: {id(row) for row in column_rows}
-        - {id(row) for row in _at(column_rows, chosen[place])}
-        for place, column_rows in columns.items()
+        column: {id(row) for row in column_rows}
+        - {id(row) for row in _at(column_rows, chosen[column])}
+        for column, column_rows in columns.items()
     }
     notes = [
-        f"{columns[place][0].heading}: the verdict compares models {_trained(chosen[place])}. "
+        f"{columns[column][0].heading}: the verdict compares models {_trained(chosen[column])}. "
         "The others have no letter; `fieldmark plot curve` shows them."
-        for place, out in left.items()
+        for column, out in left.items()
         if out
     ]
     return [
@@ -371,7 +377,7 @@ def _at(rows: Sequence[Row], size: Size) -> list[Row]:
 
 
 def _trained(size: Size) -> str:
-    number, words = size
+    number, amount = size
     if number == 0:
         return "without training photos"
-    return f"trained on {words}" + ("" if "per class" in words else " photos")
+    return f"trained on {amount}" + ("" if "per class" in amount else " photos")

@@ -67,18 +67,18 @@ class TaskFacts:
 
     @property
     def licence(self) -> str:
-        known = getattr(_dataset_info(self.dataset), "licence", UNKNOWN)
-        return "" if self.is_synthetic else str(known)
+        licence = getattr(_dataset_info(self.dataset), "licence", UNKNOWN)
+        return "" if self.is_synthetic else str(licence)
 
     @property
     def citation(self) -> str:
-        known = getattr(_dataset_info(self.dataset), "citation", "")
-        return "" if self.is_synthetic else str(known)
+        citation = getattr(_dataset_info(self.dataset), "citation", "")
+        return "" if self.is_synthetic else str(citation)
 
     @property
     def homepage(self) -> str:
-        known = getattr(_dataset_info(self.dataset), "homepage", self.page)
-        return "" if self.is_synthetic else str(known)
+        homepage = getattr(_dataset_info(self.dataset), "homepage", self.page)
+        return "" if self.is_synthetic else str(homepage)
 
     @property
     def hub_id(self) -> str:
@@ -109,8 +109,8 @@ def task_facts(store: Store, run: Run, from_file: bool = True) -> TaskFacts:
 
 def _recorded_facts(store: Store, run: Run, from_file: bool) -> TaskFacts:
     provider = provider_of(run)
-    if provider is not None and (known := provider.task_facts(store, run)):
-        title, dataset, page = known["title"], known["dataset"], known["homepage"]
+    if provider is not None and (recorded := provider.task_facts(store, run)):
+        title, dataset, page = recorded["title"], recorded["dataset"], recorded["homepage"]
         return TaskFacts(run.spec.task, title, dataset=dataset, page=page)
     record = store.record(run.id)
     task = (record.get("config") or {}).get("task") or {}
@@ -223,7 +223,7 @@ def signature(spec: RunSpec, draws_of_it: Sequence[RunSpec] = ()) -> str:
     """
     every = draws_of_it or [spec]
     data = {one.data for one in every}
-    facts = {
+    settings = {
         "task": spec.task_name,
         "version": spec.task_version,
         "data": spec.data
@@ -237,4 +237,4 @@ def signature(spec: RunSpec, draws_of_it: Sequence[RunSpec] = ()) -> str:
         "repeats": spec.repeats,
     }
     is_default = {"n_test": "all", "repeats": 1, "version": "", "data": ""}
-    return " ".join(f"{k}={v}" for k, v in facts.items() if v != is_default.get(k))
+    return " ".join(f"{k}={v}" for k, v in settings.items() if v != is_default.get(k))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError, UnknownName
-from fieldmark.report.chance import ChanceLevel, at_one_size, by_options, with_chance
+from fieldmark.report.chance import OPTIONS, ChanceLevel, at_one_size, by_options, with_chance
 from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
 from fieldmark.report.run_labels import (
     Column,
@@ -34,12 +34,15 @@ from fieldmark.store import (
     RunFilter,
     Score,
     Store,
+    fewer_examples,
 )
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
 
 BEST = "A"
+RATES = ("parse_success_rate", "refusal_rate", "failure_rate", "usd_per_answer")
+"""further scores of runs that ask language models"""
 LEAST_ANSWERED = 0.9
 """share of the questions that a row must have answered to be recommended without a word"""
 
@@ -72,8 +75,12 @@ class Row:
     """share of the questions; the others count as answered wrongly"""
     among: float | None = None
     """the score among the items answered, where not all were"""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """those of `RATES` that are known"""
     chance: ChanceLevel | None = None
     """None: not known"""
+    task: str = ""
+    """what was asked; "" = the run's own task, whole"""
     has_compared_size: bool = True
     """trained on as many photos as the models of its column are compared at"""
 
@@ -85,6 +92,11 @@ class Row:
     def name(self) -> str:
         """What the row is called in a sentence: the model and, where it is named, the setup."""
         return with_remarks(self.model, self.stand_in, self.setup)
+
+    @property
+    def task_name(self) -> str:
+        """What was asked: newt, newt/health."""
+        return self.task or self.run.spec.task_name
 
     @property
     def label(self) -> str:
@@ -152,10 +164,13 @@ class Row:
         return (shots, f"{shots} per class") if shots else (math.inf, "all")
 
     @property
+    def is_drawn(self) -> bool:
+        """Were some of the training images drawn? All of them are the same sample each time."""
+        return bool(self.run.spec.n_train or self.run.spec.settings.get("shots"))
+
+    @property
     def is_drawn_once(self) -> bool:
-        """Were some training images drawn, and only once?"""
-        spec = self.run.spec
-        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+        return self.is_drawn and self.n_draws == 1
 
 
 def with_remarks(model: str, *remarks: str) -> str:
@@ -163,8 +178,8 @@ def with_remarks(model: str, *remarks: str) -> str:
     >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")
     ('chat/mock/wren (mock, ask)', 'classical/colour')
     """
-    words = ", ".join(filter(None, remarks))
-    return f"{model} ({words})" if words else model
+    text = ", ".join(filter(None, remarks))
+    return f"{model} ({text})" if text else model
 
 
 def without_stand_ins(rows: Iterable[Row]) -> list[Row]:
@@ -236,19 +251,22 @@ def read_table(
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     scores = store.scores(where)
-    columns, setups = columns_of_runs(done, where.folders), setup_labels(done, store.record)
+    columns, setups = (
+        columns_of_runs(done, where.folders, store.record),
+        setup_labels(done, store.record),
+    )
     rows = _in_one_unit(_rows(done, scores, columns, setups, metric, by_part))
     rows = by_options(store, rows)
     if metric and done and not rows:
-        known = {score.metric for run_scores in scores.values() for score in run_scores}
-        raise UnknownName("metric of these runs", metric, known)
+        metrics = {score.metric for run_scores in scores.values() for score in run_scores}
+        raise UnknownName("metric of these runs", metric, metrics)
     rows, sizes = at_one_size(rows)
     rows, apart = _drawn_apart(rows)
     rows, once = _counted_once(rows)
     versions = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(versions), *once]
-    notes += [*apart, *mark_notes(rows)]
+    notes += [*apart, *mark_notes(rows), *_fewer_examples(store, rows)]
     study = None
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
@@ -284,8 +302,8 @@ def superseded_note(n: int) -> list[str]:
     """
     if n == 0:
         return []
-    words = "run is not shown (its" if n == 1 else "runs are not shown (their"
-    return [f"{n:,} superseded {words} data changed since): `fieldmark runs ls`."]
+    text = "run is not shown (its" if n == 1 else "runs are not shown (their"
+    return [f"{n:,} superseded {text} data changed since): `fieldmark runs ls`."]
 
 
 def _rows(
@@ -299,17 +317,21 @@ def _rows(
     models = model_labels(runs)
     rows = []
     for run in runs:
-        wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
+        metric_shown = metric or next(
+            (s.metric for s in scores.get(run.id, []) if s.is_primary), ""
+        )
         column = columns[run.id]
         whole = {score.metric: score.value for score in scores.get(run.id, []) if not score.part}
         rows += [
             Row(
                 run, score, models[run.id], column.label, column.data, column.is_counted,
-                setup=setups[run.id], answered=whole.get(ANSWERED_RATE, answered_share(run)),
+                setup=setups[run.id], task=column.task,
+                answered=whole.get(ANSWERED_RATE, answered_share(run)),
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
+                rates={name: whole[name] for name in RATES if name in whole},
             )
             for score in scores.get(run.id, [])
-            if score.metric == wanted and (by_part or not score.part)
+            if score.metric == metric_shown and (by_part or not score.part)
         ]  # fmt: skip
     return rows
 
@@ -340,12 +362,10 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
             models |= set() if row.stand_in else {row.model}
     spare: set[tuple[str, str]] = set()
     for column_models in columns.values():
-        spare.update(
-            sorted(column_models, key=lambda place: (-len(column_models[place]), place))[1:]
-        )
+        spare.update(sorted(column_models, key=lambda name: (-len(column_models[name]), name))[1:])
     notes = [
-        f"{heading.replace(chr(10), ' ')} ({metric}) is in no mean and no rank: each task counts "
-        "once."
+        f"{heading.replace(chr(10), ' ')} ({metric}) is left out of means and ranks: each task "
+        "counts once" + (", and other options are another question." if OPTIONS in heading else ".")
         for heading, metric in sorted(spare)
     ]
     counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
@@ -379,6 +399,20 @@ def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
+def _fewer_examples(store: Store, rows: Sequence[Row]) -> list[str]:
+    """Whose prompts show fewer examples than were asked for, and why, a line each."""
+    from fieldmark.protocols import may_fail, protocol_of
+
+    lines = {
+        (row.name, row.heading): fewer_examples(
+            store.finished_parts(row.run.id), row.run.spec.n_train
+        )
+        for row in rows
+        if row.run.spec.n_train and row.is_stored and may_fail(protocol_of(row.run.spec.protocol))
+    }
+    return [f"{name}, {heading}: {line}." for (name, heading), line in lines.items() if line]
+
+
 def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
     """Why several models were not compared item by item, a line per column."""
     columns: dict[tuple[str, str], list[Row]] = {}
@@ -397,12 +431,12 @@ def _check_names(store: Store, where: RunFilter) -> None:
     runs = store.runs()
     for pattern in where.models if runs else ():
         if not store.runs(RunFilter(models=(pattern,))):
-            known = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
-            raise UnknownName("model in these results", pattern, known, "fieldmark table")
+            names = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
+            raise UnknownName("model in these results", pattern, names, "fieldmark table")
     for pattern in where.tasks if runs else ():
         if not store.runs(RunFilter(tasks=(pattern,))):
-            known = {run.spec.task for run in runs}
-            raise UnknownName("task in these results", pattern, known, "fieldmark table")
+            names = {run.spec.task for run in runs}
+            raise UnknownName("task in these results", pattern, names, "fieldmark table")
 
 
 # --- rows of several runs ---
@@ -433,8 +467,8 @@ def join_runs(store: Store, rows: Sequence[Row]) -> tuple[list[Row], int]:
 def fewer_note(n: int) -> list[str]:
     if n == 0:
         return []
-    words = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
-    return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
+    text = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
+    return [f"{n:,} {text} not shown (`fieldmark table --long` lists all)."]
 
 
 ONLY_MEAN = "only the mean over training samples is known here"
@@ -443,20 +477,25 @@ ONLY_MEAN = "only the mean over training samples is known here"
 def _cell(store: Store, rows: Sequence[Row]) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
-    first = next(row for row in rows if row.run is newest)
-    score = None if first.score.part else _score_of_draws(store, runs, first.score)
+    run_row = next(row for row in rows if row.run is newest)
+    score = None if run_row.score.part else _score_of_draws(store, runs, run_row.score)
     if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
         score = replace(
-            first.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
+            run_row.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
         )
     among = [row.score.value if row.among is None else row.among for row in rows]
     return replace(
-        first,
+        run_row,
         score=score,
         runs=runs,
         answered=sum(row.answered for row in rows) / len(rows),
+        rates={
+            name: sum(row.rates[name] for row in rows) / len(rows)
+            for name in run_row.rates
+            if all(name in row.rates for row in rows)
+        },
         among=None if all(row.among is None for row in rows) else sum(among) / len(rows),
     )
 
@@ -483,7 +522,7 @@ def _score_of_draws(store: Store, runs: Sequence[Run], score: Score) -> Score | 
         value=estimate(paired.items, paired.answer_mn[0], paired.metric),
         low=None if math.isnan(limits.low) else limits.low,
         high=None if math.isnan(limits.high) else limits.high,
-        n=len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+        n=len(set(zip(paired.answers.part, paired.answers.item, strict=True))),
         n_units=limits.n_units,
         method=limits.method,
         warning=limits.why,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import permutations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ QUESTION = ("task", "task_version", "data", "parts", "score", "metric", "test", 
 """facts that tell columns apart, or follow from what does"""
 LUCK = ("seed", "repeats")
 """facts that tell draws of one cell apart"""
+_DRAWN = (*LUCK, "n_train", "n_test", "shots", "sampling")
+"""facts that say how much is drawn of a table, and how"""
 _MODEL = ("model", "model_version")
 _FIRST = ("task_variant", "n_train", "shots", "n_test", "protocol")
 """what is named before any other setting"""
@@ -52,8 +55,8 @@ def spec_facts(spec: RunSpec) -> dict[str, Any]:
     """
     named = {field.name: getattr(spec, field.name) for field in fields(RunSpec)}
     apart = (*_MODEL, "settings", "data")
-    facts = {name: value for name, value in named.items() if name not in apart}
-    return {**facts, **dict(_flat(spec.settings)), "data": spec.data}
+    named_settings = {name: value for name, value in named.items() if name not in apart}
+    return {**named_settings, **dict(_flat(spec.settings)), "data": spec.data}
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -73,9 +76,9 @@ def short_value(value: Any) -> str:
 def setup_facts(spec: RunSpec) -> dict[str, str]:
     """What makes the setup, each value short."""
     apart = (*QUESTION, *LUCK)
-    facts = {k: v for k, v in spec_facts(spec).items() if k.rpartition(".")[2] not in apart}
-    first = {name: facts.pop(name) for name in _FIRST if name in facts}
-    return {name: short_value(value) for name, value in (first | facts).items()}
+    settings = {k: v for k, v in spec_facts(spec).items() if k.rpartition(".")[2] not in apart}
+    leading = {name: settings.pop(name) for name in _FIRST if name in settings}
+    return {name: short_value(value) for name, value in (leading | settings).items()}
 
 
 def main_protocol(spec: RunSpec) -> str:
@@ -161,16 +164,23 @@ class Column:
     """which version of the data, in words; "" where the task has one only"""
     is_counted: bool = True
     """False: it counts in no mean and no rank, as another data version of the task does"""
+    task: str = ""
+    """what was asked, a part of a task by its own name: newt/health"""
 
 
-def columns_of_runs(runs: Sequence[Run], folders: Collection[str] = ()) -> dict[int, Column]:
-    """The column of each run, by its id. `folders` are those that the user named."""
+def columns_of_runs(
+    runs: Sequence[Run], folders: Collection[str] = (), record_of: RecordOf = lambda _: {}
+) -> dict[int, Column]:
+    """The column of each run, by its id. `folders` are those that the user named; `record_of` reads
+    a run's record, which says whether only some parts of its task were asked.
+    """
     by_task: dict[tuple[str, bool], list[Run]] = {}
     for run in runs:
         by_task.setdefault((run.spec.task, run.marks.is_synthetic), []).append(run)
     columns: dict[int, Column] = {}
     for (_, is_synthetic), task_runs in by_task.items():
-        for number, column in _columns_of_task(task_runs, folders).items():
+        names = _asked_names(task_runs, record_of)
+        for number, column in _columns_of_task(task_runs, folders, names).items():
             name, *lines = column.label.split("\n")
             label = "\n".join([name, SYNTHETIC, *lines]) if is_synthetic else column.label
             columns[number] = replace(column, label=label)
@@ -211,32 +221,62 @@ def _data_note(task: str, versions: Mapping[str, bool]) -> str:
     return f"{task} has {len(versions)} data versions ({names}).{what}"
 
 
-def _columns_of_task(runs: Sequence[Run], folders: Collection[str]) -> dict[int, Column]:
+def _asked_names(runs: Sequence[Run], record_of: RecordOf) -> dict[int, str]:
+    """By run: the task, and which parts of it where its newest run was asked for some only."""
+    parts_of: dict[tuple[str, ...], str] = {}
+    names = {}
+    for run in newest_first(runs):
+        parts = tuple(run.spec.settings.get("parts") or ())
+        if parts not in parts_of:
+            is_whole = parts in ((), ("",))
+            parts_of[parts] = "" if is_whole else str(_config(run, record_of).get("parts") or "")
+        some = parts_of[parts]
+        names[run.id] = f"{run.spec.task_name}/{some}" if some else run.spec.task_name
+    return names
+
+
+def _config(run: Run, record_of: RecordOf) -> Mapping[str, Any]:
+    return record_of(run.id).get("config") or {}
+
+
+def _columns_of_task(
+    runs: Sequence[Run], folders: Collection[str], asked_names: Mapping[int, str]
+) -> dict[int, Column]:
     """A task that was asked in one variant only is headed by it."""
-    first = runs[0].spec
+    spec = runs[0].spec
     if all(
         (run.spec.task_variant, run.spec.task_version, run.spec.data, run.spec.settings)
-        == (first.task_variant, first.task_version, first.data, first.settings)
+        == (spec.task_variant, spec.task_version, spec.data, spec.settings)
         for run in runs
     ):
-        return {run.id: Column(first.task_name) for run in runs}
-    facts = {run.id: spec_facts(run.spec) for run in runs}
-    asked = {
+        name = asked_names[runs[0].id]
+        return {run.id: Column(name, task=name) for run in runs}
+    facts_of = {run.id: spec_facts(run.spec) for run in runs}
+    settings_of = {
         run: {k: short_value(run_facts[k]) for k in _COLUMN_FACTS if k in run_facts}
-        for run, run_facts in facts.items()
+        for run, run_facts in facts_of.items()
     }
-    keys = dict.fromkeys(key for run_facts in asked.values() for key in run_facts)
-    distinguishing = _distinguishing(keys, [("", run_facts) for run_facts in asked.values()])
-    versions = _DataVersions(runs, facts, folders)
+    keys = dict.fromkeys(key for run_facts in settings_of.values() for key in run_facts)
+    distinguishing = _distinguishing(keys, [("", run_facts) for run_facts in settings_of.values()])
+    versions = _DataVersions(runs, facts_of, folders)
     names = {run.spec.task_name for run in runs}
-    name = names.pop() if len(names) == 1 else runs[0].spec.task
+    unnamed = {run.id for run in runs if asked_names[run.id] == run.spec.task_name}
+    n_unnamed = len({str(facts_of[run].get("parts")) for run in unnamed})
     columns = {}
     for run in runs:
-        data = versions.words.get(run.spec.data, "")
-        lines = [f"{key}={asked[run.id].get(key, '-')}" for key in distinguishing]
+        name, data = asked_names[run.id], versions.words.get(run.spec.data, "")
+        if len(names) > 1:
+            name = run.spec.task + name.removeprefix(run.spec.task_name)
+        is_named = run.id not in unnamed or n_unnamed == 1
+        lines = [
+            f"{key}={settings_of[run.id].get(key, '-')}"
+            for key in distinguishing
+            if key != "parts" or not is_named
+        ]
         lines += [f"data={data}"] if data else []
         is_counted = not versions.words or versions.is_counted(run)
-        columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
+        label = "\n".join([name, *lines])
+        columns[run.id] = Column(label, data, is_counted, asked_names[run.id])
     return columns
 
 
@@ -249,7 +289,7 @@ class _DataVersions:
     def __init__(
         self,
         runs: Sequence[Run],
-        facts: Mapping[int, Mapping[str, Any]],
+        facts_of: Mapping[int, Mapping[str, Any]],
         folders: Collection[str],
     ) -> None:
         self.roots: dict[str, str] = {}
@@ -259,23 +299,20 @@ class _DataVersions:
             root = self.roots.setdefault(run.spec.data, run.root)
             copies.setdefault(run.root, copies.get(root, root))  # a copy of the same data
         self.roots = {data: copies[root] for data, root in self.roots.items()}
-        rivals = _data_rivals(runs, facts)
-        known = {*self.roots.values()} - {""}
+        rivals = _data_rivals(runs, facts_of)
+        roots = {*self.roots.values()} - {""}
         self.words: dict[str, str] = {}
         """{} where the task has one version"""
         self.older: set[str] = set()
         named = [copies[folder] for folder in folders if folder in copies]
         self.folder = (named or [*self.roots.values()])[0]
         """the one that counts: named by the user, or else that of the newest run"""
-        if not rivals and len(known) < 2:
+        pairs = [pair for rival_data in rivals for pair in permutations(rival_data, 2)]
+        pairs += _other_tables(runs, facts_of)
+        if not pairs and len(roots) < 2:
             return
-        self.older = {
-            data
-            for rival_data in rivals
-            for data in rival_data
-            if any(self._is_before(data, other) for other in rival_data)
-        }
-        tails = _tails(known)
+        self.older = {data for data, other in pairs if self._is_before(data, other)}
+        tails = _tails(roots)
         self.words = {data: self._words(data, tails) for data in self.roots}
         for rival_data in rivals:
             taken = [self.words[data] for data in rival_data]
@@ -299,13 +336,30 @@ class _DataVersions:
         return f"{folder}{_OLDER}" if data in self.older else folder
 
 
-def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) -> list[list[str]]:
+def _data_rivals(runs: Sequence[Run], facts_of: Mapping[int, Mapping[str, Any]]) -> list[list[str]]:
     """Data that differ although all else is the same, the question, the setup and the draw."""
-    asked: dict[str, dict[str, None]] = {}
+    data_of: dict[str, dict[str, None]] = {}
     for run in runs:
-        rest = canonical_json({k: v for k, v in facts[run.id].items() if k != "data"})
-        asked.setdefault(rest, {})[run.spec.data] = None
-    return [list(rival_data) for rival_data in asked.values() if len(rival_data) > 1]
+        rest = canonical_json({k: v for k, v in facts_of[run.id].items() if k != "data"})
+        data_of.setdefault(rest, {})[run.spec.data] = None
+    return [list(rival_data) for rival_data in data_of.values() if len(rival_data) > 1]
+
+
+def _other_tables(
+    runs: Sequence[Run], facts_of: Mapping[int, Mapping[str, Any]]
+) -> list[tuple[str, str]]:
+    """Pairs of data from different tables, of runs that differ in their draws at most: how many
+    photos were drawn does not change the table, which is the first half of what stands for data.
+    """
+    apart = {"data", *_DRAWN}
+    data_of: dict[str, dict[str, None]] = {}
+    for run in runs:
+        rest = {k: v for k, v in facts_of[run.id].items() if k not in apart}
+        data_of.setdefault(canonical_json(rest), {})[run.spec.data] = None
+    table = {run.spec.data: run.spec.data.partition("-")[0] for run in runs}
+    several = [data for data in data_of.values() if len({table[one] for one in data}) > 1]
+    pairs = [pair for data in several for pair in permutations(data, 2)]
+    return [(one, two) for one, two in pairs if table[one] != table[two]]
 
 
 def _tails(roots: Iterable[str]) -> dict[str, str]:
@@ -338,23 +392,23 @@ def setup_labels(runs: Sequence[Run], record_of: RecordOf = lambda _: {}) -> dic
     protocol. Else "" for models that were asked each task in its own setup, but by several
     protocols.
     """
-    words: dict[int, tuple[str, ...]] = {run.id: () for run in runs}
+    labels_of: dict[int, tuple[str, ...]] = {run.id: () for run in runs}
     if _is_asked_twice(runs):
-        words = _words(runs, {run.id: setup_facts(run.spec) for run in runs}, record_of)
-    labels = _labels(runs, words)
-    asked: dict[str, dict[str, set[str]]] = {}
+        labels_of = _words(runs, {run.id: setup_facts(run.spec) for run in runs}, record_of)
+    labels = _labels(runs, labels_of)
+    questions: dict[str, dict[str, set[str]]] = {}
     for run in runs:
-        tasks = asked.setdefault(_model(run), {})
+        tasks = questions.setdefault(_model(run), {})
         tasks.setdefault(run.spec.task, set()).add(labels[run.id])
     plain = {
         model
-        for model, tasks in asked.items()
+        for model, tasks in questions.items()
         if all(len(task_runs) == 1 for task_runs in tasks.values())
     }
-    if len(plain) == len(asked) and not any(words.values()):
+    if len(plain) == len(questions) and not any(labels_of.values()):
         return dict.fromkeys(labels, "")
-    mixed = {model for model in plain if len(set().union(*asked[model].values())) > 1}
-    mixed -= {_model(run) for run in runs if words[run.id]}
+    mixed = {model for model in plain if len(set().union(*questions[model].values())) > 1}
+    mixed -= {_model(run) for run in runs if labels_of[run.id]}
     return {run.id: "" if _model(run) in mixed else labels[run.id] for run in runs}
 
 
@@ -362,14 +416,14 @@ def _model(run: Run) -> str:
     return run.spec.model_version or run.spec.model
 
 
-def _labels(runs: Sequence[Run], words: Mapping[int, tuple[str, ...]]) -> dict[int, str]:
+def _labels(runs: Sequence[Run], labels_of: Mapping[int, tuple[str, ...]]) -> dict[int, str]:
     """The protocol and what is to be said besides; a variant that one protocol has stands alone."""
     heads: dict[str, set[str]] = {}
     for run in runs:
         heads.setdefault(run.spec.task_variant, set()).add(main_protocol(run.spec))
 
     def label(run: Run) -> str:
-        run_words, variant = words[run.id], run.spec.task_variant
+        run_words, variant = labels_of[run.id], run.spec.task_variant
         is_alone = bool(variant) and variant in run_words and len(heads[variant]) == 1
         return ", ".join(run_words if is_alone else [main_protocol(run.spec), *run_words])
 
@@ -378,36 +432,40 @@ def _labels(runs: Sequence[Run], words: Mapping[int, tuple[str, ...]]) -> dict[i
 
 def _is_asked_twice(runs: Sequence[Run]) -> bool:
     """May any task have been asked in two setups of one protocol?"""
-    first: dict[tuple[str, str], tuple[Any, ...]] = {}
+    question_of: dict[tuple[str, str], tuple[Any, ...]] = {}
     for run in runs:
         spec = run.spec
         run_question = (spec.task_variant, spec.protocol, spec.n_train, spec.n_test, spec.settings)
-        if first.setdefault((spec.task, main_protocol(spec)), run_question) != run_question:
+        if question_of.setdefault((spec.task, main_protocol(spec)), run_question) != run_question:
             return True
     return False
 
 
 def _words(
-    runs: Sequence[Run], facts: Mapping[int, _Facts], record_of: RecordOf
+    runs: Sequence[Run], facts_of: Mapping[int, _Facts], record_of: RecordOf
 ) -> dict[int, tuple[str, ...]]:
     """What is to be said of each run's setup besides its protocol.
 
     A difference from the task's own setup is named where it is one of several in some task; one
     that a task has alone is named if it is one of several in another.
     """
-    own = _own_setups(runs, facts, record_of)
-    differs = {run.id: _difference(facts[run.id], own[_question(run.spec)]) for run in runs}
-    asked = [((run.spec.task, main_protocol(run.spec)), differs[run.id]) for run in runs]
-    keys = _distinguishing(_in_order(differs), asked)
-    words = {
+    own_setups = _own_setups(runs, facts_of, record_of)
+    differs = {
+        run.id: _difference(facts_of[run.id], own_setups[_question(run.spec)]) for run in runs
+    }
+    differences = [((run.spec.task, main_protocol(run.spec)), differs[run.id]) for run in runs]
+    keys = _distinguishing(_in_order(differs), differences)
+    shown_of = {
         run: tuple(_word(key, run_differs[key]) for key in keys if key in run_differs)
         for run, run_differs in differs.items()
     }
     by_task: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for run in runs:
-        by_task.setdefault((run.spec.task, main_protocol(run.spec)), set()).add(words[run.id])
+        by_task.setdefault((run.spec.task, main_protocol(run.spec)), set()).add(shown_of[run.id])
     shown = set().union(*(run_differs for run_differs in by_task.values() if len(run_differs) > 1))
-    return {run: run_differs if run_differs in shown else () for run, run_differs in words.items()}
+    return {
+        run: run_differs if run_differs in shown else () for run, run_differs in shown_of.items()
+    }
 
 
 def _word(key: str, value: str) -> str:
@@ -426,11 +484,13 @@ def _question(spec: RunSpec) -> tuple[str, str, str]:
     return spec.task, spec.task_variant, main_protocol(spec)
 
 
-def _difference(run_facts: _Facts, own: _Facts) -> dict[str, str]:
+def _difference(run_facts: _Facts, usual: _Facts) -> dict[str, str]:
     """The facts that are not as in the task's own setup; a variant always is one."""
-    keys = dict.fromkeys((*run_facts, *own))
+    keys = dict.fromkeys((*run_facts, *usual))
     differs = {
-        k: run_facts.get(k, ABSENT) for k in keys if run_facts.get(k, ABSENT) != own.get(k, ABSENT)
+        k: run_facts.get(k, ABSENT)
+        for k in keys
+        if run_facts.get(k, ABSENT) != usual.get(k, ABSENT)
     }
     if "n_train" in differs:
         differs.pop("shots", None)  # who asks for a number of images has no number per class
@@ -442,12 +502,12 @@ def _in_order(differs: Mapping[int, Mapping[str, str]]) -> list[str]:
     """Settings of a probe differ with the probe: those that all setups have come first, the rest
     by name.
     """
-    known = {key for run_differs in differs.values() for key in run_differs}
+    present = {key for run_differs in differs.values() for key in run_differs}
     missed = {
         key for run_differs in differs.values() for key in run_differs if run_differs[key] == ABSENT
     }
-    order = [key for key in _FIRST if key in known]
-    return order + sorted(known.difference(_FIRST), key=lambda key: (key in missed, key))
+    order = [key for key in _FIRST if key in present]
+    return order + sorted(present.difference(_FIRST), key=lambda key: (key in missed, key))
 
 
 def _distinguishing(names: Iterable[str], rows: Sequence[tuple[Hashable, _Facts]]) -> list[str]:
@@ -456,7 +516,7 @@ def _distinguishing(names: Iterable[str], rows: Sequence[tuple[Hashable, _Facts]
     n_told = len({group for group, _ in rows})
     for name in names:
         keys = (*chosen, name)
-        n = len({(group, *map(facts.get, keys)) for group, facts in rows})
+        n = len({(group, *map(row_facts.get, keys)) for group, row_facts in rows})
         if n > n_told:
             chosen, n_told = [*keys], n
     return chosen
@@ -466,38 +526,38 @@ def _distinguishing(names: Iterable[str], rows: Sequence[tuple[Hashable, _Facts]
 
 
 def _own_setups(
-    runs: Sequence[Run], facts: Mapping[int, _Facts], record_of: RecordOf
+    runs: Sequence[Run], facts_of: Mapping[int, _Facts], record_of: RecordOf
 ) -> dict[tuple[str, str, str], _Facts]:
     """By task, variant and protocol: as the task's file had it when the newest of the runs was
     made. Where no run recorded that, as most models were asked: the order of runs decides nothing.
     """
-    asked: dict[tuple[str, str, str], list[Run]] = {}
+    runs_of: dict[tuple[str, str, str], list[Run]] = {}
     for run in newest_first(runs):
-        asked.setdefault(_question(run.spec), []).append(run)
-    own = {}
-    for question, question_runs in asked.items():
+        runs_of.setdefault(_question(run.spec), []).append(run)
+    setups = {}
+    for question, question_runs in runs_of.items():
         recorded = (_recorded(run, record_of) for run in question_runs)
-        own[question] = next(filter(None, recorded), {}) or _usual(question_runs, facts)
-    return own
+        setups[question] = next(filter(None, recorded), {}) or _usual(question_runs, facts_of)
+    return setups
 
 
 def _recorded(run: Run, record_of: RecordOf) -> _Facts:
     """The facts of a run as the task's file asks for it; {} where that is not recorded."""
-    own = (record_of(run.id).get("config") or {}).get("own")
-    if not own:
+    recorded = _config(run, record_of).get("own")
+    if not recorded:
         return {}
     spec = run.spec
-    return setup_facts(RunSpec("", spec.task, **own, task_variant=spec.task_variant))
+    return setup_facts(RunSpec("", spec.task, **recorded, task_variant=spec.task_variant))
 
 
 _Setup = tuple[tuple[str, str], ...]
 
 
-def _usual(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> _Facts:
+def _usual(runs: Sequence[Run], facts_of: Mapping[int, _Facts]) -> _Facts:
     """The setup that most models were asked in; of several, with all training images."""
     models: dict[_Setup, set[str]] = {}
     for run in runs:
-        models.setdefault(tuple(sorted(facts[run.id].items())), set()).add(_model(run))
+        models.setdefault(tuple(sorted(facts_of[run.id].items())), set()).add(_model(run))
 
     def standing(setup: _Setup) -> tuple[int, bool, _Setup]:
         return -len(models[setup]), ("n_train", short_value(None)) not in setup, setup

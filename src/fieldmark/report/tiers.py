@@ -113,9 +113,9 @@ def study_rows(store: Store, rows: Sequence[Row]) -> Study:
     for row in rows:
         if row.competes and row.is_stored and not row.score.part and row.has_value:
             columns.setdefault(row.column_key, []).append(row)
-    errors = {place: read_errors(store, column_rows) for place, column_rows in columns.items()}
-    studied = {place: _column(errors[place], column_rows) for place, column_rows in columns.items()}
-    counted = {place: columns[place] for place in averaged(rows)}
+    errors = {key: read_errors(store, column_rows) for key, column_rows in columns.items()}
+    studied = {key: _column(errors[key], column_rows) for key, column_rows in columns.items()}
+    counted = {key: columns[key] for key in averaged(rows)}
     overall = _overall(counted, studied, errors)
     return Study(studied, overall, tuple(_notes(columns, studied)))
 
@@ -134,7 +134,7 @@ def averaged(rows: Sequence[Row]) -> list[ColumnKey]:
     columns = by_number[0] if by_number else {}
     every = set().union(*columns.values())
     if len(every) > 1 and len(set.intersection(*columns.values())) < 2:
-        columns = {place: names for place, names in columns.items() if 2 * len(names) >= len(every)}
+        columns = {key: names for key, names in columns.items() if 2 * len(names) >= len(every)}
     return list(columns)
 
 
@@ -142,15 +142,15 @@ def _notes(
     columns: Mapping[ColumnKey, Sequence[Row]], studied: Mapping[ColumnKey, ColumnStudy]
 ) -> list[str]:
     notes, blind = [], []
-    for place, column in studied.items():
-        heading = columns[place][0].heading
+    for key, column in studied.items():
+        heading = columns[key][0].heading
         few = [f"{name} ({100 * share:.0f} %)" for name, share in column.asked.items()]
         if few:
             what = f"not compared, as they answered too few photos: {', '.join(few)}"
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
-        notes += _fewer_draws(columns[place])
+        notes += _fewer_draws(columns[key])
     if blind:
         what = "even the best model is not clearly better than always giving the most common label"
         notes.append(f"On {', '.join(blind)}, {what}. {_PAIRED}")
@@ -216,25 +216,30 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
     from fieldmark.metrics import blind_answers
     from fieldmark.stats import errors
 
-    items, answers_mn, asked, metric = paired.items, paired.answer_mn, paired.asked, paired.metric
-    own = every = None
+    items, answers_mn, answers, metric = (
+        paired.items,
+        paired.answer_mn,
+        paired.answers,
+        paired.metric,
+    )
+    errors_shown = every = None
     if answers_mn.size:
-        part = asked.part if len(asked.part) == len(items.target) else None
+        part = answers.part if len(answers.part) == len(items.target) else None
         blind_n = blind_answers(items.target, metric, part) if with_blind else None
         if blind_n is None:
-            own = errors(items, answers_mn, metric, paired.once_m)
+            errors_shown = errors(items, answers_mn, metric, paired.once_m)
         else:
             last_1n = blind_n[None].astype(answers_mn.dtype)
             once_m = np.append(paired.once_m, False)
             every = errors(items, np.vstack([answers_mn, last_1n]), metric, once_m)
-            own = every.taken(range(len(answers_mn)))
+            errors_shown = every.taken(range(len(answers_mn)))
     return ColumnErrors(
-        own,
+        errors_shown,
         every,
         paired.kept,
         tuple(paired.share_c.tolist()),
         root,
-        _photos(asked.item, items.unit) if root else frozenset(),
+        _photos(answers.item, items.unit) if root else frozenset(),
         len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
     )
 
@@ -245,22 +250,30 @@ def _column(column: ColumnErrors | None, rows: Sequence[Row]) -> ColumnStudy:
     if column is None:
         return ColumnStudy()
     names = [row.name for row in rows]
-    asked = {
+    asked_shares = {
         names[number]: share
         for number, share in enumerate(column.asked)
         if number not in column.kept
     }
-    own, every = column.errors, column.with_blind
-    if own is None:
-        return ColumnStudy(asked=asked)
+    errors_shown, every = column.errors, column.with_blind
+    if errors_shown is None:
+        return ColumnStudy(asked=asked_shares)
     blind = is_told = None
     if every is not None and every.value_m[-1] < every.bounds[1] - 1e-9:
         blind, is_told = float(every.value_m[-1]), _is_beaten(every)
     letters: dict[str, str] = {}
     if len(column.kept) > 1:
         kept = [names[number] for number in column.kept]
-        letters = dict(zip(kept, tiers(own).letters, strict=True))
-    return ColumnStudy(letters, blind, is_told, asked, own.n, own.n_units, column.n_classes)
+        letters = dict(zip(kept, tiers(errors_shown).letters, strict=True))
+    return ColumnStudy(
+        letters,
+        blind,
+        is_told,
+        asked_shares,
+        errors_shown.n,
+        errors_shown.n_units,
+        column.n_classes,
+    )
 
 
 def _overall(
@@ -277,11 +290,11 @@ def _overall(
     if len(columns) < 2 or len(names) < 2:
         return None
     tasks, seen = [], []
-    for place, rows in columns.items():
-        column = errors[place]
+    for key, rows in columns.items():
+        column = errors[key]
         if column is None or column.errors is None:
             return None
-        at = {rows[number].name: own for own, number in enumerate(column.kept)}
+        at = {rows[number].name: index for index, number in enumerate(column.kept)}
         tasks.append(column.errors.taken([at[name] for name in names]))
         seen.append(column)
     photos = photo_sets(seen)
@@ -301,7 +314,7 @@ def _standings(
     sign = 1.0 if joined.is_up else -1.0
     height_tm = sign * np.array([task.value_m for task in tasks])
     by_photos = [
-        height_tm[[own == number for own in photos]].mean(axis=0)
+        height_tm[[label == number for label in photos]].mean(axis=0)
         for number in dict.fromkeys(photos)
     ]
     has_limits = not any(task.why for task in tasks)
@@ -353,7 +366,7 @@ def _complete(
     """The rows that were compared in every column, in the order of the first."""
     if not columns:
         return []
-    each_has = [set(studied[place].letters) for place in columns]
+    each_has = [set(studied[key].letters) for key in columns]
     common = set.intersection(*each_has)
     return [row.name for row in next(iter(columns.values())) if row.name in common]
 
@@ -376,14 +389,14 @@ def photo_sets(columns: Sequence[ColumnErrors]) -> list[int]:
     may have the same names by chance.
     """
     numbers: list[int] = []
-    for place, column in enumerate(columns):
+    for here, column in enumerate(columns):
         same = {
             numbers[other]
-            for other, theirs in enumerate(columns[:place])
+            for other, theirs in enumerate(columns[:here])
             if column.root
             and theirs.root == column.root
             and not column.photos.isdisjoint(theirs.photos)
         }
         number = min(same, default=max(numbers, default=-1) + 1)
-        numbers = [number if own in same else own for own in numbers] + [number]
+        numbers = [number if label in same else label for label in numbers] + [number]
     return numbers

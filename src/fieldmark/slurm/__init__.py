@@ -214,10 +214,15 @@ def call(*command: str) -> str:
 
     What the user set for squeue and scancel (`SQUEUE_PARTITION` …) would hide living jobs from us.
     """
-    own = {k: v for k, v in os.environ.items() if not k.startswith(("SQUEUE_", "SCANCEL_"))}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SQUEUE_", "SCANCEL_"))}
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=own
+            command,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+            env=environment,
         )
     except subprocess.TimeoutExpired as error:
         raise refused(command[0], f"timed out after {PATIENCE_S:.0f} s") from error

@@ -92,11 +92,11 @@ def _real_key(loc: Sequence[str | int], located: Located) -> Key:
 
 
 def _unknown(error: ErrorDetails, model: type[BaseModel]) -> str:
-    name, known = str(error["loc"][-1]), _fields_near(model, error["loc"])
-    near = closest(name, known, most=1)
+    name, field_names = str(error["loc"][-1]), _fields_near(model, error["loc"])
+    near = closest(name, field_names, most=1)
     if near:
         return f"key {name!r} is not known. Did you mean {near[0]!r}?"
-    listed = f" Expected: {', '.join(known)}." if len(known) <= _FEW else ""
+    listed = f" Expected: {', '.join(field_names)}." if len(field_names) <= _FEW else ""
     return f"key {name!r} is not known.{listed}"
 
 
@@ -117,18 +117,18 @@ def _expected(error: ErrorDetails, located: Located) -> str:
     if kind == "value_error":
         return error["msg"].removeprefix("Value error, ")
     if kind.startswith(("dict", "model", "dataclass")):
-        words = "a table" if located.path.suffix == ".toml" else "a mapping of `key: value`"
+        expected = "a table" if located.path.suffix == ".toml" else "a mapping of `key: value`"
     elif kind == "literal_error":
-        words = str(about["expected"])
+        expected = str(about["expected"])
     elif kind == "greater_than_equal":
-        words = f"{about['ge']} or more"
+        expected = f"{about['ge']} or more"
     elif kind == "less_than_equal":
-        words = f"{about['le']:,} or less"
+        expected = f"{about['le']:,} or less"
     elif kind == "too_short":
-        words = "at least one entry"
+        expected = "at least one entry"
     else:
-        words = _KINDS.get(kind.partition("_")[0], error["msg"].removeprefix("Input should be "))
-    return f"expected {words}"
+        expected = _KINDS.get(kind.partition("_")[0], error["msg"].removeprefix("Input should be "))
+    return f"expected {expected}"
 
 
 def _close_values(error: ErrorDetails) -> list[str]:

@@ -80,9 +80,9 @@ def _syntax_problem(path: Path, text: str, error: yaml.MarkedYAMLError) -> str:
     if mark is not None and mark.line >= len(text.splitlines()) and error.context_mark is not None:
         mark = error.context_mark
     problem = (error.problem or "cannot be read").splitlines()[0]
-    for pattern, words in _FAULT_WORDS:
+    for pattern, template in _FAULT_WORDS:
         if match := re.search(pattern, problem):
-            problem = match.expand(words)
+            problem = match.expand(template)
             break
     return at(path, mark.line + 1 if mark else None, f"is not valid YAML: {problem}.")
 
@@ -274,7 +274,7 @@ class Builder:
         if id(node) in self._pairs:
             return self._pairs[id(node)]
         self._pairs[id(node)] = []  # a mapping merged into itself adds nothing
-        own: dict[Any, Pair] = {}
+        pairs_here: dict[Any, Pair] = {}
         merged: dict[Any, Pair] = {}
         for name_node, value in node.value:
             if name_node.tag == PLAIN and name_node.value == "<<":
@@ -284,19 +284,20 @@ class Builder:
             if not isinstance(name_node, yaml.ScalarNode):
                 raise self._fault(name_node, "a key is a list or mapping: text is expected")
             name = self._scalar(name_node)
-            if name in own:
-                self._note_twice(name_node, own[name][2], value)
-            own[name] = (name, name_node, value)
-        self._pairs[id(node)] = list((merged | own).values())
+            if name in pairs_here:
+                # PyYAML takes the last of several values: harmless where they are the same.
+                key = repr(str(name_node.value))
+                if self._dialect == "1.2" or not _is_same(pairs_here[name][2], value):
+                    raise self._fault(
+                        name_node, f"duplicate key {key}: it is given twice: keep one"
+                    )
+                line = name_node.start_mark.line + 1
+                self.notes.append(
+                    at(self._path, line, f"key {key} is given twice with the same value.")
+                )
+            pairs_here[name] = (name, name_node, value)
+        self._pairs[id(node)] = list((merged | pairs_here).values())
         return self._pairs[id(node)]
-
-    def _note_twice(self, name: yaml.Node, first: yaml.Node, second: yaml.Node) -> None:
-        """PyYAML takes the last of several values: harmless where they are the same."""
-        key = repr(str(name.value))
-        if self._dialect == "1.2" or not _is_same(first, second):
-            raise self._fault(name, f"duplicate key {key}: it is given twice: keep one")
-        line = name.start_mark.line + 1
-        self.notes.append(at(self._path, line, f"key {key} is given twice with the same value."))
 
     def _merged(self, node: yaml.Node) -> Iterator[Pair]:
         """What `<<` brings; of several mappings the first wins."""

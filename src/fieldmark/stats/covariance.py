@@ -22,7 +22,7 @@ import numpy as np
 
 from fieldmark.stats.ceiling import ALIKE, UnitCounts
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, is_balanced, summed
-from fieldmark.stats.items import Items, Metric
+from fieldmark.stats.items import Items, Metric, members
 from fieldmark.stats.rare_classes import (
     class_units,
     hidden_in_rare_classes,
@@ -183,6 +183,7 @@ def errors(
         )
     if not answers_mn.size:
         raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
+    items, answers_mn = _without_copies(items, answers_mn)
     parts = influence(items, answers_mn, metric)
     n_repeats = parts.value_mr.shape[1]
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
@@ -226,6 +227,25 @@ def errors(
         counts=_counts(parts, right_mn, residual_mu) if form_of(metric) != "f1" else None,
         why=no_interval(items, metric),
     )
+
+
+def _without_copies(items: Items, answers_mn: np.ndarray) -> tuple[Items, np.ndarray]:
+    """One repeat, where all of them asked the same and every model answered alike: a deterministic
+    model trained on all images again is no second draw, and says nothing of how draws differ.
+    """
+    if items.unit is None:
+        return items, answers_mn
+    repeats = members(items.repeat_codes())
+    if len(repeats) < 2 or len({len(items_of) for items_of in repeats}) > 1:
+        return items, answers_mn
+    at_rn = np.stack(repeats)
+    rows = [*answers_mn, items.target, items.unit_codes(), items.part_codes()]
+    if not all((row[at_rn] == row[at_rn[0]]).all() for row in map(np.asarray, rows)):
+        return items, answers_mn
+    first = at_rn[0]
+    part = None if items.part is None else np.asarray(items.part)[first]
+    once = Items(items.target[first], np.asarray(items.unit)[first], part, items.score)
+    return once, answers_mn[:, first]
 
 
 def _rights(
@@ -329,14 +349,14 @@ def _sources(
     return (units, _draw_source(parts.value_mr)), residual_mu
 
 
-def _by_unit(parts: Influence, mine: np.ndarray, n_units: int) -> np.ndarray:
+def _by_unit(parts: Influence, of_repeat: np.ndarray, n_units: int) -> np.ndarray:
     """Summed influences (models × units, float32) of some columns."""
-    unit_k = parts.unit_n[mine]
+    unit_k = parts.unit_n[of_repeat]
     if len(unit_k) == n_units:
         residual_mu = np.empty((len(parts.residual_mn), n_units), np.float32)
-        residual_mu[:, unit_k] = parts.residual_mn[:, mine]
+        residual_mu[:, unit_k] = parts.residual_mn[:, of_repeat]
         return residual_mu
-    rows = [np.bincount(unit_k, row[mine], n_units) for row in parts.residual_mn]
+    rows = [np.bincount(unit_k, row[of_repeat], n_units) for row in parts.residual_mn]
     return np.asarray(rows, np.float32)
 
 
@@ -454,13 +474,15 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
     ]
     residuals, marks = [], []
     for group in dict.fromkeys(photos):
-        mine = [task for task, own in zip(tasks, photos, strict=True) if own == group]
-        sum_mu, mark = _in_one(mine)
+        group_tasks = [
+            task for task, task_photos in zip(tasks, photos, strict=True) if task_photos == group
+        ]
+        sum_mu, mark = _in_one(group_tasks)
         residual_mu = weight * sum_mu
         robust_mm = _gram(residual_mu)
-        loose = float(np.median([_inflation(task) for task in mine]))
-        own_freedom_m = np.min([task.sources[0].own_freedom_m for task in mine], axis=0)
-        freedom = min(task.sources[0].freedom for task in mine)
+        loose = float(np.median([_inflation(task) for task in group_tasks]))
+        own_freedom_m = np.min([task.sources[0].own_freedom_m for task in group_tasks], axis=0)
+        freedom = min(task.sources[0].freedom for task in group_tasks)
         sources.append(ErrorSource(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
         residuals.append(residual_mu)
         marks += mark
@@ -493,18 +515,18 @@ def _in_one(tasks: Sequence[Errors]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Influences of units summed over tasks on the same photos (models × units), and their marks:
     equal where two models fare alike on a unit in all of these tasks.
     """
-    known = [task.unit_u for task in tasks if task.unit_u is not None]
-    if len(tasks) == 1 or len(known) < len(tasks):
-        own = [mark for task in tasks for mark in task.marks]
-        return np.hstack([task.residual_mu for task in tasks]), own
-    units, code = np.unique(np.concatenate(known), return_inverse=True)
+    units_of_tasks = [task.unit_u for task in tasks if task.unit_u is not None]
+    if len(tasks) == 1 or len(units_of_tasks) < len(tasks):
+        marks = [mark for task in tasks for mark in task.marks]
+        return np.hstack([task.residual_mu for task in tasks]), marks
+    units, code = np.unique(np.concatenate(units_of_tasks), return_inverse=True)
     shape = len(tasks[0].value_m), len(units)
     residual_mu, mark_mu = np.zeros(shape, np.float32), np.zeros(shape)
     salt_t = np.random.default_rng(0).integers(1, 1 << 20, len(tasks))
     start = 0
     for task, salt in zip(tasks, salt_t.tolist(), strict=True):
-        mine = code[start : start + task.residual_mu.shape[1]]
-        residual_mu[:, mine] += task.residual_mu
-        mark_mu[:, mine] += salt * task.marks[0]
-        start += len(mine)
+        column_u = code[start : start + task.residual_mu.shape[1]]
+        residual_mu[:, column_u] += task.residual_mu
+        mark_mu[:, column_u] += salt * task.marks[0]
+        start += len(column_u)
     return residual_mu, [mark_mu]

@@ -160,8 +160,8 @@ def _class_freedom(strata: Strata, unit_n: np.ndarray) -> float:
     spread_s = np.bincount(stratum_c, size_c * (1 + ICC * (size_c - 1)))
     variance_s = spread_s * (strata.share / strata.size) ** 2
     freedom_s = np.maximum(np.bincount(stratum_c) - 1, 1)
-    mine = strata.repeat == 0
-    total, spread = variance_s[mine].sum(), (variance_s**2 / freedom_s)[mine].sum()
+    is_first = strata.repeat == 0
+    total, spread = variance_s[is_first].sum(), (variance_s**2 / freedom_s)[is_first].sum()
     return float(total**2 / spread)
 
 
@@ -188,22 +188,22 @@ def summed(value_mn: np.ndarray, code_n: np.ndarray, n: int) -> np.ndarray:
 def _f1(items: Items, answers_mn: np.ndarray, right_mn: np.ndarray) -> Influence:
     stratum_n, repeat_n = items.strata(), items.repeat_codes()
     strata = members(stratum_n)
-    repeat_s = np.array([repeat_n[mine[0]] for mine in strata])
+    repeat_s = np.array([repeat_n[member_n[0]] for member_n in strata])
     share_s = 1 / np.bincount(repeat_s)[repeat_s]
     value_ms = np.empty((len(answers_mn), len(strata)))
     residual_mn = np.empty(answers_mn.shape, np.float32)
     weight_n, unit_n = np.empty(answers_mn.shape[1]), items.unit_codes()
-    for place, mine in enumerate(strata):
-        classes, own_k = np.unique(np.asarray(items.target)[mine], return_inverse=True)
-        answered_mk = _class_numbers(classes, answers_mn[:, mine])
-        cells = _UnitCells.read(own_k, unit_n[mine])
+    for number, member_n in enumerate(strata):
+        classes, own_k = np.unique(np.asarray(items.target)[member_n], return_inverse=True)
+        answered_mk = _class_numbers(classes, answers_mn[:, member_n])
+        cells = _UnitCells.read(own_k, unit_n[member_n])
         for model, answered_k in enumerate(answered_mk):
-            is_right = right_mn[model, mine] > 0
+            is_right = right_mn[model, member_n] > 0
             value, residual_k = _f1_of(own_k, answered_k, is_right, cells)
-            value_ms[model, place] = value
-            residual_mn[model, mine] = share_s[place] * residual_k
+            value_ms[model, number] = value
+            residual_mn[model, member_n] = share_s[number] * residual_k
         size_c = np.bincount(own_k)
-        weight_n[mine] = share_s[place] / (len(size_c) * size_c[own_k])
+        weight_n[member_n] = share_s[number] / (len(size_c) * size_c[own_k])
     value_mr = summed(value_ms * share_s, repeat_s, int(repeat_s.max()) + 1)
     return Influence(value_mr, residual_mn, weight_n, answers_mn, unit_n, repeat_n)
 
@@ -306,11 +306,11 @@ def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influenc
     value_mr = np.empty((len(answers_mn), n_repeats))
     residual_mrb = np.zeros((len(answers_mn), n_repeats, n_blocks))
     for repeat in range(n_repeats):
-        mine = np.flatnonzero(repeat_n == repeat)
+        member_n = np.flatnonzero(repeat_n == repeat)
         for model, answer_n in enumerate(answers_mn):
-            whole, *without = _left_out(items, mine, block_n[mine], answer_n, metric)
+            whole, *without = _left_out(items, member_n, block_n[member_n], answer_n, metric)
             value_mr[model, repeat] = whole
-            residual_mrb[model, repeat, np.unique(block_n[mine])] = whole - np.array(without)
+            residual_mrb[model, repeat, np.unique(block_n[member_n])] = whole - np.array(without)
     centred = residual_mrb - residual_mrb.mean(axis=2, keepdims=True)
     centred *= math.sqrt((n_blocks - 1) / n_blocks) if n_blocks > 1 else 0.0
     salt_n = draws.generator(0, "", "", "marks").random(answers_mn.shape[1])
@@ -326,15 +326,15 @@ def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influenc
 
 
 def _left_out(
-    items: Items, mine: np.ndarray, block_k: np.ndarray, answer_n: np.ndarray, metric: Metric
+    items: Items, member_n: np.ndarray, block_k: np.ndarray, answer_n: np.ndarray, metric: Metric
 ) -> list[float]:
     """The score of some items, and without each of their blocks in turn."""
-    is_kept_bk = np.vstack([np.ones(len(mine), bool), np.unique(block_k)[:, None] != block_k])
+    is_kept_bk = np.vstack([np.ones(len(member_n), bool), np.unique(block_k)[:, None] != block_k])
     if getattr(metric, "takes_many", False) and items.score == "pooled":
-        target = np.asarray(items.target)[mine]
-        scores: Any = metric(target, answer_n[mine], is_kept_bk.astype(np.float64))
+        target = np.asarray(items.target)[member_n]
+        scores: Any = metric(target, answer_n[member_n], is_kept_bk.astype(np.float64))
         return [float(score) for score in scores]
-    return [_score(items, mine[is_kept], answer_n, metric) for is_kept in is_kept_bk]
+    return [_score(items, member_n[is_kept], answer_n, metric) for is_kept in is_kept_bk]
 
 
 def _score(items: Items, which: np.ndarray, answer_n: np.ndarray, metric: Metric) -> float:

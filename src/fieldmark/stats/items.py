@@ -71,7 +71,8 @@ def estimate(items: Items, prediction: np.ndarray, metric: Metric) -> float:
     first_s = np.zeros(int(stratum_n.max()) + 1, np.intp)
     first_s[stratum_n] = items.repeat_codes()
     value_s = [
-        metric(target[mine], prediction[mine], np.ones(len(mine))) for mine in members(stratum_n)
+        metric(target[member_n], prediction[member_n], np.ones(len(member_n)))
+        for member_n in members(stratum_n)
     ]
     return float((np.bincount(first_s, value_s) / np.bincount(first_s)).mean())
 
@@ -131,9 +132,9 @@ def _number_units(unit: np.ndarray | None, n: int) -> np.ndarray:
         is_missing = np.array([name is None or name != name for name in unit], dtype=bool)
     code = np.empty(n, np.intp)
     code[is_missing] = np.arange(is_missing.sum())
-    known = unit[~is_missing]
-    known = known.astype(str) if unit.dtype == object else known
-    code[~is_missing] = np.unique(known, return_inverse=True)[1] + is_missing.sum()
+    given = unit[~is_missing]
+    given = given.astype(str) if unit.dtype == object else given
+    code[~is_missing] = np.unique(given, return_inverse=True)[1] + is_missing.sum()
     return code
 
 

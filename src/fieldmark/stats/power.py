@@ -71,15 +71,15 @@ class UnitSpread:
         if is_graded:
             variance = n_units * of_units + difference**2
             return cls(variance, n_discordant / n_units, (df + 1) / n_units, is_graded=True)
-        own = of_units * n_discordant / (n_discordant + ADDED_UNITS)
+        of_pair = of_units * n_discordant / (n_discordant + ADDED_UNITS)
         n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)
         n_whole = max(0, fewest_units(level) - n_held)
-        whole = own / n_discordant if own > 0 else 1 / n_units**2
+        whole = of_pair / n_discordant if of_pair > 0 else 1 / n_units**2
         return cls(
-            variance=n_units * (own + n_whole * whole) + difference**2,
+            variance=n_units * (of_pair + n_whole * whole) + difference**2,
             discordance=min(1.0, max(n_discordant + n_whole, 1) / n_units),
             effective=(df + 1) / n_units,
-            added=n_units**2 * (of_units - own),
+            added=n_units**2 * (of_units - of_pair),
             luck=luck,
             draws_df=draws_df if luck else math.inf,
         )

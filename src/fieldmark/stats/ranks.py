@@ -55,8 +55,8 @@ def ranked(height_rm: np.ndarray) -> np.ndarray:
     is_new = np.ones((n_rows, n), bool)
     is_new[:, 1:] = falling[:, 1:] != falling[:, :-1]
     run = np.cumsum(is_new.ravel()) - 1
-    place = np.tile(np.arange(1.0, n + 1), n_rows)
-    mean_place = np.bincount(run, place) / np.bincount(run)
+    position = np.tile(np.arange(1.0, n + 1), n_rows)
+    mean_place = np.bincount(run, position) / np.bincount(run)
     rank_rm = np.empty((n_rows, n))
     np.put_along_axis(rank_rm, order, mean_place[run].reshape(n_rows, n), axis=1)
     return rank_rm
@@ -71,8 +71,8 @@ def kendall_tau(values_tm: ArrayLike) -> np.ndarray:
     score_tm = np.asarray(values_tm, np.float64)
     if score_tm.ndim != 2:
         raise ValueError(f"values have the shape {score_tm.shape}: expected tasks × models.")
-    first, second = np.triu_indices(score_tm.shape[1], 1)
-    gap_tp = score_tm[:, first] - score_tm[:, second]
+    model_i, model_j = np.triu_indices(score_tm.shape[1], 1)
+    gap_tp = score_tm[:, model_i] - score_tm[:, model_j]
     is_known = (~np.isnan(gap_tp)).astype(np.float64)
     sign_tp = np.sign(np.nan_to_num(gap_tp))
     untied_tt = np.abs(sign_tp) @ is_known.T  # pairs untied in the row's task, known in both

@@ -5,7 +5,8 @@ are looked at together: the largest of the differences to it, each in its own st
 compared with the largest that chance would give (Hsu 1981). The models' errors are drawn jointly,
 from their covariance, so that models which fail on the same units are told apart by the others.
 
-Two models alone are parted exactly where their comparison parts them.
+No model is behind another from which their comparison alone does not part it, so that a table and
+`compare` agree; two models alone are parted exactly where their comparison parts them.
 
 Tiers: A holds all that may be the best; B all that may be the best of the rest; and so on. A rank
 interval counts who is surely better and who surely worse (Mogstad et al. 2024).
@@ -84,8 +85,8 @@ def tier_letter(number: int) -> str:
     >>> [tier_letter(number) for number in (0, 25, 26, 701, 702)]
     ['A', 'Z', 'AA', 'ZZ', 'AAA']
     """
-    before, place = divmod(number, 26)
-    return (tier_letter(before - 1) if before else "") + chr(ord("A") + place)
+    before, letter = divmod(number, 26)
+    return (tier_letter(before - 1) if before else "") + chr(ord("A") + letter)
 
 
 class _MaxT:
@@ -119,33 +120,31 @@ class _MaxT:
         if n < 2:
             return np.zeros(n, np.int64)
         if len(self.height_m) == 2:
-            return self._count_of_two(models, way)
+            # Of two models alone: as their comparison says, which looks both ways.
+            pair = compare_with(self.scores, 0, np.array([1]))
+            is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
+            return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
         least = float(stdtrit(self.freedom, level))
         most = float(stdtrit(self.freedom, 1 - (1 - level) / (n - 1)))  # Bonferroni
         far_mm = way * self.far_mm[np.ix_(models, models)]
         counts = np.zeros(n, np.int64)
-        for place in np.flatnonzero((far_mm > least).any(axis=1)).tolist():
-            far_m = far_mm[place]
+        for index in np.flatnonzero((far_mm > least).any(axis=1)).tolist():
+            far_m = far_mm[index]
             is_sure = bool(stop) and far_m.max() > most
-            needs = most if is_sure else max(least, self._critical(models, place, way, level))
-            counts[place] = self._count_sure(models, place, far_m, needs, stop)
+            needs = most if is_sure else max(least, self._critical(models, index, way, level))
+            counts[index] = self._count_sure(models, index, far_m, needs, stop)
         return counts
 
-    def _count_of_two(self, models: np.ndarray, way: int) -> np.ndarray:
-        """Of two models alone: as their comparison says, which looks both ways."""
-        pair = compare_with(self.scores, 0, np.array([1]))
-        is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
-        return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
-
-    def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
+    def _critical(self, models: np.ndarray, index: int, way: int, level: float) -> float:
         """What the largest of the differences to one model reaches by chance."""
         luck_rm = self._luck()[:, models]
-        gap_rm = luck_rm - luck_rm[:, [place]]
+        gap_rm = luck_rm - luck_rm[:, [index]]
         cov_mm = self._spread_mm[np.ix_(models, models)]
         own_m = np.diag(cov_mm)
-        variance_m = own_m + own_m[place] - 2 * cov_mm[place]
+        variance_m = own_m + own_m[index] - 2 * cov_mm[index]
         is_apart = variance_m > 1e-24
-        gap_rm *= np.divide(way, np.sqrt(variance_m), out=np.zeros(len(own_m)), where=is_apart)
+        se_m = np.sqrt(np.maximum(variance_m, 0.0))  # rounding leaves equal models below zero
+        gap_rm *= np.divide(way, se_m, out=np.zeros(len(own_m)), where=is_apart)
         largest_r = gap_rm.max(axis=1)
         place_r = min(int(np.ceil(level * N_DRAWS)), N_DRAWS - 1)
         return float(np.partition(largest_r * self._heavy_r, place_r)[place_r])
@@ -164,20 +163,33 @@ class _MaxT:
         return self._luck_rm
 
     def _count_sure(
-        self, models: np.ndarray, place: int, far_m: np.ndarray, needs: float, stop: int
+        self, models: np.ndarray, index: int, far_m: np.ndarray, needs: float, stop: int
     ) -> int:
         """Those that are far enough ahead, and differ on enough units to be sure.
 
         A lead is no larger than its units: that says how many there must be, mostly enough.
         """
         ahead = np.flatnonzero(far_m > needs)
-        lead_k = np.abs(self.height_m[models[ahead]] - self.height_m[models[place]])
+        lead_k = np.abs(self.height_m[models[ahead]] - self.height_m[models[index]])
         is_sure = self._is_sure(lead_k / self.scores.largest, far_m[ahead] / needs)
         if not is_sure.all() and not (stop and is_sure.any()):
             open_k = ahead[~is_sure]
-            n_k = self.scores.n_discordant(int(models[place]), models[open_k], _ENOUGH)
+            n_k = self.scores.n_discordant(int(models[index]), models[open_k], _ENOUGH)
             is_sure[~is_sure] = self._is_sure(n_k, far_m[open_k] / needs)
-        return int(is_sure.sum())
+        sure = ahead[is_sure]
+        sure = sure[np.argsort(-far_m[sure], kind="stable")]
+        if stop and len(sure) and self._n_parted(models, index, sure[:1]):
+            return 1  # the farthest is enough
+        return self._n_parted(models, index, sure)
+
+    def _n_parted(self, models: np.ndarray, index: int, others: np.ndarray) -> int:
+        """How many of them their comparison parts from the model too: it looks both ways, this
+        test one, so that of few units it asks for a little more.
+        """
+        if not len(others):
+            return 0
+        pairs = compare_with(self.scores, int(models[index]), models[others])
+        return int((pairs.p <= 1 - LEVEL).sum())
 
     @staticmethod
     def _is_sure(n_k: np.ndarray, beyond_k: np.ndarray) -> np.ndarray:

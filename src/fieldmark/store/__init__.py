@@ -9,12 +9,15 @@ from fieldmark.store.part_notes import (
     FitSummary,
     bad_images,
     decode_noted,
+    examples_words,
+    fewer_examples,
     fit_summary,
     mean_calibration,
 )
 from fieldmark.store.records import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
+    NOT_SENT,
     OK,
     UNANSWERED,
     Claim,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AMONG_ANSWERED",
     "ANSWERED_RATE",
+    "NOT_SENT",
     "OK",
     "UNANSWERED",
     "Answers",
@@ -59,6 +63,8 @@ __all__ = [
     "bad_images",
     "canonical_json",
     "decode_noted",
+    "examples_words",
+    "fewer_examples",
     "fit_summary",
     "host",
     "mean_calibration",

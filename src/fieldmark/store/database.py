@@ -79,9 +79,9 @@ def open_database(
     path: Path, read_only: bool, timeout_s: float, is_private: bool = False
 ) -> Database:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        wanted = ".".join(map(str, OLDEST_SQLITE))
+        oldest = ".".join(map(str, OLDEST_SQLITE))
         raise StoreError(
-            f"this Python's SQLite {sqlite3.sqlite_version} is too old, {wanted} is needed: "
+            f"this Python's SQLite {sqlite3.sqlite_version} is too old, {oldest} is needed: "
             "use a newer Python, such as the one `uv python install` brings."
         )
     try:
@@ -276,11 +276,11 @@ def _set_journal(database: Database, is_private: bool) -> None:
     Changing the mode does not wait its turn as other statements do: two processes that make the
     same file at once need a second try.
     """
-    wanted = "delete" if is_private or filesystem_of(database.path).is_shared else "wal"
+    mode = "delete" if is_private or filesystem_of(database.path).is_shared else "wal"
     until = time.monotonic() + database.timeout_s
-    while database.rows("PRAGMA journal_mode") != [(wanted,)]:
+    while database.rows("PRAGMA journal_mode") != [(mode,)]:
         try:
-            database.connection.execute(f"PRAGMA journal_mode = {wanted}")
+            database.connection.execute(f"PRAGMA journal_mode = {mode}")
             break  # SQLite keeps another mode where it cannot have this one: that is fine too
         except sqlite3.OperationalError as error:
             is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

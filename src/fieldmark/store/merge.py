@@ -63,13 +63,13 @@ def merge_shards(
     return _merge(main, shards, frozenset(replaced), is_left=True)
 
 
-def adopt_shard(own: Store, earlier: Path) -> None:
+def adopt_shard(store: Store, earlier: Path) -> None:
     """Takes over what an earlier attempt at the same work holds, done and partly done.
 
     It may have been killed in the middle of a write, or hang and write again some day: its file is
     not touched. One that cannot be read is passed over, as what it held can be done again.
     """
-    for _, error in _merge(own, [earlier], frozenset(), is_left=False).faults:
+    for _, error in _merge(store, [earlier], frozenset(), is_left=False).faults:
         _log.warning("%s", error)
 
 
@@ -105,7 +105,7 @@ class _Merging:
     counts: Counter[str] = field(default_factory=Counter)
     """fields of `MergeCounts`"""
     faults: list[tuple[Path, StoreError]] = field(default_factory=list)
-    known: dict[ShardNames, np.ndarray] = field(default_factory=dict)
+    numbers_of: dict[ShardNames, np.ndarray] = field(default_factory=dict)
 
     def readable(
         self, paths: Iterable[Path], kept: Collection[RunName], is_left: bool
@@ -135,15 +135,15 @@ class _Merging:
 
     def _numbers(self, names: ShardNames) -> np.ndarray:
         """The store's number of a name by that of the file; 0 stands for none in both."""
-        if names not in self.known:
-            if len(self.known) >= _KNOWN_NAMES:
-                self.known.clear()
+        if names not in self.numbers_of:
+            if len(self.numbers_of) >= _KNOWN_NAMES:
+                self.numbers_of.clear()
             listed, numbered = names.listed(), names.numbered()
             kept = self.main._names.intern(listed)
             numbers = np.zeros(int(numbered.max()) + 1, NUMBER)
             numbers[numbered] = [kept[name] for name in listed]
-            self.known[names] = numbers
-        return self.known[names]
+            self.numbers_of[names] = numbers
+        return self.numbers_of[names]
 
 
 @dataclass(slots=True)
@@ -156,13 +156,13 @@ class _Entering:
     has_dropped: bool = False
     numbers: np.ndarray = field(default_factory=lambda: np.zeros(0, NUMBER))
     """of the file that is read now: its number of a name → the store's"""
-    asked: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
+    items_of: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     kept_items: dict[int, int] = field(default_factory=dict)
     """of that file: its number of a list of items → the store's"""
 
-    def read_as(self, numbers: np.ndarray, asked: Mapping[int, tuple[Any, ...]]) -> None:
+    def read_as(self, numbers: np.ndarray, items: Mapping[int, tuple[Any, ...]]) -> None:
         """From now on runs are those of another file."""
-        self.numbers, self.asked, self.kept_items = numbers, asked, {}
+        self.numbers, self.items_of, self.kept_items = numbers, items, {}
 
     def take(self, run: ShardRun) -> None:
         has_entered = self._done(run) if run.row["state"] == "done" else self._unfinished(run)
@@ -277,27 +277,27 @@ class _Entering:
         }
         n_new = 0
         for part in parts:
-            name, repeat, *facts = part.facts
+            name, repeat, *values = part.columns
             where = (run, int(self.numbers[name]), repeat)
-            if held.get(where[1:], -1) >= part.facts[5]:
+            if held.get(where[1:], -1) >= part.columns[5]:
                 continue
             if where[1:] in held:
                 sql = "DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?"
                 self.connection.execute(sql, where)
                 self.has_dropped = True
-            self._insert_part(where, facts, part)
+            self._insert_part(where, values, part)
             n_new += 1
-            self.counts["n_rows"] += part.facts[4]
+            self.counts["n_rows"] += part.columns[4]
         self.counts["n_parts"] += n_new
         return n_new
 
     def _insert_part(
-        self, where: tuple[int, int, int], facts: Sequence[Any], part: ShardPart
+        self, where: tuple[int, int, int], values: Sequence[Any], part: ShardPart
     ) -> None:
         self.connection.execute(
             "INSERT INTO part (run, part, repeat, finished, n_train, n_items, n_ok, seconds, info) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [*where, *facts],
+            [*where, *values],
         )
         prediction, outcome, score, info = part.answers
         named = [self._named(prediction), None if outcome is None else self._named(outcome)]
@@ -305,9 +305,9 @@ class _Entering:
 
     def _items(self, number: int) -> int:
         if number not in self.kept_items:
-            n, item, target, unit, content = self.asked[number]
-            asked = [self._named(blob) for blob in (item, target, unit)]
-            self.kept_items[number] = keep_items(self.connection, n, asked, content)
+            n, item, target, unit, content = self.items_of[number]
+            columns = [self._named(blob) for blob in (item, target, unit)]
+            self.kept_items[number] = keep_items(self.connection, n, columns, content)
         return self.kept_items[number]
 
     def _named(self, blob: bytes) -> bytes:
@@ -331,8 +331,8 @@ def _is_same(former: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 def _history(former: str, record: str) -> str:
     """The record of a later attempt, with those of the earlier ones in the order of time."""
     before, after = json.loads(former), json.loads(record)
-    earlier, own = before.pop("earlier", []), after.pop("earlier", [])
-    past = [*earlier, *([before] if before else []), *own]
+    earlier, later = before.pop("earlier", []), after.pop("earlier", [])
+    past = [*earlier, *([before] if before else []), *later]
     unique = {canonical_json(one): one for one in past}
     unique.pop(canonical_json(after), None)
     return canonical_json({**after, "earlier": list(unique.values())} if unique else after)

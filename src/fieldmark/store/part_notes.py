@@ -1,7 +1,8 @@
 """Notes of parts: what did the fits of a run choose, are their probabilities true, how were photos
 read, which were left out?
 
-Parts note it as `fit`, `calibration`, `decode` and `bad_images` of their `info`; the first repeat
+Parts note it as `fit`, `calibration`, `decode`, `bad_images` and `fewer_examples_because` of their
+`info`; the first repeat
 of a part carries what all of them chose, and where one probe learns all parts, every part does.
 """
 
@@ -110,6 +111,39 @@ def bad_images(parts: Sequence[PartRecord]) -> dict[str, str]:
     for part in parts:
         unreadable |= (part.info or {}).get("bad_images") or {}
     return unreadable
+
+
+_FEWER = {
+    "pool": "there are no more training photos to show",
+    "context": "the model's context is full",
+    "pictures": "the model takes no more images (max_images)",
+    "bytes": "a request may be no larger (max_request_bytes)",
+}
+"""what `fewer_examples_because` means, the most frequent reason told"""
+
+
+def examples_words(shown: Sequence[int], n_asked: int, reasons: Mapping[str, int]) -> str:
+    """
+    >>> examples_words([7, 7], 10, {"pictures": 24})
+    '7 of the 10 examples asked for are shown: the model takes no more images (max_images)'
+    """
+    n = f"{min(shown)}" if min(shown) == max(shown) else f"{min(shown)} to {max(shown)}"
+    reason = max(reasons, key=lambda name: reasons[name])
+    what = f"{n} of the {n_asked} examples asked for are shown"
+    return f"{what}: {_FEWER.get(reason, reason)}"
+
+
+def fewer_examples(parts: Sequence[PartRecord], n_asked: int | None) -> str:
+    """How many examples prompts show where that is fewer than were asked for, and why; ""."""
+    infos = [part.info for part in parts if part.info and "fewer_examples_because" in part.info]
+    if not infos or not n_asked:
+        return ""
+    reasons: Counter[str] = Counter()
+    for info in infos:
+        reasons.update(info["fewer_examples_because"])
+    shown = [n for info in infos for n in info.get("examples_shown") or ()]
+    shown = shown or [part.n_train or 0 for part in parts]
+    return examples_words(shown, n_asked, reasons)
 
 
 def _spread(values: Sequence[Value]) -> str:

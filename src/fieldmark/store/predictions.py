@@ -67,11 +67,11 @@ class Answers:
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
     """The items that all runs (one at least) were asked, in the order of part and repeat."""
     pieces = _pieces(database, runs, with_scores)
-    asked = _asked(
+    items_of = _asked(
         database, {piece.items for draw_pieces in pieces.values() for piece in draw_pieces.values()}
     )
     joined = [
-        _joined(where, [draw_pieces[run] for run in runs], asked, with_scores)
+        _joined(where, [draw_pieces[run] for run in runs], items_of, with_scores)
         for where, draw_pieces in sorted(pieces.items())
         if len(draw_pieces) == len(set(runs))
     ]
@@ -91,7 +91,7 @@ def select_drawn(
     """
     runs = list(dict.fromkeys(run for draw in draws for run, _ in draw))
     pieces = _pieces(database, runs, with_scores)
-    asked = _asked(
+    items_of = _asked(
         database, {piece.items for draw_pieces in pieces.values() for piece in draw_pieces.values()}
     )
     parts = sorted({part for part, _ in pieces})
@@ -100,7 +100,7 @@ def select_drawn(
         for part in parts:
             run_pieces = [pieces.get((part, repeat), {}).get(run) for run, repeat in draw]
             if any(run_pieces):
-                joined.append(_filled((part, number), run_pieces, asked, with_scores))
+                joined.append(_filled((part, number), run_pieces, items_of, with_scores))
     if not joined:
         return select_answers(database, [run for run, _ in draws[0]], with_scores)
     return joined[0] if len(joined) == 1 else _chained(joined)
@@ -119,25 +119,25 @@ def select_repeats(database: Database, runs: Sequence[int]) -> dict[int, list[in
 def _filled(
     where: tuple[int, int],
     pieces: Sequence[_Piece | None],
-    asked: Mapping[int, ItemColumns],
+    items_of: Mapping[int, ItemColumns],
     with_scores: bool,
 ) -> Answers:
     """The items that most pieces have (of several such lists, the longest)."""
     counts = Counter(piece.items for piece in pieces if piece)
-    usual = asked[max(counts, key=lambda number: (counts[number], len(asked[number].item)))]
-    rows = {number: _rows_of(usual, asked[number]) for number in counts}
+    usual = items_of[max(counts, key=lambda number: (counts[number], len(items_of[number].item)))]
+    rows = {number: _rows_of(usual, items_of[number]) for number in counts}
     n = len(usual.item)
     prediction_mn = np.full((len(pieces), n), NOT_ASKED, NUMBER)
     score_mn = np.full((len(pieces), n), np.nan) if with_scores else None
-    for place, piece in enumerate(pieces):
+    for model, piece in enumerate(pieces):
         if piece is None:
             continue
         at = rows[piece.items]
         is_asked = slice(None) if at is None else at >= 0
         from_row = slice(None) if at is None else at[is_asked]
-        prediction_mn[place, is_asked] = unpack(piece.prediction)[from_row]
+        prediction_mn[model, is_asked] = unpack(piece.prediction)[from_row]
         if score_mn is not None:
-            score_mn[place, is_asked] = _scores(piece)[from_row]
+            score_mn[model, is_asked] = _scores(piece)[from_row]
     part, repeat = (np.full(n, number) for number in where)
     return Answers(part, repeat, usual.item, usual.target, usual.unit, prediction_mn, score_mn)
 
@@ -177,36 +177,38 @@ def _pieces(
     return pieces
 
 
-def _asked(database: Database, wanted: set[int]) -> dict[int, ItemColumns]:
-    asked = {}
-    for number in wanted:
+def _asked(database: Database, numbers: set[int]) -> dict[int, ItemColumns]:
+    items_of = {}
+    for number in numbers:
         sql = "SELECT item, target, unit, content FROM item_list WHERE id = ?"
         *columns, content = database.rows(sql, [number])[0]
         key = None if content is None else np.frombuffer(content, np.uint64).reshape(-1, 2)
-        asked[number] = replace(unpack_asked(*columns), content=key)
-    return asked
+        items_of[number] = replace(unpack_asked(*columns), content=key)
+    return items_of
 
 
 def _joined(
     where: tuple[int, int],
     pieces: Sequence[_Piece],
-    asked: Mapping[int, ItemColumns],
+    items_of: Mapping[int, ItemColumns],
     with_scores: bool,
 ) -> Answers:
     """The items that all pieces have, with the same target."""
-    first = asked[pieces[0].items]
-    rows = {number: _rows_of(first, asked[number]) for number in {piece.items for piece in pieces}}
+    usual = items_of[pieces[0].items]
+    rows = {
+        number: _rows_of(usual, items_of[number]) for number in {piece.items for piece in pieces}
+    }
     prediction = [_aligned(unpack(piece.prediction), rows[piece.items]) for piece in pieces]
     score = (
         [_aligned(_scores(piece), rows[piece.items]) for piece in pieces] if with_scores else None
     )
-    part, repeat = (np.full(len(first.item), number) for number in where)
+    part, repeat = (np.full(len(usual.item), number) for number in where)
     joined = Answers(
         part,
         repeat,
-        first.item,
-        first.target,
-        first.unit,
+        usual.item,
+        usual.target,
+        usual.unit,
         np.stack(prediction),
         None if score is None else np.stack(score),
     )
@@ -218,22 +220,22 @@ def _aligned(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return column if rows is None else column[rows]
 
 
-def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
+def _rows_of(usual: ItemColumns, other: ItemColumns) -> np.ndarray | None:
     """Where each item of the first stands in the other; -1: it does not, or with another target or
     another image.
 
     None: they are the same.
     """
-    if first is other:
+    if usual is other:
         return None
     if not len(other.item):
-        return np.full(len(first.item), -1)
+        return np.full(len(usual.item), -1)
     order = np.argsort(other.item, kind="stable")
-    at = np.searchsorted(other.item, first.item, sorter=order)
+    at = np.searchsorted(other.item, usual.item, sorter=order)
     row = order[np.minimum(at, len(order) - 1)]
-    is_same = (other.item[row] == first.item) & (other.target[row] == first.target)
-    if first.content is not None and other.content is not None:
-        row_content, its = first.content, other.content[row]
+    is_same = (other.item[row] == usual.item) & (other.target[row] == usual.target)
+    if usual.content is not None and other.content is not None:
+        row_content, its = usual.content, other.content[row]
         is_known = row_content.any(axis=1) & its.any(axis=1)
         is_same &= (row_content == its).all(axis=1) | ~is_known
     return np.where(is_same, row, -1)
@@ -308,7 +310,9 @@ def _frame(
             "unit": named(unit),
             "outcome": named(outcome),
             "info": pl.Series(texts, dtype=pl.String),
-            "content": pl.Series([own if any(own) else None for own in digests], dtype=pl.Binary),
+            "content": pl.Series(
+                [digest if any(digest) else None for digest in digests], dtype=pl.Binary
+            ),
         },
     )
 
@@ -342,7 +346,7 @@ def insert_columns(
     """Writes the predictions of a part: columns of names, in any order."""
     order = sorted(range(len(columns["item"])), key=columns["item"].__getitem__)
     rows = {name: [column[at] for at in order] for name, column in columns.items()}
-    asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
+    packed_items = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
     digests = [digest or bytes(CONTENT.itemsize) for digest in rows["content"]]
     content = b"".join(digests) if any(rows["content"]) else None
     scores = np.array([np.nan if score is None else score for score in rows["score"]], REAL)
@@ -354,7 +358,9 @@ def insert_columns(
         None if np.isnan(scores).all() else scores.tobytes(),
         None if all(text is None for text in rows["info"]) else zlib.compress(texts, level=3),
     ]
-    insert_answer(connection, where, keep_items(connection, len(order), asked, content), packed)
+    insert_answer(
+        connection, where, keep_items(connection, len(order), packed_items, content), packed
+    )
 
 
 def insert_answer(
@@ -372,16 +378,16 @@ def insert_answer(
 
 
 def keep_items(
-    connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
+    connection: sqlite3.Connection, n: int, packed_items: Sequence[bytes], content: bytes | None
 ) -> int:
     """The number of a list of items (packed: item, target, unit), which is kept once."""
-    key = items_key(asked, content)
+    key = items_key(packed_items, content)
     item_list = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
     if item_list is None:
         item_list = connection.execute(
             "INSERT INTO item_list (key, n, item, target, unit, content) "
             "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
-            [key, n, *asked, content],
+            [key, n, *packed_items, content],
         ).fetchone()
     return int(item_list[0])
 

@@ -78,10 +78,10 @@ _SHOWN = (
 def condition(where: RunFilter) -> tuple[str, list[Any]]:
     clauses, values = [_SHOWN], list[Any]()
     if where.models:
-        known = [_model_condition(model) for model in where.models]
-        clauses.append("(" + " OR ".join(clause for clause, _ in known) + ")")
-        values += [value for _, known_values in known for value in known_values]
-    asked: list[tuple[str, tuple[Any, ...]]] = [
+        model_conditions = [_model_condition(model) for model in where.models]
+        clauses.append("(" + " OR ".join(clause for clause, _ in model_conditions) + ")")
+        values += [value for _, known_values in model_conditions for value in known_values]
+    clauses_of: list[tuple[str, tuple[Any, ...]]] = [
         (_NAMED.format("task"), where.tasks),
         ("task_variant GLOB ?", where.variants),
         ("(protocol || '/') GLOB (? || '/*')", where.protocols),
@@ -89,10 +89,10 @@ def condition(where: RunFilter) -> tuple[str, list[Any]]:
         ("seed = ?", where.seeds),
         ("state = ?", where.states),
     ]
-    for clause, wanted in asked:
-        if wanted:
-            clauses.append("(" + " OR ".join([clause] * len(wanted)) + ")")
-            values += wanted
+    for clause, clause_values in clauses_of:
+        if clause_values:
+            clauses.append("(" + " OR ".join([clause] * len(clause_values)) + ")")
+            values += clause_values
     return " AND ".join(clauses), values
 
 
@@ -121,9 +121,9 @@ def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]
     )
     scores: dict[int, list[Score]] = {}
     for run, metric, value, *rest in rows:
-        *facts, is_primary, is_up, is_fraction, warning = rest
+        *columns, is_primary, is_up, is_fraction, warning = rest
         flags: list[Any] = [bool(is_primary), bool(is_up), bool(is_fraction), warning]
-        score = Score(metric, math.nan if value is None else value, *facts, *flags)
+        score = Score(metric, math.nan if value is None else value, *columns, *flags)
         scores.setdefault(run, []).append(score)
     return scores
 
@@ -140,8 +140,8 @@ def find_damage(database: Database) -> Iterator[str]:
     lists = database.connection.execute(
         "SELECT id, key, item, target, unit, content FROM item_list"
     )
-    for number, key, *asked, content in lists:
-        if items_key(asked, content) != key:
+    for number, key, *packed_items, content in lists:
+        if items_key(packed_items, content) != key:
             rows = database.rows("SELECT DISTINCT run FROM answer WHERE items = ?", [number])
             yield f"run {', '.join(str(run) for (run,) in rows)}: what was asked"
     scores = database.connection.execute(

@@ -27,6 +27,8 @@ OK = "ok"
 """the outcome of an item that was answered; any other word is the reason why not"""
 UNANSWERED = {"failed": "failed", "refused": "refused", "length": "cut off", "unparsed": "not read"}
 """the other outcomes that chat models' items may have, and what they are called in a sentence"""
+NOT_SENT = "not sent"
+"""how the reason begins of a question that failed without being sent: asking again cannot help"""
 AMONG_ANSWERED, ANSWERED_RATE = "among_answered", "answered_rate"
 """names of two scores of a run: its own metric among the items that were answered, and their share;
 the run's other scores count what was not answered as wrong"""
@@ -68,11 +70,11 @@ class RunSpec:
     def key(self) -> str:
         """Thirty-two hex digits that stand for all fields but the content; a model counts as what
         it is, not as where its file was found."""
-        facts = {fact.name: getattr(self, fact.name) for fact in fields(self)}
-        del facts["data"]
+        values = {fact.name: getattr(self, fact.name) for fact in fields(self)}
+        del values["data"]
         if self.model_version:
-            del facts["model"]
-        return draws.digest(canonical_json(facts)).hex()
+            del values["model"]
+        return draws.digest(canonical_json(values)).hex()
 
     @property
     def name(self) -> RunName:
@@ -266,8 +268,8 @@ def score_sum(columns: Sequence[Any]) -> int:
     return zlib.crc32(repr(plain).encode("utf-8", "surrogatepass"))
 
 
-def items_key(asked: Sequence[bytes], content: bytes | None) -> bytes:
-    return blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
+def items_key(packed_items: Sequence[bytes], content: bytes | None) -> bytes:
+    return blake2b(b"".join([*packed_items, content or b""]), digest_size=16).digest()
 
 
 # --- Provenance record: what must be written down so that a run can be done again?
@@ -289,7 +291,7 @@ _GIT_TIMEOUT_S = 5.0
 
 
 def reproduction_record(
-    command: Sequence[str], config: Mapping[str, Any] | None = None, **facts: Any
+    command: Sequence[str], config: Mapping[str, Any] | None = None, **more: Any
 ) -> dict[str, Any]:
     """Command, configuration, versions, machine and git state, with further facts of the caller's.
 
@@ -305,14 +307,16 @@ def reproduction_record(
         "cpu_count": os.cpu_count(),
         "gpus": _gpus(),
         "git": git_state(Path.cwd()),
-        **facts,
+        **more,
     }
 
 
 def _versions() -> dict[str, str]:
-    wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
-    known = {name: version for name in wanted if (version := installed_version(name)) is not None}
-    return {"python": platform.python_version(), **known}
+    packages = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
+    versions = {
+        name: version for name in packages if (version := installed_version(name)) is not None
+    }
+    return {"python": platform.python_version(), **versions}
 
 
 def _gpus() -> list[str]:

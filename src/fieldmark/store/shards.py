@@ -37,7 +37,7 @@ _ITEMS = "n, item, target, unit, content"
 class ShardPart:
     """A finished part; names are numbers of the file's own."""
 
-    facts: tuple[Any, ...]
+    columns: tuple[Any, ...]
     """part, repeat, finished, n_train, n_items, n_ok, seconds, info"""
     items: int
     answers: tuple[bytes, bytes | None, bytes | None, bytes | None]
@@ -115,9 +115,9 @@ def _read(path: Path, database: Database, passed_over: Collection[RunName]) -> S
     parts = [part for run in runs for part in run.parts]
     if not parts:
         return Shard(path, tuple(runs))
-    wanted = {part.items for part in parts}
+    numbers = {part.items for part in parts}
     listed = database.rows(f"SELECT id, key, {_ITEMS} FROM item_list")
-    items = {number: tuple(rest) for number, _, *rest in listed if number in wanted}
+    items = {number: tuple(rest) for number, _, *rest in listed if number in numbers}
     names = _names(database)
     _check(path, parts, items, names.numbered())
     if any(key != items_key(rest[1:4], rest[4]) for _, key, *rest in listed):
@@ -150,10 +150,15 @@ def _run(database: Database, row: dict[str, Any], is_passed_over: bool) -> Shard
     )
     parts = []
     for columns in database.rows(sql, [number]):
-        facts, items, answers, written = columns[:8], columns[8], columns[9:13], columns[13]
+        columns_of_part, items, answers, written = (
+            columns[:8],
+            columns[8],
+            columns[9:13],
+            columns[13],
+        )
         if items is not None and answer_sum(answers) != written:
             raise ValueError("its predictions are not as they were written")
-        parts.append(ShardPart(tuple(facts), items, tuple(answers)))
+        parts.append(ShardPart(tuple(columns_of_part), items, tuple(answers)))
     scores = database.rows("SELECT * FROM score WHERE run = ? ORDER BY part, metric", [number])
     if any(score_sum(score[1:-1]) != score[-1] for score in scores):
         raise ValueError("its scores are not as they were written")
@@ -176,7 +181,7 @@ def _check(
         if content is not None and len(content) != 16 * n:
             raise _damaged(path, "the digests of a part have another length")
     for part in parts:
-        if part.facts[0] not in named_parts or part.items not in items:
+        if part.columns[0] not in named_parts or part.items not in items:
             raise _damaged(path, "a part has no name or no answers")
         n = items[part.items][0]
         prediction, outcome, score, _ = part.answers

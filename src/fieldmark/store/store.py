@@ -123,7 +123,7 @@ class Store:
             "JOIN text ON text.id = part.part WHERE run = ? ORDER BY value, repeat",
             [run],
         )
-        return [PartRecord(*[*facts, info and json.loads(info)]) for *facts, info in rows]
+        return [PartRecord(*[*columns, info and json.loads(info)]) for *columns, info in rows]
 
     def write_part(self, run: int, result: PartResult) -> None:
         """Writes one part in one transaction. A part that is there already is replaced.
@@ -167,6 +167,16 @@ class Store:
         with self._database.writing() as connection:
             if claims.other(connection, self._name(run)[0]) is None:
                 writing.close_run(connection, run, "failed", error)
+
+    def forget_start(self, run: int) -> None:
+        """Forgets a run of which no part was finished; one that another process is on stays."""
+        with self._database.writing() as connection:
+            if claims.other(connection, self._name(run)[0]) is None:
+                connection.execute(
+                    "DELETE FROM run WHERE id = ? AND state <> 'done' "
+                    "AND NOT EXISTS (SELECT 1 FROM part WHERE part.run = run.id)",
+                    [run],
+                )
 
     def rescore_run(self, run: int, scores: Sequence[Score]) -> None:
         """Replaces the scores of a run; its predictions stay."""

@@ -145,9 +145,9 @@ def insert_run(
         "app": app_version(),
         "record": canonical_json(record),
     }
-    places = ",".join("?" * len(row))
+    question_marks = ",".join("?" * len(row))
     done = connection.execute(
-        f"INSERT INTO run ({','.join(row)}) VALUES ({places})", list(row.values())
+        f"INSERT INTO run ({','.join(row)}) VALUES ({question_marks})", list(row.values())
     )
     assert done.lastrowid is not None
     return done.lastrowid
@@ -276,14 +276,10 @@ def _checked(values: Iterable[str | None]) -> list[str]:
         if not isinstance(name, str):
             raise TypeError(f"a name is text, found {name!r} ({type(name).__name__})")
         if not name.isascii():
-            _check_unicode(name)
+            try:
+                name.encode()
+            except UnicodeEncodeError as error:
+                raise DataError(
+                    f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
+                ) from error
     return names
-
-
-def _check_unicode(name: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
-        ) from error

@@ -248,9 +248,11 @@ class Finder:
             return [NamedTask(task.task, task)]
         if is_folder(with_home(name)):
             return self._libraries()[0].in_folder(with_home(name), where)
-        own = {known: path for known, path in files.items() if fnmatchcase(known, name)}
-        if own:
-            return [*self._known(own, where), *self._fitting(name, own, where)]
+        matches = {
+            task_name: path for task_name, path in files.items() if fnmatchcase(task_name, name)
+        }
+        if matches:
+            return [*self._known(matches, where), *self._fitting(name, matches, where)]
         if self.folders:
             return self._libraries()[0].find(name, where)  # says what is known
         if is_pattern(name):
@@ -260,13 +262,13 @@ class Finder:
     def _known(self, files: Mapping[str, Path], where: str) -> list[NamedTask]:
         return [task for name, path in files.items() for task in self._in_file(name, path, where)]
 
-    def _fitting(self, pattern: str, known: Container[str], where: str) -> list[NamedTask]:
+    def _fitting(self, pattern: str, present: Container[str], where: str) -> list[NamedTask]:
         """Tasks of the folders that a pattern fits: none that is called as a known one."""
         try:
             theirs = self._libraries()[0].find(pattern, where) if self.folders else []
         except UnknownName:  # none
             return []
-        return [task for task in theirs if task.task.task not in known]
+        return [task for task in theirs if task.task.task not in present]
 
     def rows(self) -> list[dict[str, str]]:
         """Name, title, dataset and metric of all tasks, groups and tags of the folders."""

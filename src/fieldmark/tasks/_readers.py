@@ -75,22 +75,22 @@ class Problem:
         return replace(self, files=(path,))
 
 
-def problems_of(error: FieldmarkError, kind: Kind, place: str) -> list[Problem]:
+def problems_of(error: FieldmarkError, kind: Kind, where: str) -> list[Problem]:
     """One for each line of an error; lines that name no file get the place."""
     text = str(error)
-    if place:
-        on_one_line = place.encode("unicode_escape").decode() if "\n" in place else place
-        text = text.replace(place, on_one_line)
+    if where:
+        on_one_line = where.encode("unicode_escape").decode() if "\n" in where else where
+        text = text.replace(where, on_one_line)
     lines = text.splitlines()
     # From two on, the last line counts them (`join_problems`).
     lines = lines[:-1] if len(lines) > 1 else lines
-    return [_parsed(line, kind, place) for line in lines]
+    return [_parsed(line, kind, where) for line in lines]
 
 
-def _parsed(line: str, kind: Kind, place: str) -> Problem:
+def _parsed(line: str, kind: Kind, where: str) -> Problem:
     match = _PLACED.fullmatch(line)
     if match is None:
-        return Problem("error", kind, place, line)
+        return Problem("error", kind, where, line)
     number = f":{match['line']}" if match["line"] else ""
     return Problem("error", kind, f"{match['file']}{number}", match["text"])
 

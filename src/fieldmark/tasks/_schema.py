@@ -137,8 +137,8 @@ class Task(Strict):
     def _primary_is_a_part(cls, primary: str, info: ValidationInfo) -> str:
         parts = info.data.get("parts", {})
         if primary and not (isinstance(parts, dict) and primary in parts):
-            known = ", ".join(parts) if isinstance(parts, dict) else "none"
-            raise ValueError(f"expected the name of a part (parts: {known})")
+            part_names = ", ".join(parts) if isinstance(parts, dict) else "none"
+            raise ValueError(f"expected the name of a part (parts: {part_names})")
         return primary
 
     def __reduce__(self) -> tuple[Any, ...]:

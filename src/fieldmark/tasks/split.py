@@ -37,6 +37,17 @@ class Selection:
     where: str = ""
     """the place in a file that asked for it, for messages"""
 
+    @property
+    def words(self) -> str:
+        """
+        >>> Selection(any_of=("health",)).words, Selection(without_parts=("ml_age_*",)).words
+        ('health', 'without ml_age_*')
+        """
+        kept = [*self.any_of, *self.parts, *(one for _, names in self.groups for one in names)]
+        out = [*self.without_parts, *(one for _, names in self.without_groups for one in names)]
+        left = f"without {','.join(out)}" if out else ""
+        return " ".join(filter(None, [",".join(kept), left]))
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -104,13 +115,13 @@ def is_match(value: object, patterns: Names) -> bool:
     return value is not None and any(fnmatchcase(str(value), pattern) for pattern in patterns)
 
 
-def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
-    if wanted == Selection():
+def keep_selected(task: Task, parts: list[PartItems], selection: Selection) -> list[PartItems]:
+    if selection == Selection():
         return parts
-    _check_left_out(task, parts, wanted)
-    kept = [part for part in parts if is_selected(part, wanted)]
+    _check_left_out(task, parts, selection)
+    kept = [part for part in parts if is_selected(part, selection)]
     if not kept:
-        raise _nothing_selected(task, parts, wanted)
+        raise _nothing_selected(task, parts, selection)
     return kept
 
 
@@ -125,13 +136,13 @@ def check_part(
     name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
     for key, which, rows in (("train", "training", part.train), ("test", "test", part.test)):
         if rows.is_empty() and (has_training or key == "test"):
-            own = task.parts.get(part.name) if isinstance(task.parts, dict) else None
-            wanted = getattr(own or task, key)
-            if own is None and table is not None and not _has_splits(table):
+            part_rules = task.parts.get(part.name) if isinstance(task.parts, dict) else None
+            rules = getattr(part_rules or task, key)
+            if part_rules is None and table is not None and not _has_splits(table):
                 raise DataError(f"{name}: {_no_splits(task, table)}")
             raise DataError(
                 f"{name}: no {which} images: no row of dataset {task.dataset!r} fits "
-                f"{_rules(wanted)} (its splits: {_splits_of(part, table)}). Say under `{key}` in "
+                f"{_rules(rules)} (its splits: {_splits_of(part, table)}). Say under `{key}` in "
                 "the task file which rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
@@ -149,9 +160,9 @@ def check_part(
             "`test`."
         )
     if task.test == "rest" and draw and len(draw_train(task, part, draw, 0)) == len(part.test):
-        asked = f"shots = {draw.shots}" if draw.shots else f"n_train = {draw.n_train}"
+        setting = f"shots = {draw.shots}" if draw.shots else f"n_train = {draw.n_train}"
         raise DataError(
-            f"{name}: {asked} takes all {len(part.test)} images for training: the task tests on "
+            f"{name}: {setting} takes all {len(part.test)} images for training: the task tests on "
             "the rest, and nothing is left."
         )
 
@@ -173,7 +184,13 @@ def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataF
 
 def _chosen(rows: pl.DataFrame, draw: Draw, seed: tuple[object, ...]) -> list[str]:
     if draw.shots:
-        return _per_class(rows, draw.shots, seed)
+        # `n` ids of every class, or all of a class that has fewer.
+        grouped = rows.select("id", "target").group_by("target").agg("id").sort("target")
+        return [
+            item
+            for target, ids in grouped.iter_rows()
+            for item in draws.shuffled(ids, *seed, target)[: draw.shots]
+        ]
     if draw.sampling == "uniform":
         return draws.shuffled(rows.get_column("id"), *seed)[: draw.n_train]
     return _balanced(rows, draw.n_train, seed)
@@ -217,16 +234,6 @@ def rows_of(
     return rows.unique("id", maintain_order=True)
 
 
-def _per_class(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
-    """`n` ids of every class, or all of a class that has fewer."""
-    grouped = rows.select("id", "target").group_by("target").agg("id").sort("target")
-    return [
-        item
-        for target, ids in grouped.iter_rows()
-        for item in draws.shuffled(ids, *seed, target)[:n]
-    ]
-
-
 def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
     """Takes turns over the classes, in a drawn order, until n are chosen or none is left."""
     ids: dict[str, list[str]] = {}
@@ -253,10 +260,10 @@ def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
     if not is_joint(task):
         return parts
     answers = [pl.col(name).cast(pl.String).fill_null("?") for name in task.traits]
-    known = rows.filter(pl.any_horizontal(pl.col(*task.traits).is_not_null())).with_columns(
+    with_traits = rows.filter(pl.any_horizontal(pl.col(*task.traits).is_not_null())).with_columns(
         pl.concat_str(answers, separator=" ").alias("target"), _unit(task)
     )
-    train = _drawn_from(task, known)
+    train = _drawn_from(task, with_traits)
     return [PartItems(part.name, train, part.test, part.groups, is_joint=True) for part in parts]
 
 
@@ -264,14 +271,14 @@ def _column_parts(task: Task, rows: pl.DataFrame, column: str) -> list[PartItems
     """A part for each value of the column, by name. All are filtered together: one by one, NeWT's
     164 parts cost a finished run 0.05 s of CPU time more (measured 2026-11-18).
     """
-    known = rows.drop_nulls(column)
-    whole = _part(task, "", known)
+    named = rows.drop_nulls(column)
+    whole = _part(task, "", named)
     train, test = (frame.partition_by(column, as_dict=True) for frame in (whole.train, whole.test))
     parts = []
-    for key, own in known.partition_by(column, as_dict=True).items():
-        mine = train.get(key, rows.clear())
-        others = mine if whole.test is whole.train else test.get(key, rows.clear())
-        parts.append(PartItems(str(key[0]), mine, others, _groups(task, own)))
+    for key, part_rows in named.partition_by(column, as_dict=True).items():
+        part_train = train.get(key, rows.clear())
+        others = part_train if whole.test is whole.train else test.get(key, rows.clear())
+        parts.append(PartItems(str(key[0]), part_train, others, _groups(task, part_rows)))
     return sorted(parts, key=lambda part: part.name)
 
 
@@ -310,15 +317,15 @@ def _has_splits(rows: pl.DataFrame) -> bool:
 
 def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFrame:
     """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
-    known = rows.with_columns(pl.col(column).cast(pl.String).alias("target"), _unit(task)).filter(
-        pl.col("target").is_not_null()
-    )
-    if known.is_empty():
+    labelled = rows.with_columns(
+        pl.col(column).cast(pl.String).alias("target"), _unit(task)
+    ).filter(pl.col("target").is_not_null())
+    if labelled.is_empty():
         raise DataError(
             f"{task.place_of(key)}  column {column!r} of dataset {task.dataset!r} is empty "
             f"in all {len(rows)} rows: labels are needed."
         )
-    return _with_kinds(task, known) if task.kinds else known
+    return _with_kinds(task, labelled) if task.kinds else labelled
 
 
 def _unit(task: Task) -> pl.Expr:
@@ -348,9 +355,9 @@ def kinds_of(part: PartItems) -> dict[str, str]:
     return dict(both.unique().sort("target").iter_rows())
 
 
-def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
+def keep_rows(task: Task, rows: pl.DataFrame, rules: Filter, *key: str) -> pl.DataFrame:
     """The rows that a filter of the task (at `key` of its file) allows."""
-    for column, patterns in wanted.items():
+    for column, patterns in rules.items():
         need_column(task, rows, column, *key, column)
         values = rows.get_column(column).cast(pl.String).unique().to_list()
         allowed = [value for value in values if is_match(value, patterns)]
@@ -364,12 +371,12 @@ def asked_rows(task: Task, table: pl.DataFrame) -> pl.DataFrame:
     if rows.is_empty():
         raise _nothing_fits(task, table)
     if task.test == "rest":
-        asked = _drawn_from(task, rows)
+        tested = _drawn_from(task, rows)
     else:
-        asked = keep_rows(task, rows, task.test, "test")
-    if asked.is_empty():
-        check_part(task, PartItems("", asked, asked), table, has_training=False)
-    return asked
+        tested = keep_rows(task, rows, task.test, "test")
+    if tested.is_empty():
+        check_part(task, PartItems("", tested, tested), table, has_training=False)
+    return tested
 
 
 def _columns(task: Task) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -380,8 +387,8 @@ def _columns(task: Task) -> Iterator[tuple[tuple[str, ...], str]]:
         filters |= {("train",): task.train, ("test",): {} if task.test == "rest" else task.test}
     for name, part in parts.items():
         filters |= {("parts", name, "train"): part.train, ("parts", name, "test"): part.test}
-    for key, wanted in filters.items():
-        yield from (((*key, column), column) for column in wanted)
+    for key, rules in filters.items():
+        yield from (((*key, column), column) for column in rules)
     yield from ((("traits",), name) for name in task.traits or ())
     single = {"label": "" if task.traits else task.label, "unit": task.unit, "kinds": task.kinds}
     single |= {"parts": task.parts if isinstance(task.parts, str) else ""}
@@ -398,16 +405,16 @@ def _lacks(task: Task, rows: pl.DataFrame, column: str, *key: str) -> str:
     """That the data have no such column, and which they have; "" where they do."""
     if column in rows.columns:
         return ""
-    known = [name for name in rows.columns if name != "target"]
-    hint = closest(column, known)
+    columns = [name for name in rows.columns if name != "target"]
+    hint = closest(column, columns)
     mean = f" Did you mean {hint[0]!r}?" if hint else ""
     return (
         f"{task.place_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}."
-        f"{mean} It has {', '.join(known)}."
+        f"{mean} It has {', '.join(columns)}."
     )
 
 
-def is_selected(part: PartItems, wanted: Selection) -> bool:
+def is_selected(part: PartItems, selection: Selection) -> bool:
     groups = dict(part.groups)
     values = (part.name, *groups.values())
 
@@ -416,41 +423,47 @@ def is_selected(part: PartItems, wanted: Selection) -> bool:
 
     return (
         (
-            not (wanted.parts or wanted.groups)
-            or is_match(part.name, wanted.parts)
-            or any(in_groups(wanted.groups))
+            not (selection.parts or selection.groups)
+            or is_match(part.name, selection.parts)
+            or any(in_groups(selection.groups))
         )
-        and (not wanted.any_of or any(is_match(value, wanted.any_of) for value in values))
-        and not is_match(part.name, wanted.without_parts)
-        and not any(in_groups(wanted.without_groups))
+        and (not selection.any_of or any(is_match(value, selection.any_of) for value in values))
+        and not is_match(part.name, selection.without_parts)
+        and not any(in_groups(selection.without_groups))
     )
 
 
-def _check_left_out(task: Task, parts: list[PartItems], wanted: Selection) -> None:
+def _check_left_out(task: Task, parts: list[PartItems], selection: Selection) -> None:
     """Refuses to leave out what is not there: a slip of the pen would be asked, and paid for."""
-    asked = [("part", name) for name in wanted.without_parts]
-    asked += [(column, name) for column, names in wanted.without_groups for name in names]
-    for column, pattern in asked:
-        known = {part.name if column == "part" else dict(part.groups).get(column) for part in parts}
-        names = sorted(name for name in known if name)
+    left_out = [("part", name) for name in selection.without_parts]
+    left_out += [(column, name) for column, names in selection.without_groups for name in names]
+    for column, pattern in left_out:
+        values = {
+            part.name if column == "part" else dict(part.groups).get(column) for part in parts
+        }
+        names = sorted(name for name in values if name)
         if not any(fnmatchcase(name, pattern) for name in names):
             kind = f"{column} of task {task.task!r}"
-            raise UnknownName(kind, pattern, names, where=wanted.where)
+            raise UnknownName(kind, pattern, names, where=selection.where)
 
 
-def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:
+def _nothing_selected(task: Task, parts: list[PartItems], selection: Selection) -> UsageError:
     names = {part.name for part in parts} | {value for part in parts for _, value in part.groups}
-    asked = (*wanted.parts, *wanted.any_of, *(v for _, values in wanted.groups for v in values))
-    place = f"{wanted.where}  " if wanted.where else ""
-    if names == {""} and asked:
-        return UsageError(f"{place}task {task.task!r} has no parts: remove `/{asked[0]}`.")
-    for pattern in asked:
+    patterns = (
+        *selection.parts,
+        *selection.any_of,
+        *(v for _, values in selection.groups for v in values),
+    )
+    prefix = f"{selection.where}  " if selection.where else ""
+    if names == {""} and patterns:
+        return UsageError(f"{prefix}task {task.task!r} has no parts: remove `/{patterns[0]}`.")
+    for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             kind = f"part or group of task {task.task!r}"
-            unknown = UnknownName(kind, pattern, names, where=wanted.where)
+            unknown = UnknownName(kind, pattern, names, where=selection.where)
             return unknown if unknown.closest else UsageError(f"{unknown} {_having(sorted(names))}")
     return UsageError(
-        f"{place}task {task.task!r}: the filters leave none of its {len(parts)} parts."
+        f"{prefix}task {task.task!r}: the filters leave none of its {len(parts)} parts."
     )
 
 
@@ -474,9 +487,9 @@ def _having(names: Sequence[str]) -> str:
     return f"It has {first_few(names) or 'none'}."
 
 
-def _rules(wanted: Filter) -> str:
+def _rules(rules_of_column: Filter) -> str:
     """`split: train`."""
-    rules = [f"{column}: {', '.join(patterns)}" for column, patterns in wanted.items()]
+    rules = [f"{column}: {', '.join(patterns)}" for column, patterns in rules_of_column.items()]
     return f"`{'; '.join(rules)}`"
 
 

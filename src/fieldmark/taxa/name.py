@@ -134,10 +134,10 @@ def _split(text: str) -> tuple[str, list[str]]:
 
 def _crosses(words: list[str]) -> bool:
     """A sign behind the epithet, or one before a capital: another parent follows."""
-    for place, word in enumerate(words[1:], start=1):
-        if word in HYBRID_SIGNS and words[place - 1] not in _BELOW:
-            after = words[place + 1] if place + 1 < len(words) else ""
-            if place > 1 or after[:1].isupper():
+    for number, word in enumerate(words[1:], start=1):
+        if word in HYBRID_SIGNS and words[number - 1] not in _BELOW:
+            after = words[number + 1] if number + 1 < len(words) else ""
+            if number > 1 or after[:1].isupper():
                 return True
     return False
 

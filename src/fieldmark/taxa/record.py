@@ -77,18 +77,22 @@ def taxon_columns(names: Iterable[str]) -> dict[str, list[str]]:
 
     A column `name` counts where no other names a species; `class` where it is surely the rank.
     """
-    known: dict[str, list[str]] = {}
+    columns_of: dict[str, list[str]] = {}
     for name in names:
         if word := known_column(name):
-            known.setdefault(word, []).append(name)
-    for word, columns in known.items():
+            columns_of.setdefault(word, []).append(name)
+    for word, columns in columns_of.items():
         columns.sort(key=lambda name: [*COLUMNS[word], "name"].index(_folded(name)))
-    weak = [name for name in known.get("scientific_name", []) if _folded(name) == "name"]
-    if weak and (len(known["scientific_name"]) > len(weak) or {"genus", "species"} & known.keys()):
-        known["scientific_name"] = [name for name in known["scientific_name"] if name not in weak]
-    if known.keys() & {*RANKS, *_NAMING} == {"class"}:
-        known.pop("class")
-    return {word: columns for word, columns in known.items() if columns}
+    weak = [name for name in columns_of.get("scientific_name", []) if _folded(name) == "name"]
+    if weak and (
+        len(columns_of["scientific_name"]) > len(weak) or {"genus", "species"} & columns_of.keys()
+    ):
+        columns_of["scientific_name"] = [
+            name for name in columns_of["scientific_name"] if name not in weak
+        ]
+    if columns_of.keys() & {*RANKS, *_NAMING} == {"class"}:
+        columns_of.pop("class")
+    return {word: columns for word, columns in columns_of.items() if columns}
 
 
 def row_values(row: Mapping[str, str | None], columns: Mapping[str, Sequence[str]]) -> Values:
@@ -156,7 +160,7 @@ def _name_parts(whole: str, genus: str, written: str) -> tuple[str, str] | None:
 
 
 def _lowest(ranks: list[str], common: str) -> Taxon | str:
-    lowest = max((place for place, name in enumerate(ranks) if name), default=-1)
+    lowest = max((index for index, name in enumerate(ranks) if name), default=-1)
     return _taxon(ranks[: lowest + 1], common) if lowest >= 0 else EMPTY
 
 

@@ -32,8 +32,8 @@ class Taxon:
     @property
     def rank(self) -> str:
         """The lowest rank that is known; "" = none is."""
-        known = [rank for rank, name in zip(RANKS, self.ranks, strict=True) if name]
-        return known[-1] if known else ""
+        ranks = [rank for rank, name in zip(RANKS, self.ranks, strict=True) if name]
+        return ranks[-1] if ranks else ""
 
     @property
     def name(self) -> str:

@@ -40,11 +40,11 @@ class ClassNames:
             return self.label
         if kind == "com":
             return common or deepest or plain(self.label)
-        first = deepest if kind in ("sci", "sci_com") else taxon or latin
-        if not first:
+        main = deepest if kind in ("sci", "sci_com") else taxon or latin
+        if not main:
             return common or plain(self.label)
-        with_common = kind.endswith("_com") and common and common.lower() != first.lower()
-        return f"{first}{COMMON}{common}" if with_common else first
+        with_common = kind.endswith("_com") and common and common.lower() != main.lower()
+        return f"{main}{COMMON}{common}" if with_common else main
 
     @property
     def taxon(self) -> str:
@@ -95,9 +95,9 @@ def taxon_texts(taxon: Taxon) -> dict[str, str]:
     """
     scientific = taxon.name or taxon.common_name
     common = taxon.common_name or scientific
-    known = [(rank, name) for rank, name in zip(RANKS, taxon.ranks, strict=True) if name]
-    taxonomic = " ".join(name for _, name in known) or scientific
-    tagged = " ".join(f"{rank} {name}" for rank, name in known) or scientific
+    named = [(rank, name) for rank, name in zip(RANKS, taxon.ranks, strict=True) if name]
+    taxonomic = " ".join(name for _, name in named) or scientific
+    tagged = " ".join(f"{rank} {name}" for rank, name in named) or scientific
     return {
         "sci.txt": f"{PHOTO}{scientific}.",
         "com.txt": f"{PHOTO}{common}.",

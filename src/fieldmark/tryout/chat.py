@@ -15,6 +15,7 @@ import polars as pl
 
 from fieldmark.chat import Budget, Options
 from fieldmark.data import MEMORY, Contents
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.experiments.plan import refuse_mock
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
@@ -29,9 +30,9 @@ from fieldmark.protocols import (
 from fieldmark.protocols.ask.run import estimate_cost
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.settings import Settings
+from fieldmark.stats import Comparison
 from fieldmark.tasks import task_schema
-from fieldmark.tryout.evaluate import Gain, TrialSample, Verdict, measure_gain
-from fieldmark.tryout.look.photos import LabelledPhotos
+from fieldmark.tryout.evaluate import TrialSample, Verdict, compare_answers
 from fieldmark.words import counted
 
 MOST_ASKED = 200
@@ -61,8 +62,8 @@ class ChatScore:
     n: int
     n_right: int
     n_chosen_right: int
-    gain: Gain
-    """of the chat model over the chosen one, in points"""
+    gain: Comparison
+    """of the chat model over the chosen one"""
     usd: float | None
     """what all answers cost, those of an earlier command too; None: the price is not known"""
 
@@ -106,13 +107,13 @@ def _question(sample: TrialSample, workspace: Workspace) -> Question:
 
 def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:
     sample = verdict.sample
-    place = {item: row for row, item in enumerate(sample.table.get_column("id"))}
-    rows = np.array([place[item] for item in frame.get_column("id")])
+    row_of = {item: row for row, item in enumerate(sample.table.get_column("id"))}
+    rows = np.array([row_of[item] for item in frame.get_column("id")])
     code_of = {label: code for code, label in enumerate(sample.labels)}
     answer_k = np.array([code_of.get(answer, -1) for answer in frame.get_column("prediction")])
     chosen_k = verdict.held_out.answer_n[rows]
     n_right, n_chosen = (int((k == sample.code_n[rows]).sum()) for k in (answer_k, chosen_k))
     prices = [json.loads(info).get("usd") for info in frame.get_column("info")]
     usd = None if None in prices else float(sum(prices))
-    gain = measure_gain(sample, answer_k, chosen_k, rows)
+    gain = compare_answers(sample, answer_k, chosen_k, rows)
     return ChatScore(name, len(rows), n_right, n_chosen, gain, usd)

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.embed import throughput_of
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
@@ -24,7 +25,8 @@ from fieldmark.models import Backbone, abilities, load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import EMBEDS_TEXTS
 from fieldmark.settings import Settings
-from fieldmark.stats import Items, compare, compare_many, errors, tiers
+from fieldmark.stats import Comparison, Items, compare, compare_many, errors, tiers
+from fieldmark.taxa import plain, taxon_columns
 from fieldmark.tryout.judge.choice import ModelChoice, choose
 from fieldmark.tryout.judge.confidence import SureThreshold, fit_temperature, fit_threshold, softmax
 from fieldmark.tryout.judge.findings import (
@@ -44,19 +46,13 @@ from fieldmark.tryout.judge.findings import (
 from fieldmark.tryout.judge.heads import (
     LABEL_NAMES,
     Head,
-    few_threads,
-    fit_head,
     kinds_for,
-    name_head,
     out_of_unit,
 )
 from fieldmark.tryout.judge.split import make_folds
-from fieldmark.tryout.look.hashes import Looks
-from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.tryout.survey import Survey, embed_options, embed_photos
 
 if TYPE_CHECKING:
-    from fieldmark.stats import Comparison
     from fieldmark.tryout.chat import ChatScore
 
 
@@ -71,11 +67,6 @@ class TrialSample:
     code_n: np.ndarray
     unit_n: np.ndarray
     fold_n: np.ndarray
-
-    @property
-    def looks(self) -> Looks:
-        looks = self.survey.looks
-        return Looks(*(getattr(looks, name)[self.rows] for name in Looks.__slots__))
 
     @property
     def photos(self) -> LabelledPhotos:
@@ -121,19 +112,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """A difference in points per 100 photos, with its 95 % limits."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def is_clear(self) -> bool:
-        return self.low > 0 or self.high < 0
-
-
-@dataclass(frozen=True, slots=True)
 class Rival:
     """The best entry of another model, compared with the chosen one."""
 
@@ -142,7 +120,7 @@ class Rival:
     is_as_good: bool
     """could be as good as the chosen one"""
     units_to_decide: int
-    """more units that would tell them apart; 0 = not worth it"""
+    """more units with which a paired test would tell them apart 4 times in 5; 0 = not worth it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +136,10 @@ class Verdict:
     rivals: tuple[Rival, ...]
     majority: float
     """how often the most common label is right"""
-    leak: Gain
-    """what a random split would have added"""
-    doubling: Gain
-    """what the last doubling of the training units has added"""
+    leak: Comparison | None
+    """what a random split would have added; None where each photo is a unit"""
+    doubling: Comparison | None
+    """what the last doubling of the training units has added; None where they are few"""
     mix_ups: tuple[MixUp, ...]
     weaknesses: tuple[Weakness, ...]
     suspects: Suspects
@@ -226,40 +204,40 @@ def prepare(survey: Survey) -> TrialSample:
 # --- models
 
 
+_NAME = re.compile(r"[^\W\d_]{3}")
+"""three letters: a label without them (A1, 007) is no name that a model may have read"""
+
+
 def score(sample: TrialSample, name: str, settings: Settings, progress: Progress) -> list[Entry]:
     """The answers of one model, with each head that suits the photos."""
-    model = open_model(name, settings)
+    model: Any = open_model(name, settings)
     x_nd = features_of(sample, model, settings, progress)
     speed = throughput_of(settings.cache, model.fingerprint).images_per_s
     heads: dict[str, Head | None] = dict.fromkeys(kinds_for(len(x_nd), len(sample.labels)))
     if EMBEDS_TEXTS in abilities(name) and all(map(_NAME.search, sample.labels)):
-        heads[LABEL_NAMES] = _label_names(sample, model, settings, progress)
+        from fieldmark.protocols.zero_shot.classes import openai_templates
+        from fieldmark.protocols.zero_shot.run import text_features
+
+        names, options = [plain(label) for label in sample.labels], embed_options(settings)
+        text_cd = text_features(model, names, openai_templates(), options, progress)
+        zero_d, zero_c = np.zeros(text_cd.shape[1]), np.zeros(len(text_cd))
+        heads[LABEL_NAMES] = Head(zero_d, True, np.asarray(text_cd.T, np.float64), zero_c)
     return [
         Entry(name, kind, _held_out(sample, head or kind, x_nd).argmax(axis=1), speed, head)
         for kind, head in heads.items()
     ]
 
 
-def _held_out(sample: TrialSample, head: str | Head, x_nd: np.ndarray) -> np.ndarray:
+def _held_out(
+    sample: TrialSample,
+    head: str | Head,
+    x_nd: np.ndarray,
+    may_train: np.ndarray | bool = True,
+) -> np.ndarray:
     """Scores of the tested photos by heads that saw no photo of their unit."""
-    score_nc = out_of_unit(head, x_nd, sample.code_n, sample.fold_n, len(sample.labels))
+    n_labels = len(sample.labels)
+    score_nc = out_of_unit(head, x_nd, sample.code_n, sample.fold_n, n_labels, may_train)
     return score_nc.astype(np.float32)
-
-
-_NAME = re.compile(r"[^\W\d_]{3}")
-"""three letters: a label without them (A1, 007) is no name that a model may have read"""
-
-
-def _label_names(sample: TrialSample, model: Any, settings: Settings, progress: Progress) -> Head:
-    """The labels as a dual encoder reads them."""
-    from fieldmark.protocols.zero_shot.classes import openai_templates
-    from fieldmark.protocols.zero_shot.run import text_features
-    from fieldmark.taxa import plain
-
-    texts = [plain(label) for label in sample.labels]
-    return name_head(
-        text_features(model, texts, openai_templates(), embed_options(settings), progress)
-    )
 
 
 def open_model(name: str, settings: Settings) -> Backbone:
@@ -321,7 +299,10 @@ def conclude(
         _leak(sample, best, x_nd),
         _doubling(sample, best, x_nd),
         mix_ups,
-        (*find_weaknesses(held_out, conditions(sample.looks)), *_weak_places(sample, held_out)),
+        (
+            *find_weaknesses(held_out, conditions(sample.survey.looks, sample.rows)),
+            *_weak_places(sample, held_out),
+        ),
         _suspects(sample, held_out, others, mix_ups),
         tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
         wanted,
@@ -338,11 +319,11 @@ def _suspects(
     common = int(np.bincount(sample.code_n).argmax())
 
     def is_good(answer_n: np.ndarray) -> bool:
-        return measure_gain(sample, answer_n, np.full_like(answer_n, common)).low > 0
+        return compare_answers(sample, answer_n, np.full_like(answer_n, common)).low > 0
 
     good = [entry.answer_n for entry in others if is_good(entry.answer_n)]
     if not good or not is_good(held_out.answer_n):
-        return Suspects((), (), 0.0)
+        return Suspects((), (), 0.0, is_checked=False)
     return find_suspects(held_out, good, mix_ups)
 
 
@@ -355,8 +336,8 @@ def _weak_places(sample: TrialSample, held_out: HeldOut) -> list[Weakness]:
     word = sample.survey.unit_name
     if not word.startswith(_PLACES):
         return []
-    first = np.unique(sample.unit_n, return_index=True)[1]
-    names = [str(name) for name in sample.table.get_column("unit").gather(first)]
+    unit_row = np.unique(sample.unit_n, return_index=True)[1]
+    names = [str(name) for name in sample.table.get_column("unit").gather(unit_row)]
     if word != "unit":  # camera 5, and not camera cam5
         names = [n if n.lower().startswith(word[:3]) else f"{word} {n}" for n in names]
     return find_weak_places(held_out, names, sample.survey.audit.burst_n[sample.rows])
@@ -380,31 +361,21 @@ def _rivals(sample: TrialSample, chosen: Entry, others: Sequence[Entry]) -> tupl
     scores = errors(Items(sample.code_n, sample.unit_n), answers_mn, load_metric("accuracy"))
     letters = tiers(scores).letters
     pairs = compare_many(scores, 0, range(1, len(letters)))
-    rivals = [
-        Rival(
-            entry.model,
-            sample.accuracy(entry),
-            is_as_good := letter == letters[0],
-            _units_to_decide(pair) if is_as_good else 0,
-        )
-        for entry, letter, pair in zip(others, letters[1:], pairs, strict=True)
-    ]
+    rivals = []
+    for entry, letter, pair in zip(others, letters[1:], pairs, strict=True):
+        difference, is_as_good = abs(pair.difference), letter == letters[0]
+        # Below a point it does not matter which of the two is used.
+        is_worth_it = is_as_good and difference >= 0.01
+        needed = pair.spread.units_to_detect(difference) if is_worth_it else None
+        more = max(0, (needed or 0) - pair.n_units)
+        rivals.append(Rival(entry.model, sample.accuracy(entry), is_as_good, more))
     return tuple(sorted(rivals, key=lambda rival: -rival.accuracy))
 
 
-def _units_to_decide(pair: Comparison) -> int:
-    """More units until a paired test would see this difference in 80 % of cases; 0 where it is
-    below a point and does not matter.
-    """
-    difference = abs(pair.difference)
-    wanted = pair.spread.units_to_detect(difference) if difference >= 0.01 else None
-    return max(0, (wanted or 0) - pair.n_units)
-
-
-def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
+def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Comparison | None:
     """What the same model shows when photos are split at random, units or not."""
     if best.untrained or sample.n_units == len(sample.unit_n):
-        return Gain(0.0, 0.0, 0.0)
+        return None
     fold_n = make_folds(sample.code_n, np.arange(len(sample.code_n)), "random")
     at_random = replace(sample, fold_n=fold_n)
     # Whoever splits at random also chooses by what that shows.
@@ -413,41 +384,33 @@ def _leak(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
         for kind in kinds_for(len(x_nd), len(sample.labels))
     ]
     shown = max(answers, key=lambda answer_n: int((answer_n == sample.code_n).sum()))
-    return measure_gain(sample, shown, best.answer_n)
+    return compare_answers(sample, shown, best.answer_n)
 
 
-def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Gain:
+def _doubling(sample: TrialSample, best: Entry, x_nd: np.ndarray) -> Comparison | None:
     """What half of the training units would have cost."""
-    if sample.n_units < 20:
-        return Gain(0.0, -1.0, 1.0)
+    if best.untrained or sample.n_units < 20:
+        return None
     order = draws.generator("half", sample.n_units).permutation(sample.n_units)
     is_half_n = order[sample.unit_n] < sample.n_units / 2
-    answer_n = np.empty(len(x_nd), np.intp)
-    n_labels = len(sample.labels)
-    with few_threads(x_nd):
-        for fold in np.unique(sample.fold_n):
-            is_held = sample.fold_n == fold
-            rows = ~is_held & is_half_n
-            head = fit_head(best.fits, x_nd[rows], sample.code_n[rows], n_labels)
-            answer_n[is_held] = head.scores(x_nd[is_held]).argmax(axis=1)
-    return measure_gain(sample, best.answer_n, answer_n)
+    answer_n = _held_out(sample, best.fits, x_nd, is_half_n).argmax(axis=1)
+    return compare_answers(sample, best.answer_n, answer_n)
 
 
-def measure_gain(
+def compare_answers(
     sample: TrialSample, more_n: np.ndarray, less_n: np.ndarray, rows: Any = slice(None)
-) -> Gain:
+) -> Comparison:
     """Paired difference of two sets of answers to all photos, or to some rows of them."""
     items = Items(sample.code_n[rows], sample.unit_n[rows])
-    pair = compare(items, more_n, less_n, load_metric("accuracy"))
-    return Gain(*(100 * value for value in (pair.difference, pair.low, pair.high)))
+    return compare(items, more_n, less_n, load_metric("accuracy"))
 
 
 def _ranks(sample: TrialSample, held_out: HeldOut) -> Iterator[tuple[str, ModelChoice]]:
     """How often genus and family are right, where labels or a column say them."""
     names_n = np.array(sample.labels)[sample.code_n].tolist()
-    columns = (c for c in sample.table.columns if c.lower() in ("family", "taxon_family_name"))
-    # Without such a column labels stand for families, of which each then has its own.
-    families = sample.table.get_column(next(columns, "label")).to_list()
+    # Without a column of families labels stand for them, of which each then has its own.
+    (column, *_) = taxon_columns(sample.table.columns).get("family", ["label"])
+    families = sample.table.get_column(column).to_list()
     ranks = {"genus": genus_of(sample.labels), "family": dict(zip(names_n, families, strict=True))}
     for rank, taxon_of in ranks.items():
         taxa = [taxon_of.get(label) for label in sample.labels]

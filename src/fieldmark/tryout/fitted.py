@@ -1,38 +1,39 @@
 """Saved model (JSON + safetensors, no pickle): what does `predict` need, and is it still the same?
 
 The folder holds arrays and text: nothing in it can run. It names its backbone and the fingerprint
-of its weights and transform; another fingerprint is refused. It also holds the features of four
-drawn pictures: what a hash cannot see (another version of a resize) shows there, with a warning.
+of its weights and transform; another fingerprint is refused. It also holds the features of test
+pictures: what a hash cannot see (another version of a resize) shows there, with a warning.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fieldmark import draws
+from fieldmark.embed import does_alike
 from fieldmark.errors import DataError, ModelError
-from fieldmark.files import parse_json, write_file
+from fieldmark.files import write_file
+from fieldmark.models import test_pictures
+from fieldmark.probes import fitting_threads
 from fieldmark.registry import app_version, is_file_reference
 from fieldmark.tryout.judge.confidence import nearest_distance, p_value, softmax
-from fieldmark.tryout.judge.heads import Head, few_threads, fit_head
+from fieldmark.tryout.judge.heads import Head, fit_head
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
     from fieldmark.tryout.evaluate import Verdict
 
-FORMAT, VERSION = "fieldmark-model", 1
 ABOUT, ARRAYS = "model.json", "model.safetensors"
 MOST_KNOWN = 2000
 """photos of a label whose features are kept, for telling what is unlike anything seen"""
-_ALIKE = 0.999
-_N_DRAWN, _DRAWN_PX = 4, 96
+_KEY_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,10 @@ class About:
     n_units: int
     unit_word: str
     is_unit_length: bool
+    format: Literal["fieldmark-model"] = "fieldmark-model"
+    version: Literal[2] = 2
+    fieldmark: str = app_version()
+    """that wrote it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,9 @@ class FittedModel:
     """how far photos of known labels are from those of other units"""
     weight_k: np.ndarray
     drawn_nd: np.ndarray
-    """features of the drawn pictures"""
+    """features of test pictures"""
+    photo_nb: np.ndarray
+    """what stands for the bytes of each photo that it was fitted to: 16 numbers below 256"""
 
     def probabilities(self, x_nd: np.ndarray) -> np.ndarray:
         return softmax(self.head.scores(x_nd), self.about.temperature)
@@ -83,21 +90,27 @@ class FittedModel:
         distance_n = nearest_distance(x_nd, self.known_kd, self.about.neighbour)
         return p_value(distance_n, self.distance_k, self.weight_k)
 
+    @property
+    def photos(self) -> set[bytes]:
+        """The contents of the photos that it was fitted to."""
+        return {row.tobytes() for row in self.photo_nb}
 
-def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedModel:
+
+def fit_model(
+    verdict: Verdict, x_nd: np.ndarray, model: Backbone, contents: Sequence[bytes]
+) -> FittedModel:
     """The chosen model, fitted to all photos that were tested."""
     sample, choice = verdict.sample, verdict.choice
     n_labels = len(sample.labels)
-    with few_threads(x_nd):
-        head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
     k = 1 if len(x_nd) < 10 * n_labels else 5
     weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
     order = draws.generator("known").permutation(len(x_nd))
     some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
     kept = np.sort(np.concatenate(some))
-    known = x_nd[kept].astype(np.float16)
-    with few_threads(x_nd):
-        distance_n = nearest_distance(x_nd, known, k, sample.unit_n, sample.unit_n[kept])
+    kept_kd = x_nd.astype(np.float16)[kept]
+    with fitting_threads(x_nd.size):
+        head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
+        distance_n = nearest_distance(x_nd, kept_kd, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)
     at_least = verdict.threshold.at_least
     limits = [None if math.isnan(value) else value for value in (choice.low, choice.high)]
@@ -117,27 +130,27 @@ def fit_model(verdict: Verdict, x_nd: np.ndarray, model: Backbone) -> FittedMode
         sample.unit_word,
         head.is_unit_length,
     )
+    drawn, photo_nb = _drawn_features(model), np.frombuffer(b"".join(contents), np.uint8)
     return FittedModel(
-        about, head, known, distance_n[is_known], weight_n[is_known], _drawn_features(model)
+        about,
+        head,
+        kept_kd,
+        distance_n[is_known],
+        weight_n[is_known],
+        drawn,
+        photo_nb.reshape(-1, _KEY_BYTES),
     )
 
 
 def _drawn_features(model: Backbone) -> np.ndarray:
-    """Features of pictures that are the same everywhere: smooth colours with some noise."""
-    from PIL import Image
-
-    random = draws.generator("drawn pictures", 1)
-    batch = []
-    for _ in range(_N_DRAWN):
-        coarse = random.integers(0, 256, (6, 6, 3), dtype=np.uint8)
-        smooth = Image.fromarray(coarse).resize((_DRAWN_PX, _DRAWN_PX), Image.Resampling.BICUBIC)
-        noise = random.integers(-20, 20, (_DRAWN_PX, _DRAWN_PX, 3))
-        pixels = np.clip(np.asarray(smooth, np.int16) + noise, 0, 255).astype(np.uint8)
-        batch.append(model.transform(Image.fromarray(pixels)))
-    return np.asarray(model.embed_images(np.stack(batch)).pooled, np.float32)
+    """Features of pictures that are the same everywhere."""
+    batch = np.stack([model.transform(picture) for picture in test_pictures()])
+    return np.asarray(model.embed_images(batch).pooled, np.float32)
 
 
 # --- on disk
+
+_ABOUT = TypeAdapter(About)
 
 
 def save_model(fitted: FittedModel, folder: Path) -> None:
@@ -152,43 +165,31 @@ def save_model(fitted: FittedModel, folder: Path) -> None:
         "distance": fitted.distance_k,
         "distance_weight": fitted.weight_k,
         "drawn": fitted.drawn_nd,
+        "photos": fitted.photo_nb,
     }
     data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     (folder / ABOUT).unlink(missing_ok=True)
     write_file(folder / ARRAYS, data)
-    about = {"format": FORMAT, "version": VERSION, "fieldmark": app_version()}
-    about |= asdict(fitted.about)
-    text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False)
-    write_file(folder / ABOUT, text.encode())
+    write_file(folder / ABOUT, _ABOUT.dump_json(fitted.about, indent=1))
 
 
 def load_fitted(folder: Path) -> FittedModel:
     """Reads a saved model. It is somebody else's file: everything in it is checked."""
     path = folder / ABOUT
     try:
-        data = parse_json(path.read_bytes())
-    except FileNotFoundError:
+        about = _ABOUT.validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."
         ) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(data, dict) or data.pop("format", "") != FORMAT:
-        raise DataError(f"{path} is not a model that `fieldmark try` has written.")
-    if data.pop("version", 0) != VERSION:
-        raise DataError(
-            f"{path} was written by fieldmark {data.get('fieldmark')}, in another format: make it "
-            "again with `fieldmark try`."
-        )
-    data.pop("fieldmark", None)
-    try:
-        about = TypeAdapter(About).validate_python(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "it"
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"])) or "it"
         raise DataError(
-            f"{path} is not as it was written ({where}: {first['msg']}): make it again with "
-            "`fieldmark try`."
+            f"{path} is not a model that this fieldmark has written ({where}: {fault['msg']}): "
+            "make it again with `fieldmark try`."
         ) from error
     if is_file_reference(about.model):
         code = Path(about.model.rpartition(":")[0]).resolve()
@@ -212,7 +213,8 @@ def _with_arrays(about: About, folder: Path) -> FittedModel:
     try:
         arrays = load((folder / ARRAYS).read_bytes())
         head = Head(arrays["mean"], about.is_unit_length, arrays["weight"], arrays["bias"])
-        rest = [arrays[name] for name in ("known", "distance", "distance_weight", "drawn")]
+        names = ("known", "distance", "distance_weight", "drawn", "photos")
+        rest = [arrays[name] for name in names]
     except KeyError as error:
         raise DataError(f"{folder / ARRAYS} lacks {error}.") from error
     except (OSError, SafetensorError) as error:
@@ -225,7 +227,9 @@ def _with_arrays(about: About, folder: Path) -> FittedModel:
         and fitted.known_kd.ndim == 2
         and fitted.known_kd.shape[1] == dim
         and fitted.distance_k.shape == fitted.weight_k.shape
-        and fitted.drawn_nd.shape == (_N_DRAWN, dim)
+        and fitted.drawn_nd.shape[1:] == (dim,)
+        and fitted.photo_nb.dtype == np.uint8
+        and fitted.photo_nb.shape[1:] == (_KEY_BYTES,)
         and all(np.isfinite(array).all() for array in (head.mean_d, head.weight_dc, *rest))
         and np.isfinite(head.bias_c).any()
         and len(fitted.known_kd) >= about.neighbour
@@ -243,12 +247,9 @@ def check_backbone(fitted: FittedModel, model: Backbone, folder: Path) -> str:
             f"{about.model} is not the model that {folder} was fitted with: its weights, transform "
             "or precision have changed. Run `fieldmark try` again."
         )
-    now = _drawn_features(model)
-    norms = np.linalg.norm(now, axis=1) * np.linalg.norm(fitted.drawn_nd, axis=1)
-    cosine = (now * fitted.drawn_nd).sum(axis=1) / np.maximum(norms, 1e-12)
-    if cosine.min() < _ALIKE:
+    if not does_alike(fitted.drawn_nd, _drawn_features(model)):
         return (
-            f"{about.model} sees drawn pictures otherwise than when the model was fitted (cosine "
-            f"{cosine.min():.4f}): another version of a library may be at work. Check some labels."
+            f"{about.model} sees test pictures otherwise than when the model was fitted: another "
+            "version of a library may be at work. Check some labels."
         )
     return ""

@@ -11,7 +11,7 @@ import codecs
 import datetime
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,12 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
+from fieldmark.data.read.folders import is_image
+from fieldmark.data.read.own_formats import PACKAGE, read_resource
+from fieldmark.data.read.own_photos import COPIES, photo_files, tell_unread, unread_files
 from fieldmark.embed import embed
 from fieldmark.errors import DataError, UsageError
-from fieldmark.files import copy_file
+from fieldmark.files import copy_file, write_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
@@ -29,8 +32,6 @@ from fieldmark.settings import Settings
 from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
-from fieldmark.tryout.look.formats import PACKAGE, read_resource
-from fieldmark.tryout.look.photos import photo_files
 from fieldmark.tryout.products import write_table
 from fieldmark.tryout.survey import embed_options
 
@@ -44,29 +45,23 @@ class Prediction:
     image: str
     answer: str
     """a label, a genus ("Acer sp."), or why there is none"""
-    label: str = ""
-    """the most likely one, sure or not"""
+    best_guess: str = ""
+    """the most likely label, sure or not"""
     probability: float | None = None
     second: str = ""
     second_probability: float | None = None
     novelty_p: float | None = None
     """small: few photos of known labels are so far from all others"""
+    is_training_photo: bool = False
+    """was the model made with this very photo? Then its answer says nothing about new ones"""
     problem: str = ""
     """why the file cannot be read"""
 
 
-def predict(
-    folder: Path,
-    photos: Path,
-    settings: Settings,
-    progress: Progress,
-    copies: Path | None = None,
-) -> list[Prediction]:
-    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved;
-    `copies` is a folder of copies that an earlier command may have made among them.
-    """
+def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) -> list[Prediction]:
+    """Labels of all photos below a folder (or of one photo), by a model that `try` has saved."""
     fitted = load_fitted(folder)
-    root, images = _find(photos, copies)
+    root, images = _find(photos, progress)
     model = load_model(
         fitted.about.model,
         device=settings.device,
@@ -79,27 +74,27 @@ def predict(
     refs = [ImageRef(image) for image in images]
     embedded = embed(model, root, refs, embed_options(settings), progress)
     rows = np.flatnonzero(embedded.is_ok)
-    answers = iter(_answer(fitted, [images[row] for row in rows], embedded.features[rows]))
-    is_ok = set(rows.tolist())
+    answers = _answer(fitted, [images[row] for row in rows], embedded.features[rows])
+    by_image, used = {answer.image: answer for answer in answers}, fitted.photos
     return [
-        next(answers)
-        if row in is_ok
-        else Prediction(image, UNREADABLE, problem=embedded.bad.get(image, ""))
-        for row, image in enumerate(images)
+        replace(by_image[ref.image], is_training_photo=embedded.keys[ref] in used)
+        if ref.image in by_image
+        else Prediction(ref.image, UNREADABLE, problem=embedded.bad.get(ref.image, ""))
+        for ref in refs
     ]
 
 
-def _find(photos: Path, copies: Path | None) -> tuple[Path, list[str]]:
-    if photos.is_file():
+def _find(photos: Path, progress: Progress) -> tuple[Path, list[str]]:
+    if photos.is_file() and is_image(photos.name):
         return photos.parent, [photos.name]
-    if not photos.is_dir():
+    if not photos.exists():
         raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
-    images, _ = photo_files(photos)
-    if copies is not None and copies.resolve().is_relative_to(photos.resolve()):
-        inside = copies.resolve().relative_to(photos.resolve()).as_posix()
-        images = [image for image in images if not image.startswith(f"{inside}/")]
+    images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
+    unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
-        raise DataError(f"{photos} holds no photos.")
+        raise DataError(f"{photos} holds no photos. {unread}".rstrip())
+    if unread:
+        progress.say(unread)
     return photos, images
 
 
@@ -120,9 +115,9 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
         elif threshold is not None and genera:
             is_same = [genera[name] == genera[label] for name in labels]
             answer = f"{genera[label]} sp." if prob_c[is_same].sum() >= threshold else UNSURE
-        first, *others = [(labels[code], float(prob_c[code])) for code in order_c[:2]]
+        best, *others = [(labels[code], float(prob_c[code])) for code in order_c[:2]]
         second, share = others[0] if others else ("", None)
-        yield Prediction(image, answer, *first, second, share, float(p))
+        yield Prediction(image, answer, *best, second, share, float(p))
 
 
 # --- products
@@ -147,6 +142,8 @@ def write_csv(predictions: list[Prediction], path: Path) -> None:
 def _short(value: object) -> object:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return int(value)
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
@@ -206,21 +203,42 @@ def write_observations(
 def _observation(photo: Prediction) -> dict[str, object]:
     """What is said about the photo, in the standard's words."""
     if photo.answer == UNREADABLE:
-        own = dict.fromkeys(("classificationMethod", "classifiedBy", "classificationTimestamp"), "")
-        return {**own, "observationType": "unclassified", "observationComments": photo.problem}
+        empty = dict.fromkeys(
+            ("classificationMethod", "classifiedBy", "classificationTimestamp"), ""
+        )
+        return {**empty, "observationType": "unclassified", "observationComments": photo.problem}
     if photo.answer in (UNSURE, UNLIKE):
         return {"observationType": "unknown", "observationComments": photo.answer}
-    if photo.answer != photo.label:  # a genus; its own probability is not kept
+    if photo.answer != photo.best_guess:  # a genus; its own probability is not kept
         return {"observationType": "animal", "scientificName": photo.answer.removesuffix(" sp.")}
-    name = photo.label.replace("_", " ")
+    name = photo.best_guess.replace("_", " ")
     kind = _NO_ANIMAL.get(name.casefold(), "animal")
     is_species = kind == "animal" and _SPECIES.fullmatch(name)
     return {
         "observationType": kind,
         "scientificName": name if is_species else "",
         "classificationProbability": _short(photo.probability),
-        "observationTags": "" if is_species or kind != "animal" else f"label:{photo.label}",
+        "observationTags": "" if is_species or kind != "animal" else f"label:{photo.best_guess}",
     }
+
+
+_ABOUT_COPIES = """\
+Copies of photos, sorted by the answers of a model: `fieldmark predict --copy-into` made them.
+These answers are not checked. `fieldmark try` leaves this folder out for as long as this file is
+in it.
+"""
+
+
+def refuse_copies(photos: Path, out: Path) -> None:
+    """Refuses a folder of somebody's photos, whose labels would then be mixed with answers."""
+    if photos.resolve().is_relative_to(out.resolve()):
+        raise UsageError(f"--copy-into {out} holds the photos themselves: choose a new folder.")
+    is_ours = out.is_dir() and ((out / COPIES).exists() or not any(out.iterdir()))
+    if out.exists() and not is_ours:
+        raise UsageError(
+            f"--copy-into {out} is there already, and `predict` did not make it: choose a new "
+            "folder."
+        )
 
 
 def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
@@ -229,6 +247,7 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
 
     Nothing is moved, deleted or written over: a copy of the same size is taken to be done.
     """
+    write_file(out / COPIES, _ABOUT_COPIES.encode())
     root = photos if photos.is_dir() else photos.parent
     n_copied = 0
     for prediction in predictions:

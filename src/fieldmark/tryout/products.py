@@ -10,6 +10,7 @@ import base64
 import csv
 import dataclasses
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from fieldmark.charts import BLUE, render, themed
-from fieldmark.data import ImageRef, load_image
+from fieldmark.data import MEMORY, Contents, ImageRef, load_image
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.errors import DataError, UsageError
-from fieldmark.files import write_file
+from fieldmark.files import csv_text, write_file
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
 from fieldmark.settings import Settings
@@ -33,6 +35,8 @@ THUMB_PX, QUALITY = 160, 70
 FILES = ("data.csv", "predictions.csv", "methods.txt", "index.html")
 MOST_SHOWN = 12
 """photos of one finding on the page"""
+MOST_CONFUSED = 24
+"""labels against which answers are set"""
 
 
 def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Progress) -> Path:
@@ -40,7 +44,11 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     progress.start("writing the page and the model", 1)
     model = open_model(verdict.best.model, settings)
     x_nd = features_of(verdict.sample, model, settings, progress)
-    save_model(fit_model(verdict, x_nd, model), out / "model")
+    contents = Contents(settings.cache / MEMORY, settings.n_threads)
+    images = verdict.sample.table.get_column("image").to_list()
+    content_of = contents.learn(verdict.sample.photos.root, images)
+    keys = [content_of[image].key for image in images]
+    save_model(fit_model(verdict, x_nd, model, keys), out / "model")
     write_table(out / "data.csv", _DATA, _data_rows(verdict))
     write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
     write_file(out / "methods.txt", "\n".join(tell_methods(verdict)).encode())
@@ -52,11 +60,19 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     return out / "index.html"
 
 
-def refuse_others(out: Path) -> None:
-    """Before any work: are there files of another kind that would be written over?"""
+def refuse_others(out: Path, photos: LabelledPhotos) -> None:
+    """Before any work: would files be written over that are about other photos, or of another
+    kind?
+    """
     if out.is_file():
         raise UsageError(f"{out} is a file: --out names a folder for all that is written.")
     if (out / "model" / ARRAYS).exists():  # what an earlier command has left
+        before, now = _tried(out / "data.csv"), set(photos.table.get_column("image"))
+        if before and 2 * len(before & now) < min(len(before), len(now)):
+            raise UsageError(
+                f"{out} holds the answer for other photos ({min(before)} and others): choose "
+                "another folder with --out."
+            )
         return
     if others := [name for name in FILES if (out / name).exists()]:
         raise UsageError(
@@ -65,9 +81,21 @@ def refuse_others(out: Path) -> None:
         )
 
 
+def _tried(path: Path) -> set[str]:
+    """The photos of an earlier verdict; none where its table cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return {row["image"] for row in csv.DictReader(file)}
+    except (OSError, ValueError, KeyError, csv.Error):
+        return set()
+
+
 def as_json(verdict: Verdict) -> dict[str, Any]:
     """The verdict as data."""
-    choice, sample = verdict.choice, verdict.sample
+    choice, sample, chat = verdict.choice, verdict.sample, verdict.chat
+    gain = (
+        {name: getattr(chat.gain, name) for name in ("difference", "low", "high")} if chat else {}
+    )
     limits = (choice.low, choice.high) if choice.has_interval else (None, None)
     return {
         "model": verdict.best.model,
@@ -82,7 +110,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "is_better_than_most_common_label": verdict.is_useful,
         "models": _models(verdict),
         "could_be_as_good": [rival.model for rival in verdict.rivals if rival.is_as_good],
-        "chat": verdict.chat and dataclasses.asdict(verdict.chat),
+        "chat": chat and {**dataclasses.asdict(chat), "gain": gain},
         "data": [{"kind": f.kind, "text": f.text} for f in sample.survey.audit.findings],
         "text": verdict.lines,
     }
@@ -103,34 +131,27 @@ def _models(verdict: Verdict) -> list[dict[str, Any]]:
 # --- tables
 
 _DATA = ("image", "label", "label_used", "unit", "status", "copy_group", "burst", "brightness")
-_PREDICTIONS = ("image", "label", "answer", "probability", "is_right", "fold", "is_sure")
+_PREDICTIONS = ("image", "label", "best_guess", "probability", "is_right", "fold", "is_sure")
 
 
 def write_table(
     path: Path, names: Sequence[str], rows: Iterable[Sequence[object]], encoding: str = "utf-8-sig"
 ) -> None:
     """A CSV that any spreadsheet reads: without its mark they guess the encoding wrong."""
-    target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    write_file(path, target.getvalue().encode(encoding))
+    write_file(path, csv_text([names, *rows]).encode(encoding))
 
 
 def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
-    sample = verdict.sample
-    table, seen = sample.photos.table, sample.survey.audit
-    place = {int(row): at for at, row in enumerate(sample.rows)}
-    status = np.where(
-        sample.survey.is_ok_n, "left out: label cannot be tested", "unreadable"
-    ).astype(object)
+    sample, survey = verdict.sample, verdict.sample.survey
+    left_out = "left out: label cannot be tested"
+    status = np.where(survey.is_ok_n, left_out, "unreadable").astype(object)
     status[sample.rows] = "tested"
-    columns = [table.get_column(name).to_list() for name in ("image", "label", "unit")]
-    for row, (image, label, unit) in enumerate(zip(*columns, strict=True)):
-        at = place.get(row)
-        brightness = "" if at is None else f"{sample.looks.brightness_n[at]:.0f}"
-        groups = int(seen.copy_n[row]), int(seen.burst_n[row])
-        yield image, label, seen.label_n[row], unit or "", status[row], *groups, brightness
+    names = survey.photos.table.select("image", "label", "unit").iter_rows()
+    for row, (image, label, unit) in enumerate(names):
+        groups = int(survey.audit.copy_n[row]), int(survey.audit.burst_n[row])
+        brightness = f"{survey.looks.brightness_n[row]:.0f}" if survey.is_ok_n[row] else ""
+        used = survey.audit.label_n[row]
+        yield image, label, used, unit or "", status[row], *groups, brightness
 
 
 def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
@@ -151,18 +172,29 @@ def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
 # --- figure and page
 
 
-def confusion_chart(verdict: Verdict) -> dict[str, Any]:
-    """Which label is taken for which; of each label's photos, in per cent."""
+def _confusion(verdict: Verdict) -> dict[str, dict[str, float]]:
+    """Label → answer → of 100 of the label's photos, how many got this answer."""
     held_out, labels = verdict.held_out, verdict.sample.labels
     # With hundreds of labels only those that are mistaken most often can be read.
-    shown = sorted(code for code, *_ in islice(iterate_labels(held_out), 24))
-    values = []
-    for given in shown:
-        answer_k = held_out.answer_n[held_out.code_n == given]
-        for answer in shown:
-            share = round(100 * float((answer_k == answer).mean()), 1)
-            values.append({"label": labels[given], "answer": labels[answer], "share": share})
-    axis = {"type": "nominal", "sort": [labels[code] for code in shown]}
+    shown = sorted(code for code, *_ in islice(iterate_labels(held_out), MOST_CONFUSED))
+    answers = {given: held_out.answer_n[held_out.code_n == given] for given in shown}
+    return {
+        labels[given]: {
+            labels[answer]: round(100 * float((answer_k == answer).mean()), 1) for answer in shown
+        }
+        for given, answer_k in answers.items()
+    }
+
+
+def confusion_chart(verdict: Verdict) -> dict[str, Any]:
+    """Which label is taken for which; of each label's photos, in per cent."""
+    share_of = _confusion(verdict)
+    values = [
+        {"label": label, "answer": answer, "share": share}
+        for label, shares in share_of.items()
+        for answer, share in shares.items()
+    ]
+    axis = {"type": "nominal", "sort": list(share_of)}
     scale = {"domain": [0, 100], "range": ["white", BLUE], "interpolate": "rgb"}
     colour = {"field": "share", "type": "quantitative", "scale": scale, "title": "of 100 photos"}
     encoding = {
@@ -178,18 +210,29 @@ def _page(verdict: Verdict) -> str:
     from jinja2 import Environment, FileSystemLoader
 
     loader = FileSystemLoader(Path(__file__).parent)
-    page = Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("page.html")
-    return page.render(
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True)
+    environment.filters["marked"] = _marked
+    return environment.get_template("page.html").render(
         sentences=verdict.lines,
         data=list(tell_data(verdict.sample.survey)),
         models=_models(verdict),
         best=verdict.best,
         labels=_label_rows(verdict),
+        has_units=bool(verdict.sample.photos.unit_from),
+        unit_word=verdict.sample.unit_word,
         findings=list(_photo_groups(verdict)),
-        confusion=base64.b64encode(render(confusion_chart(verdict), "svg")).decode(),
+        confusion=_confusion(verdict),
+        heads={entry.head for entry in verdict.entries},
         methods=list(tell_methods(verdict)),
         version=app_version(),
     )
+
+
+def _marked(line: str) -> str:
+    """What stands between backticks is a command."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(line))))
 
 
 def _label_rows(verdict: Verdict) -> list[dict[str, Any]]:
@@ -207,8 +250,15 @@ def _label_rows(verdict: Verdict) -> list[dict[str, Any]]:
     return rows
 
 
+_GROUPS = {
+    "conflict": "One photo, two labels",
+    "duplicate": "Copies",
+    "burst": "Near-identical photos",
+}
+
+
 def _photo_groups(verdict: Verdict) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Findings with their photos: labels to check, mix-ups, conflicts, copies, bursts."""
+    """Photos to look at: labels to check, mix-ups, conflicts, copies, bursts."""
     sample, suspects = verdict.sample, verdict.suspects
     labels, code_n, answer_n = sample.labels, sample.code_n, verdict.held_out.answer_n
 
@@ -227,11 +277,10 @@ def _photo_groups(verdict: Verdict) -> Iterator[tuple[str, list[dict[str, str]]]
         texts = [f"is {labels[code]}" for code in code_n[both]]
         yield f"Mixed up: {pair.first} and {pair.second}", shown(sample.rows[both], texts)
     seen = sample.survey.audit
-    for kind in ("duplicate", "conflict", "leak", "burst"):
-        of_kind = [finding for finding in seen.findings if finding.kind == kind]
-        for finding in of_kind[:MOST_SHOWN]:
-            rows = [row for group in finding.groups[:4] for row in group[:4]]
-            yield finding.text, shown(rows, map(str, seen.label_n[rows]))
+    for kind, title in _GROUPS.items():
+        groups = [group for f in seen.findings if f.kind == kind for group in f.groups]
+        if rows := [row for group in groups[:4] for row in group[:4]]:
+            yield title, shown(rows, map(str, seen.label_n[rows]))
 
 
 def _thumbnail(verdict: Verdict, row: int, text: str) -> dict[str, str]:

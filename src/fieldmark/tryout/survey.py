@@ -21,6 +21,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
+from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.embed import Embedded, EmbedOptions, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
@@ -28,7 +29,6 @@ from fieldmark.settings import Settings
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, unit_numbers
 from fieldmark.tryout.look.audit import Audit, Evidence, audit, merge_spellings, number_groups
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
-from fieldmark.tryout.look.photos import LabelledPhotos
 from fieldmark.words import first_few
 
 
@@ -117,7 +117,7 @@ def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> S
         hint = " Paths in a table start at the table's folder." if is_table else ""
         raise DataError(f"{photos.root}: no photo can be read: {why}.{hint}")
     looks = read_looks(np.nan_to_num(embedded.features, copy=False))
-    seen = audit(photos.table, _evidence(photos, embedded, looks))
+    seen = audit(photos, _evidence(photos, embedded, looks))
     small = replace(looks, grey_np=np.empty((len(looks.grey_np), 0), np.float32))
     return Survey(photos, seen, embedded.is_ok, small, _units(photos, seen))
 
@@ -147,7 +147,7 @@ def _evidence(photos: LabelledPhotos, embedded: Embedded, looks: Looks) -> Evide
     ]
     with ThreadPoolExecutor(4) as pool:
         shots = list(pool.map(lambda image: _read_exif(photos.root / image), images))
-    return Evidence(looks, embedded.is_ok, embedded.bad, content, shots, photos.empty)
+    return Evidence(looks, embedded.is_ok, embedded.bad, content, shots)
 
 
 _EXIF, _TAKEN, _FRACTION = 0x8769, 0x9003, 0x9291

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.data.read.own_formats import read_photos
+from fieldmark.data.read.own_photos import Columns, LabelledPhotos
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError, UsageError
 from fieldmark.models import check_model_name
 from fieldmark.progress import Progress, Silent
@@ -32,8 +34,7 @@ from fieldmark.tryout.evaluate import (
     prepare,
     score,
 )
-from fieldmark.tryout.look.formats import read_photos
-from fieldmark.tryout.look.photos import Columns, LabelledPhotos
+from fieldmark.tryout.products import refuse_others, write_products
 from fieldmark.tryout.survey import look_at, refuse_small
 from fieldmark.tryout.words import tell_data, tell_short
 
@@ -81,6 +82,8 @@ class TrialOptions:
     """of a label's photos that a person wants to find"""
     chat: ChatTrial | None = None
     """a chat model to ask about some photos"""
+    out: Path | None = None
+    """where the answer will be written; refused where it holds something else"""
 
 
 def try_photos(
@@ -101,15 +104,12 @@ def try_photos(
     verdict = fieldmark.try_photos("photos/")
     print(verdict)
     """
-    from fieldmark.tryout.products import refuse_others, write_products
-
-    options = TrialOptions(Columns(image, label, unit), models)
+    where = None if out is None else Path(out)
+    options = TrialOptions(Columns(image, label, unit), models, out=where)
     settings, progress = settings or load_settings(), progress or Silent()
-    if out is not None:
-        refuse_others(Path(out))
     verdict = run_trial(Path(path), options, settings, progress)
-    if out is not None:
-        write_products(verdict, Path(out), settings, progress)
+    if where is not None:
+        write_products(verdict, where, settings, progress)
     return verdict
 
 
@@ -124,13 +124,21 @@ def run_trial(
     names = chosen_models(options.models)
     photos = read_photos(path, options.columns)
     refuse_small(photos)
+    if options.out is not None:
+        refuse_others(options.out, photos)
     if options.chat is not None:
         options.chat.check(photos)
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
-            first = prepare(some)
-            show(_told(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
+            prepared_sample = prepare(some)
+            show(
+                _told(
+                    prepared_sample,
+                    score(prepared_sample, CLASSICAL[0], settings, progress),
+                    is_first=True,
+                )
+            )
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
     for line in (*tell_data(survey), ""):
@@ -138,7 +146,8 @@ def run_trial(
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if name in DOWNLOADS and not settings.offline:
-            progress.say(told_before(name))
+            mb, licence = DOWNLOADS[name].mb, DOWNLOADS[name].licence
+            show(f"{name}: downloads {mb} MB, unless it is here already ({licence} licence).")
         try:
             entries += score(sample, name, settings, progress)
         except FieldmarkError as error:
@@ -149,7 +158,7 @@ def run_trial(
             continue
         show(_told(sample, entries, is_first=False))
     if not entries:
-        raise ModelError(f"No model could be run. {' '.join(notes) or told_absent(absent)}")
+        raise ModelError(f"No model could be run. {' '.join(notes or _told_last(absent))}")
     verdict = conclude(sample, entries, settings, progress, options.wanted)
     if options.chat is not None:
         verdict = _with_chat(verdict, options.chat, settings, progress, notes)
@@ -163,9 +172,16 @@ def _told(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> str:
 
 
 def _told_last(absent: Sequence[str]) -> Iterator[str]:
-    """What to do for better models."""
+    """What to do for better models; `absent` are those whose weights could not be fetched."""
     if absent:
-        yield told_absent(absent)
+        total, were = (
+            sum(DOWNLOADS[name].mb for name in absent),
+            "was" if len(absent) == 1 else "were",
+        )
+        yield (
+            f"{', '.join(absent)} {were} not tried: the weights ({total} MB) are not on this "
+            "machine. Once it is online, the same command downloads them and continues from here."
+        )
     if not has_torch():
         extra = MissingExtra("Every better model", "vision", "torch")
         yield f"{extra} Then give the same command again: it continues from here."
@@ -216,19 +232,3 @@ def chosen_models(words: Sequence[str]) -> list[str]:
     if not names:
         raise UsageError(f"--models needs a name or one of {', '.join(WORDS)}.")
     return list(names)
-
-
-def told_before(name: str) -> str:
-    """What is said before weights may be fetched."""
-    model = DOWNLOADS[name]
-    return f"{name}: downloads {model.mb} MB, unless it is here already ({model.licence} licence)."
-
-
-def told_absent(names: Sequence[str]) -> str:
-    """Of models whose weights are not here and could not be fetched."""
-    total = sum(DOWNLOADS[name].mb for name in names)
-    verb = "was" if len(names) == 1 else "were"
-    return (
-        f"{', '.join(names)} {verb} not tried: the weights ({total} MB) are not on this machine. "
-        "Once it is online, the same command downloads them and continues from here."
-    )

@@ -53,7 +53,7 @@ class _Faults:
         if n := len(self.untrained):
             verb = "has" if n == 1 else "have"
             yield (
-                f"{counted(n, 'label')} {verb} test photos and no training photos: "
+                f"{counted(n, 'label')} {verb} test photos but no training photos: "
                 f"{first_few(sorted(self.untrained), 3)}."
             )
 
@@ -66,11 +66,15 @@ def data_warnings(plan: Plan) -> list[str]:
         seen = known_content(question, plan.workspace) if question else None
         if question is None or seen is None:
             continue
-        own = faults.setdefault(question.root, _Faults())
+        root_faults = faults.setdefault(question.root, _Faults())
         for part in question.parts:
             if isinstance(part, PartItems):
-                _look(own, question, part, seen.by_id)
-    return [f"warning: {root}: {line}" for root, own in faults.items() for line in own.lines()]
+                _look(root_faults, question, part, seen.by_id)
+    return [
+        f"warning: {root}: {line}"
+        for root, root_faults in faults.items()
+        for line in root_faults.lines()
+    ]
 
 
 def _look(faults: _Faults, question: Question, part: PartItems, by_id: Mapping[str, bytes]) -> None:

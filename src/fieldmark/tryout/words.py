@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fieldmark.tryout.judge.choice import ROUGH_UNITS, ModelChoice
 from fieldmark.tryout.judge.confidence import WRONG_PER_PHOTO
 from fieldmark.tryout.judge.findings import iterate_labels
+from fieldmark.tryout.judge.heads import CLASS_MEANS, LABEL_NAMES, RIDGE
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 MOST = 3
 """sentences of one kind"""
+GOOD = 0.5
+"""of new photos: a model that is wrong more often is recommended to nobody"""
+MOST_NAMES = 12
+"""labels that are listed"""
+MOST_LOOKED_AT = 0.8
+"""of all photos, to find those of a label: beyond that, the ranking saves nothing"""
+_HEADS = {
+    CLASS_MEANS: "the nearest class mean",
+    RIDGE: "a ridge classifier",
+    LABEL_NAMES: "the names of your labels, without training",
+}
 _WHERE = {"night": "at night", "blur": "in blurred photos"}
 
 
@@ -40,15 +52,15 @@ def tell_counts(survey: Survey) -> Iterator[str]:
     """How many photos of what, and what names their label and their unit."""
     counts = survey.counts
     small, large = (extreme(counts, key=lambda name: counts[name]) for extreme in (min, max))
-    photos, labels = counted(sum(counts.values()), "photo"), counted(len(counts), "label")
+    whole = f"{counted(sum(counts.values()), 'photo')} with {counted(len(counts), 'label')}"
     if counts[small] == counts[large]:
-        yield f"{photos} of {labels}, {counts[small]} of each."
+        yield f"{whole}, {counts[small]} of each."
     else:
-        yield (
-            f"{photos} of {labels}: the fewest of {small} ({counts[small]}), the most of "
-            f"{large} ({counts[large]})."
-        )
-    yield f"Labels are read from {survey.photos.label_from}."
+        yield f"{whole}: from {counts[small]} of {small} to {counts[large]} of {large}."
+    names = first_few([*counts], MOST_NAMES)
+    yield f"Labels are read from {survey.photos.label_from}: {names}."
+    if survey.photos.hint:
+        yield survey.photos.hint
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         yield (
@@ -57,33 +69,35 @@ def tell_counts(survey: Survey) -> Iterator[str]:
             "not trained on."
         )
         if n_alone:
-            verb = "has" if n_alone == 1 else "have"
-            yield f"{counted(n_alone, 'photo')} {verb} none: each counts as one of its own."
+            have = "has" if n_alone == 1 else "have"
+            yield (
+                f"{counted(n_alone, 'photo')} {have} no {survey.unit_name}: each counts as a "
+                "separate one."
+            )
     if n := survey.photos.n_ignored:
-        verb = "is not a labelled photo" if n == 1 else "are not labelled photos"
-        yield f"{counted(n, 'file')} {verb}: ignored."
+        is_one = "file is not a labelled photo and was ignored"
+        yield f"{counted(n, is_one, 'files are not labelled photos and were ignored')}."
 
 
 def tell_single(survey: Survey) -> str:
     """Labels that cannot be tested, because all their photos are of one unit."""
+    unit = survey.unit_name if survey.photos.unit_from else "burst"
     is_one = len(survey.in_one_unit) == 1
-    verb, left_out = ("comes", "it is") if is_one else ("come", "they are")
+    source, it_was = (f"one {unit}", "it was") if is_one else (f"one {unit} each", "they were")
     return (
-        f"{first_few(survey.in_one_unit)} {verb} from a single unit, so {left_out} left out: no "
-        "test on another unit is possible."
+        f"All photos of {first_few(survey.in_one_unit)} come from {source}, so {it_was} left out: "
+        f"no test on another {unit} is possible."
     )
 
 
 def tell_short(tried: str, best: str, choice: ModelChoice, n_first: int = 0) -> str:
     """The answer so far, in a line; `n_first` photos were a sample for a first answer."""
+    if best != tried:
+        return f"Tried {tried}. Still the best: {best}."
     limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    if n_first:
-        opening = f"A first answer, from {n_first} photos: {best}"
-    elif best == tried:
-        opening = f"Tried {tried}: the best so far. It"
-    else:
-        opening = f"Tried {tried}. Still the best: {best}, which"
-    return f"{opening} is right on {_per_100(choice.accuracy)}{limits} of 100 photos."
+    first = f"A first answer, from {n_first} photos: {best}"
+    opening = first if n_first else f"Tried {tried}: the best so far. It"
+    return f"{opening} is right on {_per_100(choice.accuracy)} of 100 photos{limits}."
 
 
 def tell(verdict: Verdict) -> Iterator[str]:
@@ -103,8 +117,8 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
     models = list(dict.fromkeys(entry.model for entry in verdict.entries))
     yield (
         f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
-        f"{len(sample.rows):,} photos of {len(sample.labels)} labels with fieldmark. Features were "
-        "classified by the nearest class mean or by a ridge classifier. Models were tested by "
+        f"{len(sample.rows):,} photos with {len(sample.labels)} labels, using fieldmark. Features "
+        "were classified by the nearest class mean or by a ridge classifier. Models were tested by "
         f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or the camera, site "
         f"or individual that the data name) were never on both sides ({sample.n_units:,} units)."
     )
@@ -115,9 +129,9 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         )
     if choice.has_interval:
         yield (
-            f"{verdict.best.model} with {verdict.best.head} was chosen for its accuracy. Corrected "
-            f"for the choice, that accuracy is {100 * choice.accuracy:.1f} % (95 % interval "
-            f"{100 * choice.low:.1f} to {100 * choice.high:.1f} %, over units)."
+            f"{verdict.best.model} with {_HEADS[verdict.best.head]} was chosen for its accuracy. "
+            f"Corrected for the choice, that accuracy is {100 * choice.accuracy:.1f} % (95 % "
+            f"interval {100 * choice.low:.1f} to {100 * choice.high:.1f} %, over units)."
         )
     yield "Probabilities were calibrated by one temperature, fitted to held-out photos."
     yield (
@@ -140,23 +154,19 @@ def _round(n: float) -> int:
     return int(float(f"{n:.2g}")) if n >= 10 else round(n)
 
 
-def _share_of_100(share: float) -> str:
-    """With a decimal below 10, where rounding could leave fewer photos than are wrong."""
-    return f"{100 * share:.1f}" if share < 0.1 else _per_100(share)
-
-
 def _answer(verdict: Verdict) -> Iterator[str]:
     choice, best = verdict.choice, verdict.best
-    how = ", without training" if best.untrained else ""
-    name, units = f"{best.model} with {best.head}{how}", verdict.sample.unit_word
+    name, units = f"{best.model} with {_HEADS[best.head]}", verdict.sample.unit_word
     if not choice.has_interval:
         yield (
             f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but {choice.n_units} "
             f"{units} are too few to say how it does on new ones."
         )
         return
-    if verdict.is_useful:
+    if verdict.is_useful and choice.accuracy >= GOOD:
         yield f"Use {name}."
+    elif verdict.is_useful:
+        yield f"No model is good enough yet: even the best, {name}, is wrong on most photos."
     else:
         yield (
             "No model is clearly better than always giving the most common label, which is right "
@@ -166,17 +176,22 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         f"On new {units} it is right on about {_per_100(choice.accuracy)} of 100 photos (95 % "
         f"limits: {_per_100(choice.low)} to {_per_100(choice.high)})."
     )
+    if verdict.is_useful and choice.accuracy < GOOD:
+        yield f"Always giving the most common label is right on {_per_100(verdict.majority)}."
     if choice.n_units < ROUGH_UNITS:
         yield f"These limits are rough: there are only {choice.n_units} {units}."
     leak = verdict.leak
-    if leak.low > 0 and leak.value >= 1:
-        shown = 100 * float(verdict.held_out.is_right_n.mean())
+    if leak and leak.low > 0 and leak.difference >= 0.01:
+        shown = float(verdict.held_out.is_right_n.mean())
+        more = _per_100(shown + leak.difference)
+        is_named = verdict.sample.photos.unit_from
+        alike = f"photos of the same {units}" if is_named else "near-identical photos"
         yield (
-            f"A random split would have shown {shown + leak.value:.0f} instead of {shown:.0f}, "
-            "because near-identical photos would have been on both sides."
+            f"A random split would have shown {more} instead of {_per_100(shown)}, "
+            f"because {alike} would have been on both sides."
         )
     for rank, on_rank in verdict.ranks:
-        yield f"The {rank} is right on {_per_100(on_rank.accuracy)} of 100 photos."
+        yield f"It gets the {rank} right on {_per_100(on_rank.accuracy)} of 100 photos."
 
 
 def _rivals(verdict: Verdict) -> Iterator[str]:
@@ -191,8 +206,8 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
         more = max(rival.units_to_decide for rival in close)
         if more:
             yield (
-                f"To tell them apart would take about {_round(more):,} more "
-                f"{verdict.sample.unit_word} like these. Until then, use the faster one."
+                f"Telling these models apart would take about {_round(more):,} more "
+                f"{verdict.sample.unit_word} like yours. Until then, use the faster one."
             )
     behind = [rival for rival in verdict.rivals if not rival.is_as_good]
     if behind:
@@ -203,21 +218,24 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
 def _chat(verdict: Verdict) -> Iterator[str]:
     if (chat := verdict.chat) is None:
         return
-    sign = ("worse", "better")[chat.gain.value > 0]
-    how = f"clearly {sign}" if chat.gain.is_clear else "too close to call"
+    sign = ("worse", "better")[chat.gain.difference > 0]
+    how = f"The chat model is clearly {sign}" if chat.gain.is_clear else "That is too close to call"
     price = "price unknown" if chat.usd is None else f"${chat.usd:.2f}"
     yield (
-        f"{chat.model} was right on {chat.n_right} of {counted(chat.n, 'photo')} that it was asked "
-        f"about, {verdict.best.model} on {chat.n_chosen_right} of the same: {how} ({price})."
+        f"{chat.model} was right on {chat.n_right} of {counted(chat.n, 'photo')}, and "
+        f"{verdict.best.model} on {chat.n_chosen_right} of the same photos. {how} ({price})."
     )
 
 
 def _mistakes(verdict: Verdict) -> Iterator[str]:
+    _, worst, n, n_right = next(iterate_labels(verdict.held_out))
+    if n_right < n:
+        yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
     for pair in verdict.mix_ups[:MOST]:
         yield (
             f"It mixes up {pair.first} and {pair.second}: {pair.n_first_as_second} of "
             f"{pair.n_first} photos of {pair.first} were called {pair.second}, and "
-            f"{pair.n_second_as_first} of {pair.n_second} the other way."
+            f"{pair.n_second_as_first} of {pair.n_second} the other way round."
         )
     for weak in verdict.weaknesses[: 2 * MOST]:
         what = f"{weak.label} is" if weak.label else "Photos are"
@@ -234,47 +252,55 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             for row, code in zip(suspects.rows, suspects.suggested, strict=True)
         ]
         yield (
-            f"Check {counted(len(shown), 'label')}: every good model gives another, and about "
-            f"{suspects.expected:.0f} of them may be wrong: {first_few(shown, MOST)}."
+            f"Check {counted(len(shown), 'label')}: all good models disagree with them, and about "
+            f"{suspects.expected:.0f} may be wrong: {first_few(shown, MOST)}."
         )
+    elif suspects.is_checked:
+        yield "Labels checked: these models cannot say of any that it is wrong."
+    else:
+        yield "Labels not checked: that takes two models that do clearly better than guessing."
 
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
     threshold, units = verdict.threshold, verdict.sample.unit_word
-    wrong = f"{100 * threshold.share_wrong:.1f}" if threshold.share_wrong > 5e-4 else "none"
+    n_wrong, n_left = round(100 * threshold.share_wrong), round(100 * (1 - threshold.share_named))
+    wrong = f"{n_wrong}" if n_wrong else "none" if not threshold.share_wrong else "fewer than 1"
     if not threshold.is_promise:
         n_needed = round(1 / WRONG_PER_PHOTO) - 1
         yield (
             f"There are too few {units} ({verdict.choice.n_units}; it takes {n_needed}) to promise "
             "how often it is wrong when it is sure. Its probabilities are rough as well."
         )
-    elif threshold.share_named == 0:
+    elif n_left == 100:
         yield "It is not sure enough of any photo: look at all of them yourself."
-    elif threshold.share_named > 0.995:
-        yield f"It is sure of every photo; of 100, {wrong} are wrong."
     else:
+        rest = f", and leaves {n_left} to you as unsure" if n_left else ""
         yield (
-            f"It is sure of {_share_of_100(threshold.share_named)} of 100 photos ({wrong} of these "
-            "are wrong) and leaves the others to you as unsure."
+            f"Of 100 photos, it names {100 - n_left - n_wrong} correctly and {wrong} wrongly{rest}."
         )
         yield (
-            f"Of 100 new photos, it is sure and wrong on {100 * WRONG_PER_PHOTO:.0f} at most, on "
-            "average."
+            f"On new {units}, it will name at most {100 * WRONG_PER_PHOTO:.0f} of 100 photos "
+            "wrongly, on average."
         )
-        yield f"Here it was unsure most often of {', '.join(_unsure(verdict))}."
+        if unsure := _unsure(verdict):
+            yield f"It was unsure most often of {', '.join(unsure)}."
     rarest = min(verdict.searches, key=lambda search: search.n_units)
-    wanted = _per_100(verdict.wanted)
-    if rarest.share > 0.995:
-        yield f"To find {wanted} % of {rarest.label}, look at every photo: it ranks some too low."
-        return
-    yield (
-        f"To find {wanted} % of {rarest.label}, look at the {_per_100(rarest.share)} of 100 photos "
-        "that it ranks highest."
-    )
-    if rarest.at_least < verdict.wanted:
+    if rarest.share > MOST_LOOKED_AT:
         yield (
-            f"With only {rarest.n_units} examples of {rarest.label} to go by, it can only promise "
-            f"that you find {_per_100(rarest.at_least)} % of them."
+            f"To find {rarest.label}, you would have to look at every photo: it ranks some of them "
+            "last."
+        )
+        return
+    is_promise = rarest.at_least >= verdict.wanted
+    what = f"{_per_100(verdict.wanted)} % of {rarest.label}" if is_promise else rarest.label
+    yield (
+        f"To find {what}, look at the {_per_100(rarest.share)} of 100 photos that it ranks highest."
+    )
+    if not is_promise:
+        n, n_found = rarest.n_units, round(rarest.share_found * rarest.n_units)
+        yield (
+            f"That found it in {n_found} of {n} {units} here, which promises "
+            f"{_per_100(rarest.at_least)} % of new ones."
         )
 
 
@@ -284,24 +310,25 @@ def _unsure(verdict: Verdict) -> list[str]:
     is_unsure_n = held_out.prob_nc.max(axis=1) < verdict.threshold.at_least
     cells = []
     for code, name, n, _ in iterate_labels(held_out):
-        n_unsure = int(is_unsure_n[held_out.code_n == code].sum())
-        cells.append((-n_unsure / n, f"{name} ({n_unsure} of {n})"))
+        if n_unsure := int(is_unsure_n[held_out.code_n == code].sum()):
+            cells.append((-n_unsure / n, f"{name} ({n_unsure} of {n})"))
     return [text for _, text in sorted(cells)[:MOST]]
 
 
 def _advice(verdict: Verdict) -> Iterator[str]:
     gain = verdict.doubling
-    if gain.low > 0:
+    if gain and gain.low > 0:
         yield (
-            f"More photos would help: the last doubling gave {gain.value:+.0f} points (95 % "
-            f"limits: {gain.low:.0f} to {gain.high:.0f})."
+            "More photos would help: trained on half of them, it was right on "
+            f"{_per_100(gain.difference)} fewer of 100 photos (95 % limits: "
+            f"{_per_100(gain.low)} to {_per_100(gain.high)})."
         )
         _, name, n, n_right = next(iterate_labels(verdict.held_out))
         if n_right < n:
-            yield f"A guess: more photos of {name} would help most ({n_right} of {n} right)."
+            yield f"A guess: more photos of {name} would help most."
     if verdict.best.images_per_s:
         speed = verdict.best.images_per_s
-        pace = f"{_round(speed):,} photos per second"
-        if speed < 1.5:
-            pace = f"a photo in {counted(_round(1 / speed), 'second')}"
+        pace = f"{counted(max(1, _round(speed)), 'photo')} per second"
+        if speed < 0.75:
+            pace = f"1 photo in {_round(1 / speed):,} seconds"
         yield f"It processes about {pace} on this machine."

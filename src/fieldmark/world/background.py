@@ -70,8 +70,8 @@ def _hills(pen: Pen, rng: Rng, land: Landscape) -> None:
         pen.blob([(-0.2, 0.6), (-0.1, HORIZON), *tops, (1.1, HORIZON), (1.2, 0.6)], paint)
 
 
-def _tuft(pen: Pen, rng: Rng, place: tuple[float, float], size: float, paint: Colour) -> None:
-    x, y = place
+def _tuft(pen: Pen, rng: Rng, spot: tuple[float, float], size: float, paint: Colour) -> None:
+    x, y = spot
     for blade in range(5):
         tip = (
             x + (blade - 2) * size * 0.35 + rng.around(size * 0.3),
@@ -88,8 +88,8 @@ def _tuft(pen: Pen, rng: Rng, place: tuple[float, float], size: float, paint: Co
         )
 
 
-def _rock(pen: Pen, rng: Rng, place: tuple[float, float], size: float, paint: Colour) -> None:
-    x, y = place
+def _rock(pen: Pen, rng: Rng, spot: tuple[float, float], size: float, paint: Colour) -> None:
+    x, y = spot
     top = [
         (x - size, y),
         (x - size * 0.7, y - size * rng.between(0.4, 0.8)),
@@ -104,9 +104,9 @@ def _rock(pen: Pen, rng: Rng, place: tuple[float, float], size: float, paint: Co
 
 def _scatter(rng: Rng, count: int) -> list[tuple[float, float, float]]:
     """Places on the ground with a size that grows towards the viewer, the far ones first."""
-    places = [(rng.between(0, 1), rng.between(HORIZON + 0.03, 1.02)) for _ in range(count)]
+    spots = [(rng.between(0, 1), rng.between(HORIZON + 0.03, 1.02)) for _ in range(count)]
     return [
-        (x, y, 0.015 + 0.07 * (y - HORIZON)) for x, y in sorted(places, key=lambda place: place[1])
+        (x, y, 0.015 + 0.07 * (y - HORIZON)) for x, y in sorted(spots, key=lambda spot: spot[1])
     ]
 
 
@@ -138,9 +138,9 @@ def _trunks(pen: Pen, rng: Rng, land: Landscape) -> None:
                 paint,
             )
     for _ in range(14):
-        place = (rng.between(0, 1), rng.between(0.0, 0.3))
+        spot = (rng.between(0, 1), rng.between(0.0, 0.3))
         pen.oval(
-            place,
+            spot,
             (rng.between(0.04, 0.12), rng.between(0.03, 0.07)),
             mix(land.growth, land.far, rng.between(0, 1)),
             rng.between(0, 1),
@@ -290,7 +290,7 @@ def draw_litter(pen: Pen, rng: Rng, land: Landscape) -> None:
     """The ground from above: leaves, blades or pebbles."""
     if land.things in ("trunks", "grass", "reeds", "acacia"):
         for _ in range(30):
-            place = (rng.between(0, 1), rng.between(0, 1))
+            spot = (rng.between(0, 1), rng.between(0, 1))
             size = rng.between(0.05, 0.13)
             autumn = mix((150, 96, 44), (104, 76, 44), rng.between(0, 1))
             paint = (
@@ -299,8 +299,8 @@ def draw_litter(pen: Pen, rng: Rng, land: Landscape) -> None:
                 else mix(land.growth, light(land.growth), rng.between(0, 1))
             )
             turn = rng.between(0, 1)
-            pen.oval(place, (size, size * 0.36), dark(paint, 0.35), turn)
-            pen.oval((place[0] - 0.004, place[1] - 0.006), (size * 0.97, size * 0.33), paint, turn)
+            pen.oval(spot, (size, size * 0.36), dark(paint, 0.35), turn)
+            pen.oval((spot[0] - 0.004, spot[1] - 0.006), (size * 0.97, size * 0.33), paint, turn)
     else:
         for _ in range(34):
             size = rng.between(0.008, 0.04)

@@ -195,10 +195,10 @@ def finish(picture: Image.Image, scene: Scene, size_px: int) -> Image.Image:
     return _resized(pixels, size_px)
 
 
-def write(pixels: Pixels, text: str, place: tuple[int, int], size: int, paint: Colour) -> None:
+def write(pixels: Pixels, text: str, corner: tuple[int, int], size: int, paint: Colour) -> None:
     """Text at (x, y); a letter is 3 × 5 points of `size` pixels, and a point lies between two."""
     mask = letters(text, size)
-    x, y = place
+    x, y = corner
     height, width = (min(mask.shape[0], SIZE_PX - y), min(mask.shape[1], SIZE_PX - x))
     pixels[y : y + height, x : x + width][mask[:height, :width]] = paint
 

@@ -143,19 +143,19 @@ def compose(seed: int, difficulty: float, scene: Scene, burst: Burst, cast: Cast
     rng = Rng(seed, "shot", index, scene.burst, scene.shot)
     scenery = Rng(seed, "scenery", index, scene.burst)
     layer, extras = Layer(), frozenset(scene.extras)
-    place = _arranged(_moved(burst.place, scene, rng, difficulty), scene, cast)
+    placement = _arranged(_moved(burst.place, scene, rng, difficulty), scene, cast)
     if "feather" in extras:
-        return Composition(layer, _add_feather(layer, cast.looks[0], place))
+        return Composition(layer, _add_feather(layer, cast.looks[0], placement))
     _add_company(layer, scene, cast, (scenery, rng, difficulty))
     box = (0, 0, SIZE_PX, SIZE_PX)
     if scene.n_animals:
         pose = make_pose(scene.behaviour, scene.frame, rng, difficulty)
-        box = _add_main(layer, scene, cast, place, (pose, scenery))
+        box = _add_main(layer, scene, cast, placement, (pose, scenery))
     elif extras:
         pen = Pen()
         props.draw_behind(pen, extras, scenery, 0.0)
         props.draw_front(pen, extras - {"in_hand"}, scenery, (0.0, (0.0, 0.0)), True)
-        layer.add(pen, place)
+        layer.add(pen, placement)
     if scene.condition == "occluded" or (scene.rating <= 2 and scenery.chance(0.35)):
         pen = Pen()
         props.draw_cover(pen, scenery, SIZE_PX, box)
@@ -163,40 +163,42 @@ def compose(seed: int, difficulty: float, scene: Scene, burst: Burst, cast: Cast
     return Composition(layer, box)
 
 
-def _add_feather(layer: Layer, look: Appearance, place: Placement) -> Box:
+def _add_feather(layer: Layer, look: Appearance, placement: Placement) -> Box:
     pen, middle = Pen(), SIZE_PX / 2
     props.draw_feather(pen, look)
-    spot = Placement(middle, middle, place.scale * 1.1, place.turn + 0.08, place.is_flipped)
+    spot = Placement(
+        middle, middle, placement.scale * 1.1, placement.turn + 0.08, placement.is_flipped
+    )
     return _box(_keep_inside(layer, pen, spot))
 
 
-def _moved(place: Placement, scene: Scene, rng: Rng, difficulty: float) -> Placement:
+def _moved(placement: Placement, scene: Scene, rng: Rng, difficulty: float) -> Placement:
     """A shot is a little off the burst's position; a moving animal gets on with every frame."""
     ahead = {"walking": 2.0, "trotting": 3.0, "running": 5.0}.get(scene.behaviour, 0.0)
-    step = ahead * (scene.frame % FRAMES_A_CYCLE - 4) * (-1 if place.is_flipped else 1)
+    step = ahead * (scene.frame % FRAMES_A_CYCLE - 4) * (-1 if placement.is_flipped else 1)
     return replace(
-        place,
-        x=place.x + rng.around(6) + step,
-        y=place.y + rng.around(3),
-        scale=place.scale * (1 + rng.around(0.03)),
-        turn=place.turn + rng.around(0.006 + 0.01 * difficulty),
+        placement,
+        x=placement.x + rng.around(6) + step,
+        y=placement.y + rng.around(3),
+        scale=placement.scale * (1 + rng.around(0.03)),
+        turn=placement.turn + rng.around(0.006 + 0.01 * difficulty),
     )
 
 
-def _arranged(place: Placement, scene: Scene, cast: Cast) -> Placement:
+def _arranged(placement: Placement, scene: Scene, cast: Cast) -> Placement:
     """Room for what the main animal stands on and for those beside it."""
     extras = frozenset(scene.extras)
     if extras & _PERCHES:
-        place = replace(place, y=SIZE_PX * 0.62)
+        placement = replace(placement, y=SIZE_PX * 0.62)
     if extras & _UPRIGHT:
-        place = replace(place, turn=0.0)
+        placement = replace(placement, turn=0.0)
     if scene.condition == "herbarium":  # clear of the label
-        place = replace(place, x=SIZE_PX * 0.42, y=min(place.y, SIZE_PX * 0.8))
+        placement = replace(placement, x=SIZE_PX * 0.42, y=min(placement.y, SIZE_PX * 0.8))
     if len(cast.looks) + len(cast.others) > 1:
-        place = replace(place, scale=place.scale * 0.74)
+        placement = replace(placement, scale=placement.scale * 0.74)
     if scene.behaviour == "feeding_young":
-        place = replace(place, x=place.x + (34 if place.is_flipped else -34))
-    return place
+        placement = replace(placement, x=placement.x + (34 if placement.is_flipped else -34))
+    return placement
 
 
 def _floor(plan: str) -> float:
@@ -205,7 +207,7 @@ def _floor(plan: str) -> float:
 
 
 def _add_main(
-    layer: Layer, scene: Scene, cast: Cast, place: Placement, how: tuple[Pose, Rng]
+    layer: Layer, scene: Scene, cast: Cast, placement: Placement, how: tuple[Pose, Rng]
 ) -> Box:
     pose, scenery = how
     look, pen = cast.looks[0], Pen()
@@ -215,19 +217,19 @@ def _add_main(
         pen.oval((4.0, 1.0), (52.0, 7.0), (20, 22, 20), 0.0, 90)
     props.draw_behind(pen, extras, scenery, _floor(plan))
     if scene.behaviour == "mating":
-        layer.add(pen, place)
-        _add_partner(layer, cast.looks[1], pose, place)
-        pen, place = Pen(), _mounted(place, plan)
+        layer.add(pen, placement)
+        _add_partner(layer, cast.looks[1], pose, placement)
+        pen, placement = Pen(), _mounted(placement, plan)
     if "dead" in extras:
-        layer.add(pen, place)
-        pen, place = Pen(), _on_its_back(place, plan)
-    first = len(pen.points)
+        layer.add(pen, placement)
+        pen, placement = Pen(), _on_its_back(placement, plan)
+    begin = len(pen.points)
     anchors = draw_creature(pen, look, _held(pose, extras))
     last = len(pen.points)
     _add_things(pen, scene, look, anchors, (pose, scenery))
-    box = _box(_keep_inside(layer, pen, place)[first:last])
+    box = _box(_keep_inside(layer, pen, placement)[begin:last])
     if scene.behaviour == "feeding_young":
-        _add_young(layer, cast.looks[1], place, anchors)
+        _add_young(layer, cast.looks[1], placement, anchors)
     return box
 
 
@@ -255,40 +257,50 @@ def _add_things(
         props.draw_flies(pen, scenery, anchors.back)
 
 
-def _on_its_back(place: Placement, plan: str) -> Placement:
-    rise = 0.0 if plan in (*FROM_ABOVE, *SWIMMERS) else 62 * place.scale
-    return replace(place, turn=place.turn + 0.47, y=place.y - rise)
+def _on_its_back(placement: Placement, plan: str) -> Placement:
+    rise = 0.0 if plan in (*FROM_ABOVE, *SWIMMERS) else 62 * placement.scale
+    return replace(placement, turn=placement.turn + 0.47, y=placement.y - rise)
 
 
-def _mounted(place: Placement, plan: str) -> Placement:
-    side = -1 if place.is_flipped else 1
+def _mounted(placement: Placement, plan: str) -> Placement:
+    side = -1 if placement.is_flipped else 1
     if plan in FROM_ABOVE:
-        return replace(place, x=place.x - side * 30 * place.scale, turn=place.turn + 0.03)
+        return replace(
+            placement, x=placement.x - side * 30 * placement.scale, turn=placement.turn + 0.03
+        )
     if plan in SWIMMERS:
-        return replace(place, x=place.x - side * 10 * place.scale, y=place.y - 26 * place.scale)
+        return replace(
+            placement,
+            x=placement.x - side * 10 * placement.scale,
+            y=placement.y - 26 * placement.scale,
+        )
     return replace(
-        place,
-        x=place.x - side * 26 * place.scale,
-        y=place.y - 38 * place.scale,
-        turn=place.turn - side * 0.05,
+        placement,
+        x=placement.x - side * 26 * placement.scale,
+        y=placement.y - 38 * placement.scale,
+        turn=placement.turn - side * 0.05,
     )
 
 
-def _add_partner(layer: Layer, look: Appearance, pose: Pose, place: Placement) -> None:
+def _add_partner(layer: Layer, look: Appearance, pose: Pose, placement: Placement) -> None:
     pen = Pen()
     draw_creature(pen, look, replace(pose, neck=0.0, stride=0.0))
-    layer.add(pen, place)
+    layer.add(pen, placement)
 
 
-def _add_young(layer: Layer, look: Appearance, place: Placement, anchors: Anchors) -> None:
+def _add_young(layer: Layer, look: Appearance, placement: Placement, anchors: Anchors) -> None:
     """A small one in front of the adult's mouth, looking up at it."""
     pen, plan = Pen(), look.species.plan.name
     child = draw_creature(pen, look, Pose(neck=0.9, mouth=1.0, tilt=0.08))
-    side = -1 if place.is_flipped else 1
-    scale = place.scale * 0.5
-    x = place.x + side * (anchors.mouth[0] + 6) * place.scale + side * child.mouth[0] * scale
-    y = place.y + anchors.mouth[1] * place.scale if plan in SWIMMERS else place.y
-    layer.add(pen, Placement(x, y, scale, 0.0, not place.is_flipped))
+    side = -1 if placement.is_flipped else 1
+    scale = placement.scale * 0.5
+    x = (
+        placement.x
+        + side * (anchors.mouth[0] + 6) * placement.scale
+        + side * child.mouth[0] * scale
+    )
+    y = placement.y + anchors.mouth[1] * placement.scale if plan in SWIMMERS else placement.y
+    layer.add(pen, Placement(x, y, scale, 0.0, not placement.is_flipped))
 
 
 def _add_company(layer: Layer, scene: Scene, cast: Cast, how: tuple[Rng, Rng, float]) -> None:
@@ -315,18 +327,18 @@ def _beside(number: int, plan: str, scenery: Rng) -> Placement:
     return Placement(SIZE_PX * (0.5 + side * far), SIZE_PX * y, scale, turn, scenery.chance(0.5))
 
 
-def _keep_inside(layer: Layer, pen: Pen, place: Placement) -> NDArray[np.float64]:
+def _keep_inside(layer: Layer, pen: Pen, placement: Placement) -> NDArray[np.float64]:
     """Adds the drawing, shrunk and moved where it would leave the picture; its points there."""
-    points = place.apply(np.array(pen.points, dtype=np.float64))
+    points = placement.apply(np.array(pen.points, dtype=np.float64))
     left, top = (max(-400.0, edge) for edge in points.min(axis=0).tolist())
     right = min(650.0, float(points[:, 0].max()))
     wide = right - left if right - left < 2 * SIZE_PX else 0.0  # wires of a pole may leave
-    shrink = max(wide, place.y - top) / (SIZE_PX * 0.97)
+    shrink = max(wide, placement.y - top) / (SIZE_PX * 0.97)
     if shrink > 1:
-        foot = np.array([place.x, place.y])
+        foot = np.array([placement.x, placement.y])
         points = (points - foot) / shrink + foot
-        left, right = (place.x + (edge - place.x) / shrink for edge in (left, right))
-        top = place.y + (top - place.y) / shrink
+        left, right = (placement.x + (edge - placement.x) / shrink for edge in (left, right))
+        top = placement.y + (top - placement.y) / shrink
     if wide:
         points[:, 0] += max(0.0, 3 - left) - max(0.0, right - SIZE_PX + 3)
     points[:, 1] += max(0.0, 3 - top)

@@ -66,9 +66,9 @@ class Scene:
         _whole("rating", self.rating, 1, 5)
 
 
-def _one_of(field: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UnknownName(field, value, known, where="scene")
+def _one_of(field: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UnknownName(field, value, allowed, where="scene")
 
 
 def _whole(field: str, value: int, low: int, high: int) -> None:

@@ -144,9 +144,13 @@ def _genera(seed: int) -> Iterator[tuple[_Genus, int]]:
 
 
 def _one_genus(
-    rng: Rng, seed: int, plan: BodyPlan, place: tuple[int, str], groups: dict[tuple[str, str], str]
+    rng: Rng,
+    seed: int,
+    plan: BodyPlan,
+    count_and_stem: tuple[int, str],
+    groups: dict[tuple[str, str], str],
 ) -> _Genus:
-    count, stem = place
+    count, stem = count_and_stem
     order = Rng(seed, "plan", plan.name)
     first_kind = order.below(len(plan.kinds))
     palette = order.sample(plan.colours, len(plan.colours))
@@ -178,20 +182,24 @@ def _contrast(one: str, other: str) -> int:
 
 
 def _one_species(
-    rng: Rng, genus: _Genus, sisters: list[Species], names: set[str], place: tuple[int, float]
+    rng: Rng,
+    genus: _Genus,
+    sisters: list[Species],
+    names: set[str],
+    index_and_difficulty: tuple[int, float],
 ) -> Species:
-    index, difficulty = place
+    index, difficulty = index_and_difficulty
     pattern = genus.patterns[len(sisters) % len(genus.patterns)]
-    own = [mark for mark in genus.plan.marks if mark != genus.shared_mark]
-    marks = {genus.shared_mark, *rng.sample(own, 1 + rng.below(2))}
+    own_marks = [mark for mark in genus.plan.marks if mark != genus.shared_mark]
+    marks = {genus.shared_mark, *rng.sample(own_marks, 1 + rng.below(2))}
     spread = 0.3 * (1.1 - difficulty)
     form = {name: value * (1 + rng.around(spread)) for name, value in genus.form.items()}
     traits = _traits(rng, genus, form, (pattern, marks), difficulty)
-    words = [pattern, *sorted(marks), *genus.colours, str(traits["habitat"])]
+    traits_shown = [pattern, *sorted(marks), *genus.colours, str(traits["habitat"])]
     taken = {sister.ranks["species"] for sister in sisters}
-    latin = text.epithets(genus.ranks["genus"], rng.sample(words, len(words)), rng)
+    latin = text.epithets(genus.ranks["genus"], rng.sample(traits_shown, len(traits_shown)), rng)
     ranks = {**genus.ranks, "species": next(epithet for epithet in latin if epithet not in taken)}
-    spoken = [word for word in words[: len(marks) + 2] if word != "plain"]
+    spoken = [word for word in traits_shown[: len(marks) + 2] if word != "plain"]
     candidates = text.common_names(spoken, str(traits["habitat"]), genus.noun, rng)
     common = next(candidate for candidate in candidates if candidate not in names)
     shift = 56 * (1 - difficulty)

@@ -109,19 +109,19 @@ def _agree(stem: str, genus: str) -> str:
     return stem + ("um" if is_neuter else "us" if is_masculine else "a")
 
 
-def epithets(genus: str, words: Iterable[str], rng: Rng) -> list[str]:
+def epithets(genus: str, traits: Iterable[str], rng: Rng) -> list[str]:
     """Latin for the trait words, then people's names: as many as will ever be needed."""
-    latin = [_agree(_LATIN[word], genus) for word in words if word in _LATIN]
+    latin = [_agree(_LATIN[word], genus) for word in traits if word in _LATIN]
     people = [f"{latin_stem(rng).lower()}i" for _ in range(6)]
     return latin + people
 
 
-def common_names(words: list[str], habitat: str, noun: str, rng: Rng) -> list[str]:
+def common_names(traits: list[str], habitat: str, noun: str, rng: Rng) -> list[str]:
     """Names to try, best first: a trait, perhaps a place, and what sort of creature it is."""
-    place = _PLACES[habitat]
-    adjectives = [_ADJECTIVES.get(word, word) for word in words]
+    home = _PLACES[habitat]
+    adjectives = [_ADJECTIVES.get(word, word) for word in traits]
     plain = [f"{adjective} {noun}" for adjective in adjectives]
-    placed = [f"{adjective} {place} {noun}" for adjective in adjectives]
+    placed = [f"{adjective} {home} {noun}" for adjective in adjectives]
     people = [f"{latin_stem(rng)}'s {adjectives[0]} {noun}" for _ in range(6)]
     return [*placed[:2], *plain, *placed[2:], *people]
 
@@ -238,13 +238,15 @@ def describe(
     start = (
         f"The {common} ({scientific}) is a {traits['size']} {noun} of the family {ranks['family']}."
     )
-    place = f"It lives in {_HABITATS[str(traits['habitat'])]} of {traits['range']}."
+    home_sentence = f"It lives in {_HABITATS[str(traits['habitat'])]} of {traits['range']}."
     colouring = _COLOURING[plan].format(main=traits["main_colour"], second=traits["second_colour"])
     look = f"{colouring}, {_PATTERNS[str(traits['pattern'])]}."
     marks = [text for mark, text in MARK_WORDS.items() if traits.get(mark)]
     marked = f"It has {join(marks)}."
     return " ".join(
-        sentence for sentence in (start, place, look, marked, _build(plan, traits)) if sentence
+        sentence
+        for sentence in (start, home_sentence, look, marked, _build(plan, traits))
+        if sentence
     )
 
 
@@ -267,12 +269,12 @@ def _build(plan: str, traits: Mapping[str, object]) -> str:
 
 def caption(truth: Mapping[str, object], extras: Sequence[str], others: Sequence[str]) -> str:
     """One sentence on what is in the picture, naming the species."""
-    place = PLACES[str(truth["background"])]
+    where = PLACES[str(truth["background"])]
     shot = _SHOTS.get(str(truth["condition"]), "Photo")
     if "sketch" in extras:
         shot = "Field sketch"
     if not truth["n_animals"]:
-        return f"{shot} with no animal, taken {place}."
+        return f"{shot} with no animal, taken {where}."
     if "feather" in extras:
         return f"{shot} of a feather of the {truth['common_name']} ({truth['scientific_name']})."
     parts = [f"{shot} of {_subject(truth)} {_action(truth)}".rstrip()]
@@ -280,23 +282,23 @@ def caption(truth: Mapping[str, object], extras: Sequence[str], others: Sequence
     if others:
         parts.append(f"together with {join([f'a {name}' for name in others])}")
     if str(truth["condition"]) not in ("microscope", "herbarium"):
-        parts.append(place)
+        parts.append(where)
     return f"{' '.join(parts)}."
 
 
 def _subject(truth: Mapping[str, object]) -> str:
-    words = [str(truth["stage"])] if truth["stage"] != "adult" else []
-    words += ["dead"] if truth["is_dead"] else ["sick"] if truth["is_sick"] else []
-    words += [f"{truth['morph']}-morph"] if truth["morph"] != "normal" else []
+    adjectives = [str(truth["stage"])] if truth["stage"] != "adult" else []
+    adjectives += ["dead"] if truth["is_dead"] else ["sick"] if truth["is_sick"] else []
+    adjectives += [f"{truth['morph']}-morph"] if truth["morph"] != "normal" else []
     name = f"{truth['common_name']} ({truth['scientific_name']})"
     count = int(str(truth["n_animals"]))
     if count > 1 or truth["behaviour"] == "mating":
-        return " ".join([_COUNTS[max(1, count - 1)], *words, name])
-    return _with_article(" ".join([*words, name]))
+        return " ".join([_COUNTS[max(1, count - 1)], *adjectives, name])
+    return _with_article(" ".join([*adjectives, name]))
 
 
-def _with_article(words: str) -> str:
-    return f"{'an' if words[0].lower() in 'aeiou' else 'a'} {words}"
+def _with_article(phrase: str) -> str:
+    return f"{'an' if phrase[0].lower() in 'aeiou' else 'a'} {phrase}"
 
 
 def looks(truth: Mapping[str, object], extras: Sequence[str], others: Sequence[str]) -> str:
@@ -305,9 +307,9 @@ def looks(truth: Mapping[str, object], extras: Sequence[str], others: Sequence[s
 
     At most three marks are told, and no colour where the picture has none.
     """
-    place, light = _place(truth), _LIGHT.get(str(truth["condition"]), "")
+    where, light = _place(truth), _LIGHT.get(str(truth["condition"]), "")
     if not truth["n_animals"]:
-        return f"A view without any animal {place}{f', {light}' if light else ''}."
+        return f"A view without any animal {where}{f', {light}' if light else ''}."
     if "feather" in extras:
         return f"{_with_article(f'{_colours(truth, extras)} feather'.strip()).capitalize()}."
     is_one = truth["n_animals"] == 1
@@ -316,7 +318,7 @@ def looks(truth: Mapping[str, object], extras: Sequence[str], others: Sequence[s
     parts += [_EXTRAS[extra] for extra in extras if extra in _EXTRAS]
     if others:
         parts.append(f"together with {join([_with_article(_noun(plan)) for plan in others])}")
-    parts += [place, light]
+    parts += [where, light]
     return ", ".join(part for part in parts if part).capitalize() + "."
 
 
@@ -333,9 +335,9 @@ def _creature(truth: Mapping[str, object], extras: Sequence[str]) -> str:
     plan, is_young = str(truth["body_plan"]), truth["stage"] == "juvenile"
     is_larva = is_young and plan == "butterfly"  # drawn without its parents' pattern and marks
     noun = "caterpillar" if is_larva else _noun(plan)
-    words = ["young"] if is_young and not is_larva else []
-    words += ["dead"] if truth["is_dead"] else ["sick"] if truth["is_sick"] else []
-    words += [_colours(truth, extras)] if _colours(truth, extras) else []
+    adjectives = ["young"] if is_young and not is_larva else []
+    adjectives += ["dead"] if truth["is_dead"] else ["sick"] if truth["is_sick"] else []
+    adjectives += [_colours(truth, extras)] if _colours(truth, extras) else []
     marks = [_VISIBLE_PATTERNS.get(str(truth["pattern"]), "")]
     hidden = ("has_berries",) if is_young else ()
     marks += [text for mark, text in MARK_WORDS.items() if truth.get(mark) and mark not in hidden]
@@ -345,8 +347,8 @@ def _creature(truth: Mapping[str, object], extras: Sequence[str]) -> str:
     if count > 1:
         plural = {"fish": "fish", "leafy branch": "leafy branches", "butterfly": "butterflies"}
         noun = plural.get(noun, f"{noun}s")
-        return " ".join([_COUNTS[count - 1], *words, noun]) + shown
-    return _with_article(" ".join([*words, noun])) + shown
+        return " ".join([_COUNTS[count - 1], *adjectives, noun]) + shown
+    return _with_article(" ".join([*adjectives, noun])) + shown
 
 
 def _noun(plan: str) -> str:

@@ -236,8 +236,8 @@ _RANGE = (
 def _parts(world: World, species: Species) -> list[_Statement]:
     """Sentences section by section; what is visible stands between what is not."""
     rng = Rng(world.seed, "wiki text", species.index)
-    lead, place, *looks = re.split(r"(?<=\.) ", species.description)
-    facts = {
+    lead, home, *looks = re.split(r"(?<=\.) ", species.description)
+    values = {
         "diet": str(species.traits["diet"]),
         "n": str(11 + rng.below(80)),
         "region": str(species.traits["range"]),
@@ -246,13 +246,13 @@ def _parts(world: World, species: Species) -> list[_Statement]:
         "size": str(species.traits["size_cm"]),
     }
     measures, behaviour, history, ranges = (
-        [text.format(**facts) for text in rng.sample(texts, len(texts))]
+        [text.format(**values) for text in rng.sample(texts, len(texts))]
         for texts in (_MEASURES, _BEHAVIOUR, _HISTORY, _RANGE)
     )
     colouring, *others = (_marked_up(sentence) for sentence in looks)
     named = lead.replace(f"({species.scientific_name})", f"('''''{species.scientific_name}''''')")
     parts = [_Statement("", named.replace(species.common_name, f"'''{species.common_name}'''", 1))]
-    parts += [_Statement("", place), _Statement("", behaviour[0])]
+    parts += [_Statement("", home), _Statement("", behaviour[0])]
     parts += [_Statement("==Taxonomy==", text) for text in history[:2]]
     parts += [
         _Statement("==Description==", measures[0]),

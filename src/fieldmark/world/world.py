@@ -103,10 +103,10 @@ class World:
         young = 1 if scene.behaviour == "feeding_young" else None
         worn = (scene.morph, frozenset(scene.extras))
         group = []
-        for place in range(count):
-            number = scene.individual + _NEXT_IN_GROUP * place
+        for member in range(count):
+            number = scene.individual + _NEXT_IN_GROUP * member
             one = self.individual(scene.species, number)
-            stage_of_one = "juvenile" if place == young else scene.stage
+            stage_of_one = "juvenile" if member == young else scene.stage
             group.append(make_appearance(self.seed, one, stage_of_one, scene.sick, worn))
         return Cast(tuple(group), tuple(self._passer_by(index) for index in scene.others))
 

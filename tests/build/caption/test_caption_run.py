@@ -311,9 +311,9 @@ def test_memory_holds_a_bounded_number_of_samples(tmp_path: Path, server: Any) -
 
 
 @pytest.mark.slow
-def test_a_budget_ends_the_run_and_a_higher_one_goes_on(tmp_path: Path, server: Any) -> None:
+def test_a_budget_ends_the_run_and_the_next_goes_on(tmp_path: Path, server: Any) -> None:
     shards = make_shards(tmp_path / "in", 2, 30)
-    with pytest.raises(ModelError, match=r"the budget is used up .* to continue"):
+    with pytest.raises(ModelError, match=r"the budget is used up .*Run the same"):
         caption(server, shards, tmp_path / "out", budget=Budget(max_tokens=20_000))
     n = server.counts.n_requests
     assert 0 < n < 60

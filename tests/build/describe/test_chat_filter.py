@@ -197,7 +197,7 @@ def test_a_cap_stops_with_what_is_kept_and_goes_on(tmp_path: Path) -> None:
         model = chat_model(f"chat/mock/wren?base_url={url}")
         capped = ChatFilter(model, tmp_path, FAST, Budget(max_tokens=8_000))
         some: list[str] = []
-        with pytest.raises(ModelError, match="kept: run the same command with a higher limit"):
+        with pytest.raises(ModelError, match="kept. Run the same command to continue"):
             some.extend(result.key for result in capped.filter(texts))
         n_before = server.counts.n_requests
         whole = ChatFilter(model, tmp_path, FAST)

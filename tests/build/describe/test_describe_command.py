@@ -86,6 +86,19 @@ def test_what_was_fetched_is_not_fetched_again(tmp_path: Path) -> None:
     assert wiki.counts.n_requests == n_first > 0
 
 
+def test_descriptions_of_another_list_are_not_overwritten(
+    names: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "describe.json").write_text('{"names": "leaves.csv", "n_taxa": 46}')
+    command = ["describe", str(names), "--contact", CONTACT, "--out", str(tmp_path)]
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f"fieldmark: {tmp_path} holds descriptions of 46 taxa from leaves.csv: give another --out "
+        f"for names.csv. To replace them, remove {tmp_path / 'describe.json'} first.\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["describe.json"]
+
+
 def test_chat_filter_by_the_mock(names: Path, tmp_path: Path) -> None:
     with running(MockWiki(mock_pages(texts_of(trap_wiki(0, 2).pages)))) as url:
         command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]

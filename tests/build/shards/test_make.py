@@ -222,6 +222,30 @@ def test_other_options_leave_nothing_of_the_old_set(tmp_path: Path, change: dict
     assert hashes(tmp_path / "out") == hashes(tmp_path / "fresh")
 
 
+def _made_of_labels(tmp_path: Path, labels: list[str]) -> tuple[MadeShards, set[str]]:
+    for number, label in enumerate(labels):
+        write_image(tmp_path / "photos" / label / "0.jpg", number)
+    made = make(tmp_path / "photos", tmp_path / "out")
+    return made, {files["sci.txt"].decode() for files in samples_in(tmp_path / "out").values()}
+
+
+def test_plain_words_are_not_genus_and_species(tmp_path: Path) -> None:
+    """Two words of lower case after a capital have the form of a name with three parts."""
+    labels = ["Corn rust leaf", "Apple leaf", "Tomato Early blight leaf", "Common raven"]
+    made, texts = _made_of_labels(tmp_path, labels)
+    assert made.chosen.scientific_labels == ()
+    assert made.chosen.common_labels == tuple(sorted(labels))
+    assert texts == {f"a photo of {label}." for label in labels}
+
+
+def test_a_few_epithets_that_are_no_latin_change_nothing(tmp_path: Path) -> None:
+    labels = ["Prunus mahaleb", "Pica pica", "Corvus corax", "Turdus merula", "Weed"]
+    made, texts = _made_of_labels(tmp_path, labels)
+    assert made.chosen.scientific_labels == tuple(sorted(labels[:4]))
+    assert made.chosen.common_labels == ("Weed",)
+    assert "a photo of Prunus mahaleb." in texts
+
+
 def test_a_label_that_changes_is_in_the_shard(tmp_path: Path) -> None:
     table = write_photos(tmp_path)
     make(table, tmp_path / "out")

@@ -62,6 +62,8 @@ def card(**changes: object) -> ModelCard:
         "n_shards": 3,
         "n_samples": 12345,
         "caption_coverage": 0.5,
+        "held_out": "",
+        "caption_models": (),
         "data_digest": "abc123",
         "data_licence": "CC BY 4.0",
         "n_steps": 10,
@@ -220,7 +222,7 @@ def test_card(tmp_path: Path) -> None:
     export_model(clip_model, clip_model.state_dict(), tmp_path / "model", card=card(scores=scores))
     text = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "12,345 in 3 shards" in text
-    assert "50.0% of the samples" in text
+    assert "50.0% of the samples\n" in text
     assert "`abc123`" in text
     assert "CC BY 4.0" in text
     assert "| world-species | accuracy | 0.500 | 0.400 to 0.600 | 1,200 |" in text
@@ -231,7 +233,17 @@ def test_card(tmp_path: Path) -> None:
     text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
     assert "open-clip/local-dir:two?projector=caption" in text
     assert "Not evaluated." in text
-    assert "not stated" in text
+    assert "not stated" in text and "warning" not in text
+    spoilt = card(
+        held_out="4 of 12 photos are not training photos (split test: 4)",
+        n_shards=1,
+        caption_models=["chat/a/b"],
+    )
+    export_two(clip_model, clip_model.state_dict(), tmp_path / "two", card=spoilt)
+    text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
+    assert "- samples: 12,345 in 1 shard\n" in text
+    assert "50.0% of the samples, written by chat/a/b\n" in text
+    assert "- warning: 4 of 12 photos are not training photos (split test: 4): scores on" in text
 
 
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:

@@ -228,6 +228,22 @@ def test_shipped_recipes_want_texts_that_shards_have() -> None:
         assert {f"{kind}.txt" for kind in types} <= made
 
 
+def test_photos_that_are_kept_for_tests_are_told(tmp_path: Path) -> None:
+    rows = [
+        sample(k, json=json.dumps({"split": "test" if k < 2 else "train"}).encode())
+        for k in range(5)
+    ]
+    shard = write_shard(tmp_path / "a.tar", [*rows, sample(9)])
+    for _ in range(2):  # as indexed, and as kept
+        notes = Notes()
+        data = open_data([shard], None, tmp_path / "index", recipe({"taxon": 1}), notes)
+        assert data.main.splits == {"test": 2, "train": 3}
+        assert notes.lines[-1] == (
+            "Warning: 2 of 6 photos are not training photos (split test: 2). Scores on them will "
+            "be too high. `fieldmark shards make` without --split packs only training photos."
+        )
+
+
 # --- replay ---
 
 
@@ -389,9 +405,21 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
         "no photo has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"
     )
     text = refusal(shards, None, tmp_path / "index", recipe())
-    assert (
-        text == "no photo has a caption, neither (--captions FOLDER) nor as its member caption.txt."
+    assert text == (
+        "no photo has a caption (member caption.txt): give --captions FOLDER with what `fieldmark "
+        "caption` wrote, or train on names alone with --set texts.types.caption=0 "
+        "'model.projectors=[\"taxonomic\"]'."
     )
+    (tmp_path / "cap" / "captions").mkdir(parents=True)
+    text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
+    assert text == (
+        f"{tmp_path / 'cap'}  holds captions of other shards, none of s-0.tar, s-1.tar, s-2.tar: "
+        "run `fieldmark caption` on these."
+    )
+    for shard in shards:
+        write_sidecar(tmp_path / "cap", shard, {"000000": ("rejected", "")}, has_manifest=False)
+    text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
+    assert text.endswith("cap  holds no caption for these shards: all were rejected or failed.")
     text = refusal(shards, tmp_path, tmp_path / "index", recipe())
     assert text.startswith(f"{tmp_path}  holds no captions: expected the folder")
 

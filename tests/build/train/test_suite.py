@@ -14,6 +14,7 @@ import pytest
 from fieldmark.build.train.suite import (
     SuiteRun,
     evaluate_in_background,
+    model_name,
     read_scores,
     setting_flags,
 )
@@ -69,6 +70,20 @@ def test_a_failure_is_one_line(place: Path) -> None:
     assert evaluation.problem.startswith("the evaluation of step 7 ended with 2 (")
     assert "Did you mean 'world-unseen'" in evaluation.problem
     assert str(evaluation.log) in evaluation.problem and evaluation.log.is_file()
+
+
+def test_a_model_has_one_name_whoever_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative below the working directory, whatever way it was given."""
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path("runs/a/model"), tmp_path / "runs/a/model"):
+        assert model_name(folder) == "open-clip/local-dir:runs/a/model"
+    (tmp_path / "runs/a/model-two").mkdir(parents=True)
+    assert model_name(Path("runs/a/model")) == "open-clip/local-dir:runs/a/model-two"
+    monkeypatch.chdir(tmp_path / "runs/a/model-two")
+    name = f"open-clip/local-dir:{tmp_path / 'runs/b/model'}"
+    assert model_name(tmp_path / "runs/b/model") == name
 
 
 def test_it_can_be_stopped(place: Path) -> None:

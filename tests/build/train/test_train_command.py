@@ -201,7 +201,21 @@ def test_check_says_what_there_is_to_do(
     assert "optimiser.warmup_steps is 90 of 20 steps" in capsys.readouterr().err
     wrong = ("train.batch=8", "train.accumulate=3")
     assert main(words(inputs, tmp_path / "run", "--check", "--set", *wrong)) == 2
-    assert main(words(inputs, tmp_path / "run", "--check", "--evaluate", "world-unsen")) == 2
+
+
+def test_training_warns_of_a_warm_up_without_end(
+    inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ("--set", "train.steps=2", "optimiser.warmup_steps=3")
+    assert main(words(inputs, tmp_path / "run", *more)) == 0
+    lines = capsys.readouterr().err.splitlines()
+    warning = (
+        "Warning: optimiser.warmup_steps is 3 of 2 steps: the learning rate never gets to 0.001. "
+        "Try --set optimiser.warmup_steps=0."
+    )
+    assert warning in lines
+    model = f"open-clip/local-dir:{tmp_path / 'run' / 'model-two'}"
+    assert f"next: fieldmark run --model {model} --task TASK" in lines
 
 
 @pytest.mark.parametrize(
@@ -217,6 +231,12 @@ def test_check_says_what_there_is_to_do(
         (("--captions", "nowhere"), 3,
          "nowhere holds no captions: expected the folder that `fieldmark caption --out FOLDER` "
          "wrote, with captions/SHARD.parquet in it."),
+        (("--evaluate", "world-unsen", "world-looks"), 2,
+         "task 'world-unsen' is not known. Did you mean 'world-unseen'? `fieldmark tasks` "
+         "lists all."),
+        (("--evaluate", "world-looks", "--data", "world_train=nowhere"), 3,
+         "--evaluate world-looks: nowhere does not exist. `fieldmark datasets world_train` says "
+         "how to get the data; --data world_train=FOLDER says where they are."),
         (("--set", "train.bach=7"), 2, "--set: key 'bach' is not known. Did you mean 'batch'?"),
     ],
 )  # fmt: skip
@@ -232,15 +252,22 @@ def test_what_cannot_be_trained_is_one_line(
     assert capsys.readouterr().err == f"fieldmark: {line}\n"
 
 
-def test_flags_that_are_missing_are_named(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_that_are_missing_are_named(
+    inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recipe = str(inputs / "small.toml")
     assert main(["train", recipe, "--shards", "x"]) == 2
     assert main(["train", recipe, "--out", "x"]) == 2
     assert main(["train", "tny", "--out", "x"]) == 2
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "describe.json").touch()
+    assert main(["train", recipe, "--shards", "x", "--out", str(tmp_path / "words")]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "fieldmark: --out is missing: the folder of the run, such as --out runs/tiny.",
         "fieldmark: --shards is missing: what to train on, such as --shards 'shards/*.tar'.",
         "fieldmark: recipe 'tny' is not known. Did you mean 'tiny'?",
+        f"fieldmark: {tmp_path / 'words'} was written by `fieldmark describe`: give a folder of "
+        "its own with --out, such as --out runs/tiny.",
     ]
 
 
@@ -319,6 +346,7 @@ def test_the_best_checkpoint_outlives_the_newest(
         "fieldmark.build.train.record.scores.evaluate_in_background",
         lambda *_: FakeEvaluation(next(values)),
     )
+    monkeypatch.setattr("fieldmark.build.train.suite.check_tasks", lambda *_: None)
     more = ("evaluate.every_steps=4", "evaluate.best=birds@accuracy", "state.keep=1")
     more = (*more, "train.steps=12", "state.every_steps=100", "data.licence=CC-BY-4.0")
     command = words(inputs, out, "--quiet", "--evaluate", "birds", "--set", *more)
@@ -342,7 +370,10 @@ def test_the_best_checkpoint_outlives_the_newest(
     assert main(command) == 0  # finished: nothing is evaluated again
     capsys.readouterr()
     assert main(["train", str(out), "--export", str(tmp_path / "best")]) == 0
-    assert capsys.readouterr().err == f"model: {tmp_path / 'best'} (step 8)\n"
+    assert capsys.readouterr().err.splitlines() == [
+        f"model: {tmp_path / 'best'} (step 8)",
+        f"next: fieldmark run --model open-clip/local-dir:{tmp_path / 'best-two'} --task TASK",
+    ]
     card = (tmp_path / "best" / "README.md").read_text()
     assert "birds | accuracy | 0.900" in card and "CC-BY-4.0" in card
     # Another task: evaluated, though the step has scores. All anew: no score of old weights stays.
@@ -388,9 +419,11 @@ def test_a_run_is_exported_with_another_projector(
     capsys.readouterr()
     assert main(["train", str(undisturbed), "--export", str(folder), "--projector", "capt"]) == 2
     assert main(["train", str(tmp_path), "--export", str(folder)]) == 2
+    assert main(["train", str(undisturbed), "--export", str(tmp_path)]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "fieldmark: projector 'capt' is not known. Did you mean 'caption'?",
         f"fieldmark: {tmp_path} is not the folder of a training run: expected recipe.toml in it.",
+        f"fieldmark: {tmp_path} holds something else: give a new folder with --export.",
     ]
 
 

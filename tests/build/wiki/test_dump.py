@@ -205,7 +205,7 @@ pieces = st.sampled_from(
 def test_bytes_rule_out_no_page_that_is_kept(texts: list[str]) -> None:
     pages = [page(f"Page {number}", text, number) for number, text in enumerate(texts)]
     data = b"".join(map(page_xml, pages))
-    assert read_pages(data) == read_pages(data, wanted={item.title for item in pages})
+    assert read_pages(data) == read_pages(data, titles={item.title for item in pages})
 
 
 @pytest.mark.parametrize(

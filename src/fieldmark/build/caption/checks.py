@@ -102,8 +102,8 @@ def _without(passage: Passage, runs: Sequence[range]) -> str:
     """The text without the species' name: a picture-winged fly says nothing of pictures."""
     text = passage.plain
     for run in reversed(runs):
-        first, last = passage.words[run[0]], passage.words[run[-1]]
-        text = f"{text[: first.start]}{text[last.end :]}"
+        first_word, last_word = passage.words[run[0]], passage.words[run[-1]]
+        text = f"{text[: first_word.start]}{text[last_word.end :]}"
     return text
 
 

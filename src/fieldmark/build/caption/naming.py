@@ -48,12 +48,12 @@ def listed_names(text: str) -> tuple[str, ...]:
 def _forms(name: str) -> frozenset[str]:
     """The ways to write a name, without spaces: "honey bee" is "honeybee"."""
     words = (word.text for word in read(name.replace("×", " ")).words)
-    *first, last = [_SPELLINGS.get(word, word) for word in words if word not in _MARKS] or [""]
-    forms = {"".join([*first, form]) for form in _numbers(last)}
-    if "of" in first:  # birds of paradise
-        place = first.index("of")
-        before = "".join(first[:place])
-        forms |= {"".join([form, *first[place:], last]) for form in _numbers(before)}
+    *modifiers, last = [_SPELLINGS.get(word, word) for word in words if word not in _MARKS] or [""]
+    forms = {"".join([*modifiers, form]) for form in _numbers(last)}
+    if "of" in modifiers:  # birds of paradise
+        index = modifiers.index("of")
+        before = "".join(modifiers[:index])
+        forms |= {"".join([form, *modifiers[index:], last]) for form in _numbers(before)}
     return frozenset(forms - {""})
 
 
@@ -69,11 +69,11 @@ def name_places(words: Sequence[Word], names: Sequence[str]) -> list[range]:
     longest = max(map(len, forms), default=0)
     numbers = [number for number, word in enumerate(words) if word.text not in _MARKS]
     runs: list[range] = []
-    for place, start in enumerate(numbers):
+    for position, start in enumerate(numbers):
         if runs and start in runs[-1]:
             continue
         ends, joined = [], ""
-        for number in numbers[place:]:
+        for number in numbers[position:]:
             joined += _SPELLINGS.get(words[number].text, words[number].text)
             if len(joined) > longest:
                 break

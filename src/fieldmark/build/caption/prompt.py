@@ -72,8 +72,8 @@ class SpeciesWords:
 
     def description(self, taxon: Taxon) -> str:
         """By all ranks; else by the name, where all taxa that it can mean have one description."""
-        if own := self.by_key.get(taxon.key, ""):
-            return own
+        if by_taxon := self.by_key.get(taxon.key, ""):
+            return by_taxon
         named = self.by_name.get(taxon.name, ())
         texts = {text for other, text in named if same_organism(taxon, other)}
         return texts.pop() if len(texts) == 1 else ""
@@ -112,8 +112,8 @@ def read_words(folder: Path | None) -> SpeciesWords:
     """descriptions.parquet and format_examples.parquet of a folder; None has none."""
     if folder is None:
         return SpeciesWords(digest=draws.digest("no descriptions").hex())
-    wanted = ["key", *RANKS, "common_name", "status", "description"]
-    rows = _read(folder / "descriptions.parquet", wanted).unique(maintain_order=True).sort("key")
+    columns = ["key", *RANKS, "common_name", "status", "description"]
+    rows = _read(folder / "descriptions.parquet", columns).unique(maintain_order=True).sort("key")
     examples = _read(folder / "format_examples.parquet", ["class", "examples"]).sort("class")
     by_key: dict[str, str] = {}
     by_name: dict[str, list[tuple[Taxon, str]]] = {}
@@ -138,8 +138,8 @@ def _read(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     except FileNotFoundError:
         raise DataError(f"{path}  does not exist: `fieldmark describe` writes it.") from None
     except (OSError, pl.exceptions.PolarsError) as error:
-        first = str(error).splitlines()[0]
-        raise DataError(f"{path}  cannot be read as Parquet: {first}.") from None
+        message = str(error).splitlines()[0]
+        raise DataError(f"{path}  cannot be read as Parquet: {message}.") from None
     if missing := [name for name in columns if name not in frame.columns]:
         raise DataError(
             f"{path}  has no column {missing[0]!r}: expected a file of `fieldmark describe`."

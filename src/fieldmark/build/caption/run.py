@@ -274,7 +274,10 @@ class CaptionRun:
             if (job := self._job) is None:
                 return None
             try:
-                self._check_lease(job)
+                now = time.monotonic()
+                if now - self._lease_seen >= _LEASE_EVERY_S:
+                    self._lease_seen = now
+                    job.lease.check()
                 coming = job.next_request()
             except ClaimLost as error:
                 self._drop(job, str(error))
@@ -292,12 +295,6 @@ class CaptionRun:
                     self.progress.advance()
                 self._finish_if_settled(job)
 
-    def _check_lease(self, job: ShardJob) -> None:
-        now = time.monotonic()
-        if now - self._lease_seen >= _LEASE_EVERY_S:
-            self._lease_seen = now
-            job.lease.check()
-
     def _next_job(self) -> ShardJob | None:
         """The next shard that is neither done nor in other hands."""
         busy = {job.name for job in self._open}
@@ -312,8 +309,8 @@ class CaptionRun:
         path, captions = self._left[name], captions_file(self.out, name)
         clear_parts(captions)
         try:
-            facts = shard_facts(path, self.out / "state" / "index" / f"{name}.json")
-            made_from = self._made_from(facts)
+            about = shard_facts(path, self.out / "state" / "index" / f"{name}.json")
+            made_from = self._made_from(about)
             manifest = finished(captions, made_from)
             # An endpoint that was down is no outcome.
             if manifest is not None and not manifest["reasons"].get(_FAILED_REQUEST):
@@ -327,25 +324,27 @@ class CaptionRun:
             self._leases.give_up(lease, is_done=False)
             self._refuse(name, str(error))
             return None
-        job.made_from = made_from
+        job.made_from, job.model = made_from, self.model.name.partition("?")[0]
         self._journals.open_shard(name, self.out / "state" / "journal" / name)
         self._open.add(job)
         self._lease_seen = self._said_at = time.monotonic()
-        self._start_progress(facts)
+        self._start_progress(about)
         return job
 
-    def _start_progress(self, first: Mapping[str, Any]) -> None:
+    def _start_progress(self, sample_shard: Mapping[str, Any]) -> None:
         """All shards are taken to be like the first: what they hold shows when they are read."""
         if not self._has_started:
             self._has_started = True
             n_bytes = sum(path.stat().st_size for path in self._left.values())
-            self.progress.start("captions", round(first["n_samples"] * n_bytes / first["n_bytes"]))
+            self.progress.start(
+                "captions", round(sample_shard["n_samples"] * n_bytes / sample_shard["n_bytes"])
+            )
 
-    def _made_from(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def _made_from(self, about: Mapping[str, Any]) -> dict[str, Any]:
         """Where a server is reached decides nothing: the one of tomorrow has another address."""
         address = {key: fact for key, fact in self.model.address.items() if key != "base_url"}
         return {
-            "input": dict(facts),
+            "input": dict(about),
             "words": self.rules.prompt.words.digest,
             "prompt": self.rules.prompt.digest,
             "rules": {"version": RULES_VERSION, "tries": self.options.tries},

@@ -84,6 +84,8 @@ class ShardJob:
         self.path, self.name, self.lease, self.rules = path, shard_name(path), lease, rules
         self.captions = captions_file(out, self.name)
         self.made_from: dict[str, Any] = {}
+        self.model = ""
+        """its name without options, for people"""
         self.rows: dict[int, CaptionRow] = {}
         self.n_read = self.n_described = 0
         self.is_read = False
@@ -162,6 +164,7 @@ class ShardJob:
         manifest = {
             "shard": self.path.name,
             "made_from": self.made_from,
+            "model": self.model,
             "captions_sha256": hashlib.sha256(table).hexdigest(),
             "counts": self.counts,
             "n_described": self.n_described,
@@ -234,11 +237,11 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
     """What a shard holds; read anew unless its file is untouched since it was read last."""
     mark, is_settled = stamp(path)
     with contextlib.suppress(OSError, ValueError, KeyError):
-        known = parse_json(memory.read_bytes())
-        if known["stamp"] == mark.hex():
-            return dict(known["facts"])
+        remembered = parse_json(memory.read_bytes())
+        if remembered["stamp"] == mark.hex():
+            return dict(remembered["facts"])
     index = shard_index(path)
-    facts = {
+    about = {
         "sha256": index.sha256,
         "n_bytes": index.n_bytes,
         "n_samples": index.n_samples,
@@ -246,5 +249,5 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
     }
     if is_settled:
         with contextlib.suppress(DataError):  # only remembered to save time
-            write_file(memory, json.dumps({"stamp": mark.hex(), "facts": facts}).encode())
-    return facts
+            write_file(memory, json.dumps({"stamp": mark.hex(), "facts": about}).encode())
+    return about

@@ -203,11 +203,11 @@ class ChatFilter:
         texts = ((str(n), SentenceBlock.of_sentences(sentences[n : n + _AT_ONCE])) for n in starts)
         kept: list[bool | None] = [None] * len(sentences)
         for result in self._ask(((key, [block]) for key, block in texts), Silent()):
-            first = int(result.key)
-            block = SentenceBlock.of_sentences(sentences[first : first + _AT_ONCE])
+            begin = int(result.key)
+            block = SentenceBlock.of_sentences(sentences[begin : begin + _AT_ONCE])
             for n, start in enumerate(block.starts) if not result.error else ():
                 end = start + len(block.sentences[n])
-                kept[first + n] = any(start <= span.start < end for span in result.spans)
+                kept[begin + n] = any(start <= span.start < end for span in result.spans)
         return kept
 
     def estimate(self, texts: Iterable[tuple[str, str]]) -> Estimate:
@@ -289,10 +289,10 @@ class ChatFilter:
         self.totals.n_dropped += result.n_dropped
 
 
-def _second_request(first: Request, answer: Answer, quoted: QuotedSpans) -> Request:
+def _second_request(request: Request, answer: Answer, quoted: QuotedSpans) -> Request:
     """The same question, with the answer so far and what is wrong with it."""
-    opened, block, _ = first.info
+    opened, block, _ = request.info
     lines = [f"- {problem}" for problem in quoted.problems[:_PROBLEMS_TOLD]]
     wrong = user(AGAIN.format(problems="\n".join(lines)))
-    messages = (*first.messages, assistant(answer.text), wrong)
-    return Request(f"{first.id}?", messages, first.settings, info=(opened, block, quoted))
+    messages = (*request.messages, assistant(answer.text), wrong)
+    return Request(f"{request.id}?", messages, request.settings, info=(opened, block, quoted))

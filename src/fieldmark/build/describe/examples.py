@@ -112,14 +112,18 @@ def caption_form(name: str, sentence: str) -> str:
 
 def _without_verbs(sentence: str) -> str:
     """ "The head is black" as "the head black"; "" = other verbs hold the sentence."""
-    first = sentence.partition(" ")[0].lower()
+    opening = sentence.partition(" ")[0].lower()
     words = _WORD.findall(sentence.lower())
     has_verb = any(
         word in _OTHER_VERBS
         or (word.endswith("s") and group_of(word) in ("arrange", "behaviour", "look"))
         for word in words
     )
-    if has_verb or _INNER.search(sentence) or not (first in _STARTS or group_of(first) == "part"):
+    if (
+        has_verb
+        or _INNER.search(sentence)
+        or not (opening in _STARTS or group_of(opening) == "part")
+    ):
         return ""
     bare = _LINK.sub(lambda link: " with " if link[1].startswith("ha") else " ", sentence)
     return bare[:1].lower() + bare[1:] if bare != sentence else ""
@@ -140,8 +144,8 @@ def score(sentence: str) -> float:
     >>> score("The wings are black with white tips.") > score("The wings are black.") > 0
     True
     """
-    words = {word.rstrip("s"): group_of(word) for word in _WORD.findall(sentence.lower())}
-    counts = Counter(group for group in words.values() if group)
+    group_by_word = {word.rstrip("s"): group_of(word) for word in _WORD.findall(sentence.lower())}
+    counts = Counter(group for group in group_by_word.values() if group)
     if not counts["part"] or _UNFIT.search(sentence):
         return 0.0
     n_weak = len(set(_WEAK.findall(sentence.lower())))
@@ -161,7 +165,7 @@ def _choose(examples: Iterable[FormatExample], n: int) -> list[str]:
     ordered = sorted(different.values(), key=_rank, reverse=True)
     n_before: dict[str, int] = {}
     turns = []
-    for place, example in enumerate(ordered):
+    for number, example in enumerate(ordered):
         turn = n_before[example.family] = n_before.get(example.family, -1) + 1
-        turns.append((turn, place, example.text))
+        turns.append((turn, number, example.text))
     return [text for _, _, text in sorted(turns)[:n]]

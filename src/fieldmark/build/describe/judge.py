@@ -136,7 +136,13 @@ def read_labelled(path: Path, split: str = "") -> list[LabelledSentence]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.DictReader(file)
-            _check_columns(path, lines.fieldnames or ())
+            columns = lines.fieldnames or ()
+            for name in ("sentence", "visible"):
+                if name not in columns:
+                    raise DataError(
+                        f"{path}:1  has no column {name!r}: expected sentence, visible (0 or 1) "
+                        "and, if wanted, group, split, note."
+                    )
             rows = [_labelled(path, lines.line_num, line) for line in lines]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -146,15 +152,6 @@ def read_labelled(path: Path, split: str = "") -> list[LabelledSentence]:
         which = f" of the split {split!r}" if split and rows else ""
         raise DataError(f"{path}  has no sentences{which}.")
     return chosen
-
-
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    for name in ("sentence", "visible"):
-        if name not in columns:
-            raise DataError(
-                f"{path}:1  has no column {name!r}: expected sentence, visible (0 or 1) and, if "
-                "wanted, group, split, note."
-            )
 
 
 def _labelled(path: Path, number: int, line: dict[str, str | None]) -> LabelledSentence:
@@ -206,30 +203,30 @@ def _figures(pairs: Sequence[_Decision]) -> FilterFigures:
 def format_report(report: JudgeReport, title: str = "", n_wrong: int = 20) -> str:
     """The report for a person, with at most so many of the wrong sentences of either kind."""
     lines = _summary(f"{title}: " if title else "", report.overall)
-    for split, own in report.by_split.items():
-        lines += _summary(f"split {split}: ", own)
+    for split, figures in report.by_split.items():
+        lines += _summary(f"split {split}: ", figures)
     if report.by_group:
         lines.append(f"  {'group':<16}{'n':>5}  {'visible':>7}  precision  recall      F1")
-    for group, own in report.by_group.items():
-        shares = (own.precision, own.recall, own.f1)
+    for group, figures in report.by_group.items():
+        shares = (figures.precision, figures.recall, figures.f1)
         precision, recall, f1 = (_percent(value) for value in shares)
         lines.append(
-            f"  {group:<16}{own.n:>5}  {own.n_visible:>7}  {precision:>9}{recall:>8}{f1:>8}"
+            f"  {group:<16}{figures.n:>5}  {figures.n_visible:>7}  {precision:>9}{recall:>8}{f1:>8}"
         )
     lines += _wrong("kept, though nothing is visible", report.false_kept, n_wrong)
     lines += _wrong("left out, though visible", report.missed, n_wrong)
     return "\n".join(lines)
 
 
-def _summary(title: str, own: FilterFigures) -> list[str]:
-    undecided = f", {own.n_undecided:,} undecided" if own.n_undecided else ""
+def _summary(title: str, figures: FilterFigures) -> list[str]:
+    undecided = f", {figures.n_undecided:,} undecided" if figures.n_undecided else ""
     shares = (
-        ("precision", own.precision, own.precision_interval),
-        ("recall", own.recall, own.recall_interval),
-        ("F1", own.f1, own.f1_interval),
+        ("precision", figures.precision, figures.precision_interval),
+        ("recall", figures.recall, figures.recall_interval),
+        ("F1", figures.f1, figures.f1_interval),
     )
     return [
-        f"{title}{own.n:,} sentences, {own.n_visible:,} visible{undecided}",
+        f"{title}{figures.n:,} sentences, {figures.n_visible:,} visible{undecided}",
         *(
             f"  {name:<10}{_percent(value)}  95 % interval {_percent(limits.low)} to "
             f"{_percent(limits.high)}"

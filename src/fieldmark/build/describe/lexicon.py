@@ -45,8 +45,8 @@ def group_of(word: str) -> str:
     groups = _groups()
     if word in groups or "-" not in word:
         return groups.get(word, "")
-    first, _, last = word.rpartition("-")
-    return _ENDINGS.get(last) or groups.get(last) or groups.get(first, "")
+    stem, _, last = word.rpartition("-")
+    return _ENDINGS.get(last) or groups.get(last) or groups.get(stem, "")
 
 
 @cache

@@ -109,9 +109,9 @@ def read_quotes(answer: Answer, block: SentenceBlock) -> QuotedSpans:
     entries = AMBIGUOUS if text is None else read_json(text)
     if not isinstance(entries, list):
         return QuotedSpans((), error="the answer is not the JSON that was asked for")
-    places = [block.place(*_entry(entry)) for entry in entries]
-    spans = [place for place in places if isinstance(place, Span)]
-    return QuotedSpans(merged(spans), tuple(place for place in places if isinstance(place, str)))
+    located = [block.place(*_entry(entry)) for entry in entries]
+    spans = [one for one in located if isinstance(one, Span)]
+    return QuotedSpans(merged(spans), tuple(one for one in located if isinstance(one, str)))
 
 
 def _unreadable(answer: Answer) -> str:

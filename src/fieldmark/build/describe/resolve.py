@@ -96,16 +96,16 @@ def _together(
     """Runs all of them in rounds, each of which fetches what is needed for the next."""
     done: dict[int, Resolution] = {}
     while len(done) < len(all_steps):
-        wanted: dict[str, None] = {}
+        titles_wanted: dict[str, None] = {}
         for number, steps in enumerate(all_steps):
             if number in done:
                 continue
             try:
-                wanted.update(dict.fromkeys(next(steps)))
+                titles_wanted.update(dict.fromkeys(next(steps)))
             except StopIteration as stop:
                 done[number] = stop.value
                 progress.advance()
-        if source is not None and (titles := store.unknown(wanted)):
+        if source is not None and (titles := store.unknown(titles_wanted)):
             progress.status(f"asking for {len(titles):,} titles")
             source.fetch(titles, store)
     return [done[number] for number in range(len(all_steps))]
@@ -115,7 +115,7 @@ def _together(
 class _Try:
     """What came of one title."""
 
-    asked: str
+    title: str
     page: WikiPage | None = None
     how: str = ""
     reason: str = ""
@@ -142,13 +142,13 @@ class _Search:
             if result.page is None and result.more:
                 result = yield from self._try_more(taxon, result)
             if result.page is not None:
-                chain = (result.asked, *result.chain)
+                chain = (result.title, *result.chain)
                 return Resolution(taxon, result.page, result.how, "", chain)
             refused.append(result)
-        first = next((one for one in refused if one.reason != "no_page"), None)
-        first = first or (refused[0] if refused else _Try(taxon.name, reason="not_a_name"))
-        reason = f"{first.reason}: {REASONS[first.reason]}"
-        return Resolution(taxon, None, "", reason, (first.asked, *first.chain))
+        best_try = next((one for one in refused if one.reason != "no_page"), None)
+        best_try = best_try or (refused[0] if refused else _Try(taxon.name, reason="not_a_name"))
+        reason = f"{best_try.reason}: {REASONS[best_try.reason]}"
+        return Resolution(taxon, None, "", reason, (best_try.title, *best_try.chain))
 
     def _try(self, taxon: Taxon, title: str, how: str) -> Trying:
         """Is the page under a title the taxon's?"""
@@ -175,23 +175,25 @@ class _Search:
             how = "redirect"
         return _Try(title, page, match.how or how, "", chain)
 
-    def _try_more(self, taxon: Taxon, first: _Try, is_last: bool = False) -> Trying:
+    def _try_more(self, taxon: Taxon, attempt: _Try, is_last: bool = False) -> Trying:
         """The other meanings that a page names: one of them, or none.
 
         A note above a page may lead to a disambiguation page, which leads on.
         """
-        yield list(first.more)
+        yield list(attempt.more)
         right: dict[str, _Try] = {}
-        for title in first.more:
-            result = yield from self._try(taxon, title, first.how)
+        for title in attempt.more:
+            result = yield from self._try(taxon, title, attempt.how)
             if result.page is None and result.more and not is_last:
                 result = yield from self._try_more(taxon, result, is_last=True)
             if result.page is not None:
                 right.setdefault(result.page.title, result)
         if len(right) != 1:
-            return first
+            return attempt
         (result,) = right.values()
-        return replace(result, asked=first.asked, chain=(*first.chain, result.asked, *result.chain))
+        return replace(
+            result, title=attempt.title, chain=(*attempt.chain, result.title, *result.chain)
+        )
 
     def _check_ranks(
         self, taxon: Taxon, box: Taxobox, needs_family: bool
@@ -293,14 +295,14 @@ def _look(lookup: Lookup) -> tuple[str, list[Taxobox]]:
 _WIKILINK = re.compile(r"\[\[:?([^\[\]|#<>{}]+)(?:#[^\[\]|]*)?(?:\|[^\[\]]*)?\]\]")
 
 
-def _links(page: WikiPage, taxon: Taxon, asked: str) -> tuple[str, ...]:
+def _links(page: WikiPage, taxon: Taxon, title: str) -> tuple[str, ...]:
     """Links of a disambiguation page that can matter, those that carry its own title first."""
     ours = [word for word in (taxon.name, taxon.at("genus"), taxon.at("species")) if word]
     scored: dict[str, int] = {}
     for line in page.wikitext.splitlines():
         links = [normal_title(match[1]) for match in _WIKILINK.finditer(line)]
         for link in links:
-            if link.startswith((page.title, asked, taxon.name)):
+            if link.startswith((page.title, title, taxon.name)):
                 scored[link] = 0
             elif any(word in line for word in ours):
                 scored.setdefault(link, 1)
@@ -317,7 +319,7 @@ _HATNOTE = re.compile(
 )
 
 
-def _hatnotes(page: WikiPage, asked: str) -> tuple[str, ...]:
+def _hatnotes(page: WikiPage, wanted_title: str) -> tuple[str, ...]:
     """Titles in the notes above a page that carry its name."""
     titles: dict[str, None] = {}
     for match in _HATNOTE.finditer(page.wikitext[:4000]):
@@ -326,6 +328,6 @@ def _hatnotes(page: WikiPage, asked: str) -> tuple[str, ...]:
         titles.update(dict.fromkeys(normal_title(piece) for piece in pieces))
         if inside == "":
             titles[f"{page.title} (disambiguation)"] = None
-    starts = (page.title, asked)
+    starts = (page.title, wanted_title)
     names = (title for title in titles if title.startswith(starts) and title not in starts)
     return tuple(title for title in names if is_title(title))[:_MOST_LINKS]

@@ -29,9 +29,11 @@ from fieldmark.build.describe.sections import AppearanceText, appearance_text
 from fieldmark.build.describe.sentences import Span
 from fieldmark.build.taxon_list import TaxonList
 from fieldmark.build.wiki import WikiSite
-from fieldmark.files import write_file
+from fieldmark.errors import UsageError
+from fieldmark.files import parse_json, write_file
 from fieldmark.progress import Progress
 from fieldmark.taxa import RANKS, Taxon, same_epithet
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,6 +87,20 @@ class _TaxonRow:
     reason: str = ""
 
 
+def refuse_other_list(out: Path, names: str) -> None:
+    """UsageError where a folder holds the descriptions of another list."""
+    try:
+        facts = parse_json((out / SUMMARY).read_bytes())
+        before, n_taxa = str(facts["names"]), int(facts["n_taxa"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if before != names:
+        raise UsageError(
+            f"{out}  holds descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: give "
+            f"another --out for {names}. To replace them, remove {out / SUMMARY} first."
+        )
+
+
 def describe(
     taxa: TaxonList,
     store: PageStore,
@@ -107,7 +123,7 @@ def describe(
     reasons = dict(
         Counter(row.reason.partition(":")[0] for row in rows if row.reason).most_common()
     )
-    facts = {
+    totals_row = {
         "site": site.name,
         "licence": site.licence,
         **(about or {}),
@@ -117,7 +133,9 @@ def describe(
         "status": counts,
         "reasons": reasons,
     }
-    write_file(files[2], json.dumps(facts, indent=1, ensure_ascii=False).encode(), is_durable=True)
+    write_file(
+        files[2], json.dumps(totals_row, indent=1, ensure_ascii=False).encode(), is_durable=True
+    )
     return Described(counts, reasons, files)
 
 

@@ -35,8 +35,8 @@ def split_sentences(text: str) -> list[Span]:
     for end in (*_boundaries(text), len(text)):
         piece = text[start:end]
         if body := piece.strip():
-            first = start + len(piece) - len(piece.lstrip())
-            spans.append(Span(first, first + len(body)))
+            begin = start + len(piece) - len(piece.lstrip())
+            spans.append(Span(begin, begin + len(body)))
         start = end
     return spans
 

@@ -23,7 +23,7 @@ from fieldmark.build.shards.index import (
     shard_index,
     write_index,
 )
-from fieldmark.build.shards.items import ShardSource, read_source
+from fieldmark.build.shards.items import ShardSource, held_out, read_source
 from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
 from fieldmark.build.shards.samples import (
     MemberReader,
@@ -46,6 +46,7 @@ __all__ = [
     "captions_files",
     "check_shards",
     "find_shards",
+    "held_out",
     "join_captions",
     "make_shards",
     "read_index",

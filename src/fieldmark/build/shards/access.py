@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fieldmark import draws
 from fieldmark.build.shards.captions import captioned_sha256, of_other_bytes, read_captions
 from fieldmark.build.shards.index import survey
-from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember
+from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, sample_split
 from fieldmark.build.shards.tar import Defect
 from fieldmark.errors import DataError
 from fieldmark.files import parse_json, whole_file
@@ -32,7 +32,7 @@ from fieldmark.files import parse_json, whole_file
 CAPTION = "caption"
 """the text type of captions, from a file beside the shard or from members `caption.txt`"""
 MOST_NAMES = 5
-_VERSION = 2
+_VERSION = 3
 """raised when an index would hold something else"""
 _ABSENT = 0xFFFF_FFFF
 """the size of a member that a sample lacks"""
@@ -81,6 +81,8 @@ class IndexedShard:
     n_samples: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     """text type → samples that have it"""
+    splits: dict[str, int] = field(default_factory=dict)
+    """split → samples whose JSON member names it"""
     extensions: list[str] = field(default_factory=list)
     digest: str = ""
     """of keys, texts, captions and images, every byte, in their order"""
@@ -113,22 +115,22 @@ def kept_index(job: IndexJob) -> IndexedShard | None:
     try:
         with job.index.open("rb") as file:
             shape, _ = _array_header(file)
-            facts = IndexedShard(**parse_json(file.read(shape[0])))
+            shard = IndexedShard(**parse_json(file.read(shape[0])))
             file.seek(-len(_END), os.SEEK_END)
             if file.read() != _END:
                 return None
     except (OSError, ValueError, TypeError):
         return None
-    return facts if facts.made_from == job.made_from() else None
+    return shard if shard.made_from == job.made_from() else None
 
 
 def make_index(job: IndexJob) -> IndexedShard:
     """Reads a shard and writes its index; one that is damaged gets none."""
-    facts = IndexedShard(job.made_from())
+    shard = IndexedShard(job.made_from())
     try:
         captions = _sidecar_captions(job)
         with MemberReader(job.shard) as reader:
-            rows = _IndexRows(job, facts, captions, reader)
+            rows = _IndexRows(job, shard, captions, reader)
             expected = "" if job.sidecar is None else captioned_sha256(job.sidecar, job.shard)
             read = survey(job.shard, rows.refuse, rows.add, has_hashes=bool(expected))
         if job.sidecar is not None and expected and read.sha256 != expected:
@@ -136,13 +138,13 @@ def make_index(job: IndexJob) -> IndexedShard:
         if not read.n_samples:
             raise DataError(f"{job.shard}  holds no samples.")
     except DataError as error:
-        facts.damage = str(error)
-        return facts
-    facts.n_samples, facts.extensions = read.n_samples, list(read.extensions)
-    facts.digest = rows.digest.hexdigest()
-    facts.add("stray", captions)  # those that belong to a sample were taken out
+        shard.damage = str(error)
+        return shard
+    shard.n_samples, shard.extensions = read.n_samples, list(read.extensions)
+    shard.digest = rows.digest.hexdigest()
+    shard.add("stray", captions)  # those that belong to a sample were taken out
     rows.write()
-    return facts
+    return shard
 
 
 def _sidecar_captions(job: IndexJob) -> dict[str, str]:
@@ -156,9 +158,9 @@ class _IndexRows:
     """The arrays of an index, sample by sample."""
 
     def __init__(
-        self, job: IndexJob, facts: IndexedShard, captions: dict[str, str], reader: MemberReader
+        self, job: IndexJob, shard: IndexedShard, captions: dict[str, str], reader: MemberReader
     ) -> None:
-        self.job, self.facts, self.captions, self.reader = job, facts, captions, reader
+        self.job, self.shard, self.captions, self.reader = job, shard, captions, reader
         self.digest = hashlib.blake2b(digest_size=16)
         self._spans = array("q")
         self._members = array("I")
@@ -175,11 +177,13 @@ class _IndexRows:
             members[CAPTION] = None
         has = [kind for kind, member in members.items() if member] + [CAPTION] * bool(caption)
         for kind in has:
-            self.facts.counts[kind] = self.facts.counts.get(kind, 0) + 1
+            self.shard.counts[kind] = self.shard.counts.get(kind, 0) + 1
         if (image := sample.image) is None:
-            self.facts.add("no image", [sample.key])
+            self.shard.add("no image", [sample.key])
         if not has:
-            self.facts.add("no text", [sample.key])
+            self.shard.add("no text", [sample.key])
+        if split := sample_split(sample, self.reader.read):
+            self.shard.splits[split] = self.shard.splits.get(split, 0) + 1
         self._keys.add(sample.key)
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])
@@ -198,19 +202,19 @@ class _IndexRows:
 
     def _place(self, members: Sequence[SampleMember | None]) -> None:
         """Where image and texts lie in the bytes that are read for the sample."""
-        places = [(member.offset, member.offset + member.size) for member in members if member]
-        start = min((first for first, _ in places), default=0)
-        end = max((last for _, last in places), default=0)
+        spans = [(member.offset, member.offset + member.size) for member in members if member]
+        start = min((begin for begin, _ in spans), default=0)
+        end = max((last for _, last in spans), default=0)
         if end - start >= _ABSENT:
             raise DataError(f"{self.job.shard}  at byte {start:,}: a sample of 4 GB or more.")
         self._spans.extend((start, end))
         for member in members:
-            place = (0, _ABSENT) if member is None else (member.offset - start, member.size)
-            self._members.extend(place)
+            span = (0, _ABSENT) if member is None else (member.offset - start, member.size)
+            self._members.extend(span)
 
     def write(self) -> None:
         n, width = len(self._spans) // 2, 1 + len(self.job.members)
-        about = json.dumps(asdict(self.facts), ensure_ascii=True).encode()
+        about = json.dumps(asdict(self.shard), ensure_ascii=True).encode()
         with whole_file(self.job.index) as file:
             for values in (
                 np.frombuffer(about, np.uint8),
@@ -249,9 +253,9 @@ class OpenShard:
 
     def __init__(self, shard: Path, index: Path) -> None:
         self._reader = MemberReader(shard)
-        facts, self._spans, self._members, *rest = _mapped(index)
+        head, self._spans, self._members, *rest = _mapped(index)
         self._key_ends, self._keys, self._caption_ends, self._captions = rest
-        made_from = parse_json(facts.tobytes())["made_from"]
+        made_from = parse_json(head.tobytes())["made_from"]
         self._types = [kind for kind, _ in made_from[1]]
         if made_from[2][0] != _stamp(shard):
             raise DataError(f"{shard}  was changed after it was indexed: start the command again.")
@@ -268,10 +272,10 @@ class OpenShard:
         start, end = self._spans[row].tolist()
         key, caption = self.key(row), _string(self._caption_ends, self._captions, row)
         data = self._reader.read(SampleMember(key, "", start, end - start))
-        (at, size), *places = self._members[row].tolist()
+        (at, size), *spans = self._members[row].tolist()
         texts = {
-            kind: data[first : first + length].decode("utf-8", "replace").strip()
-            for kind, (first, length) in zip(self._types, places, strict=True)
+            kind: data[begin : begin + length].decode("utf-8", "replace").strip()
+            for kind, (begin, length) in zip(self._types, spans, strict=True)
             if length != _ABSENT
         }
         return RawSample(key, data[at : at + size], texts | ({CAPTION: caption} if caption else {}))

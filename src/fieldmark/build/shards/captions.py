@@ -9,7 +9,7 @@ Captions from elsewhere need only the first two columns, and no such file.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -102,6 +102,20 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
     if n_bytes != shard.stat().st_size:
         raise of_other_bytes(captions, shard)
     return sha256
+
+
+def caption_models(files: Iterable[Path]) -> tuple[str, ...]:
+    """The models that wrote these captions, as far as their manifests say."""
+    names = set()
+    for path in files:
+        try:
+            manifest = parse_json(path.with_suffix(".json").read_bytes())
+            name = str(manifest.get("model") or manifest["made_from"]["model"]["model"])
+            is_stand_in = "stand_in" in manifest["made_from"]
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+            continue
+        names.add(f"{name} (a stand-in that saw no photo)" if is_stand_in else name)
+    return tuple(sorted(names))
 
 
 def of_other_bytes(captions: Path, shard: Path) -> DataError:

@@ -68,9 +68,9 @@ def check_shards(
         progress.status(path.name)
         one = _ShardCheck(path, report)
         try:
-            facts = one.check(has_images, has_hashes=index is not None)
+            index_here = one.check(has_images, has_hashes=index is not None)
             if index is not None:
-                _compare(report, path, facts, listed.get(path.resolve()), index)
+                _compare(report, path, index_here, listed.get(path.resolve()), index)
         except DataError as error:
             report.add(path, Defect("unreadable", 0, "", plain_reason(error)))
         hashes.append(one.hashes)
@@ -100,13 +100,13 @@ class _ShardCheck:
         n_wrong = self.report.counts.total()
         with MemberReader(self.path) as reader:
             self._reader = reader if has_images else None
-            facts = survey(self.path, note, self._look, has_hashes)
-        if not facts.n_samples and self.report.counts.total() == n_wrong:
+            shard = survey(self.path, note, self._look, has_hashes)
+        if not shard.n_samples and self.report.counts.total() == n_wrong:
             note(Defect("empty", 0, "", "holds no samples"))
-        self.report.n_samples += facts.n_samples
-        self.report.n_bytes += facts.n_bytes
-        self.report.extensions.update(facts.extensions)
-        return facts
+        self.report.n_samples += shard.n_samples
+        self.report.n_bytes += shard.n_bytes
+        self.report.extensions.update(shard.extensions)
+        return shard
 
     def _look(self, sample: Sample) -> None:
         self.hashes.append(_hash(sample.key))
@@ -137,12 +137,12 @@ def _is_text(extension: str) -> bool:
 
 
 def _compare(
-    report: ShardsReport, path: Path, facts: ShardIndex, row: Mapping[str, Any] | None, index: Path
+    report: ShardsReport, path: Path, shard: ShardIndex, row: Mapping[str, Any] | None, index: Path
 ) -> None:
     if row is None:
         report.add(path, Defect("not_in_index", 0, "", f"{index} does not list it"))
         return
-    for name, value in facts.row("").items():
+    for name, value in shard.row("").items():
         if name != "url" and name in row and row[name] != value:
             kind = "differs_from_index"
             text = f"{name} is {_short(value)}, {index} has {_short(row[name])}"
@@ -167,24 +167,24 @@ def _shared_keys(
 ) -> Iterator[tuple[Path, Sample, Path]]:
     """Samples whose key an earlier shard has too, with that shard."""
     suspects = _in_several(hashes)
-    first: dict[str, Path] = {}
-    for path, own in zip(paths, hashes, strict=True):
-        if not suspects or suspects.isdisjoint(own):
+    path_of: dict[str, Path] = {}
+    for path, path_hashes in zip(paths, hashes, strict=True):
+        if not suspects or suspects.isdisjoint(path_hashes):
             continue
         with TarBytes(path) as stream:
             for part in scan(stream):
                 if not isinstance(part, Sample) or _hash(part.key) not in suspects:
                     continue
-                if first.setdefault(part.key, path) != path:
-                    yield path, part, first[part.key]
+                if path_of.setdefault(part.key, path) != path:
+                    yield path, part, path_of[part.key]
 
 
 def _in_several(hashes: Sequence[array[int]]) -> set[int]:
     """Hashes of keys that more than one shard has."""
     import numpy as np
 
-    own = [np.unique(np.frombuffer(one, np.uint64)) for one in hashes if one]
-    if not own:
+    key_hashes = [np.unique(np.frombuffer(one, np.uint64)) for one in hashes if one]
+    if not key_hashes:
         return set()
-    values, n_shards = np.unique(np.concatenate(own), return_counts=True)
+    values, n_shards = np.unique(np.concatenate(key_hashes), return_counts=True)
     return set(values[n_shards > 1].tolist())

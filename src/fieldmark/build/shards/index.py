@@ -118,7 +118,8 @@ def find_shards(words: Sequence[str]) -> list[Path]:
         elif not path.is_file():
             beside = path.parent.iterdir() if path.parent.is_dir() else ()
             hint = meant(path.name, (child.name for child in beside))
-            raise DataError(f"{name}  does not exist.{hint}")
+            how = "" if hint else " `fieldmark shards make` writes shards."
+            raise DataError(f"{name}  does not exist.{hint}{how}")
         elif not _is_shard(path):
             raise UsageError(f"{name}  is not a shard: expected {', '.join(SHARD_SUFFIXES)} files.")
         else:

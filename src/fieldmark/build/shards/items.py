@@ -8,7 +8,8 @@ rows have.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +31,10 @@ ALL, TRAIN = "all", "train"
 """words for `--split`"""
 _CAPTION = "_caption"
 _HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
+_NOT_LATIN = tuple("bcdfghjkpqtvwyz")
+"""last letters that epithets hardly ever have, and English words often: leaf, rust, sparrow"""
+_MOST_NOT_LATIN = 0.25
+"""of the labels that have the form of genus and species: more of them, and all are plain words"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +76,22 @@ class ChosenItems:
     """that all of them are of; "" = any"""
     n_other_splits: int = 0
     """rows of other splits, or of none"""
+    scientific_labels: tuple[str, ...] = ()
+    """labels that are read as genus and species, as no column says what they are"""
+    common_labels: tuple[str, ...] = ()
+    """labels that are read as common names"""
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """split → photos that become samples, where photos have one"""
+        return dict(sorted(Counter(self.table["split"].drop_nulls()).items()))
 
     @property
     def n_captions(self) -> int:
         return sum(bool(text.strip()) for text in self.table[_CAPTION])
 
     def items(self, start: int, n: int) -> list[ShardItem]:
-        return list(_items(self.table.slice(start, n)))
+        return list(_items(self.table.slice(start, n), bool(self.scientific_labels)))
 
 
 def read_source(word: str, root_of: Callable[[str], Path]) -> ShardSource:
@@ -121,8 +135,8 @@ def choose_items(
 
     table = source.table
     if caption is not None and caption not in table.columns:
-        known = [name for name in table.columns if table.schema[name] == pl.String]
-        raise UnknownName("caption column", caption, known, where="--caption")
+        text_columns = [name for name in table.columns if table.schema[name] == pl.String]
+        raise UnknownName("caption column", caption, text_columns, where="--caption")
     split = _split(source, split)
     table = table.filter(pl.col("split") == split) if split else table
     n_other_splits = source.table.height - table.height
@@ -143,41 +157,77 @@ def choose_items(
     order = pl.DataFrame({"id": draws.shuffled(once["id"], seed, "shards")})
     ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")
     counts = (table.height - named.height, named.height - once.height, once.height - n_photos)
-    return ChosenItems(ordered, *counts, split, n_other_splits)
+    labels = _read_labels(once.filter(pl.col("label") != "").select(fields).unique())
+    return ChosenItems(ordered, *counts, split, n_other_splits, *labels)
 
 
-def _split(source: ShardSource, wanted: str | None) -> str:
+def _read_labels(names: pl.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels that are read as scientific names and as common ones, where no column says which.
+
+    The labels of a source are of one sort: `Corn rust leaf` has the form of a name with three
+    parts, but it stands among others whose last word cannot be Latin.
+    """
+    labels: dict[str, Taxon] = {}
+    for fields in names.iter_rows(named=True):
+        label = fields.pop("label")
+        if not (taxon := taxon_of_fields(fields)).name:
+            labels[label] = taxon
+    scientific = {label for label in labels if _is_binomial(label)}
+    n_odd = sum(str(parse_name(label)).endswith(_NOT_LATIN) for label in scientific)
+    if n_odd > _MOST_NOT_LATIN * len(scientific):
+        scientific = set()
+    common = {label for label, taxon in labels.items() if not taxon.common_name} - scientific
+    return tuple(sorted(scientific)), tuple(sorted(common))
+
+
+def _is_binomial(label: str) -> bool:
+    parsed = parse_name(label)
+    return parsed is not None and bool(parsed.species)
+
+
+def _split(source: ShardSource, chosen: str | None) -> str:
     """The split to take, "" for all photos. What is not said is the training split, where photos
     have splits: a model must not be trained on those it will be tested with.
     """
-    known = source.table["split"].drop_nulls().unique().sort().to_list()
-    if wanted == ALL or (wanted is None and not known):
+    splits = source.table["split"].drop_nulls().unique().sort().to_list()
+    if chosen == ALL or (chosen is None and not splits):
         return ""
-    split = wanted or TRAIN
-    if split not in known:
-        have = ", ".join(known) if known else "no splits"
-        hint = f" Name one with --split, or --split {ALL}." if wanted is None else ""
+    split = chosen or TRAIN
+    if split not in splits:
+        have = ", ".join(splits) if splits else "no splits"
+        hint = f" Name one with --split, or --split {ALL}." if chosen is None else ""
         raise UsageError(f"--split {split}: {source.name} has {have}.{hint}")
     return split
 
 
-def _items(table: pl.DataFrame) -> Iterator[ShardItem]:
+def held_out(splits: Mapping[str, int], n_photos: int) -> str:
+    """Says which photos are kept for tests; "" where all are training photos.
+
+    >>> held_out({"test": 96, "train": 192}, 288), held_out({"train": 192}, 192)
+    ('96 of 288 photos are not training photos (split test: 96)', '')
+    """
+    others = {split: n for split, n in splits.items() if split not in ("", TRAIN)}
+    named = ", ".join(f"split {split}: {n:,}" for split, n in others.items())
+    n = sum(others.values())
+    return f"{n:,} of {n_photos:,} photos are not training photos ({named})" if n else ""
+
+
+def _items(table: pl.DataFrame, has_scientific_labels: bool) -> Iterator[ShardItem]:
     for row in table.iter_rows(named=True):
         item, image, crop, split = (row.pop(name) for name in ("id", "image", "crop", "split"))
         caption = " ".join(row.pop(_CAPTION).split())
         box = tuple(map(float, crop)) if crop is not None else None
-        taxon = _taxon(tuple(row.items()))
+        taxon = _taxon(tuple(row.items()), has_scientific_labels)
         yield ShardItem(item, safe_key(item), image, box, split or "", taxon, caption)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1 << 16)
-def _taxon(fields: tuple[tuple[str, str], ...]) -> Taxon:
+def _taxon(fields: tuple[tuple[str, str], ...], has_scientific_labels: bool) -> Taxon:
     """A label is a scientific name where it has the form of one, else a common name."""
     names = dict(fields)
     label = names.pop("label", "")
     taxon = taxon_of_fields(names)
-    parsed = parse_name(label)
-    if not taxon.name and parsed is not None and parsed.species:
+    if not taxon.name and has_scientific_labels and _is_binomial(label):
         taxon = replace(taxon_of_fields({"scientific_name": label}), common_name=taxon.common_name)
     return taxon if taxon.name or taxon.common_name else replace(taxon, common_name=label)
 

@@ -73,6 +73,8 @@ class MadeShards:
     n_bytes: int
     n_kept: int
     """shards that were there already"""
+    n_replaced: int
+    """shards that held something else before, or are no more"""
     bad: list[tuple[str, str]]
     """image and reason, of those left out"""
     chosen: ChosenItems
@@ -96,13 +98,20 @@ def make_shards(
             progress.advance(len(items))
         if not maker.rows:
             raise DataError(f"{source.root}  none of {len(maker.bad):,} images can be read.")
-        _remove_surplus(out, options.name, {row["url"] for row in maker.rows})
+        # Shards of an earlier, larger set, now that this one is complete.
+        urls = {row["url"] for row in maker.rows}
+        for path in _shards_in(out, options.name):
+            if path.name not in urls:
+                maker.n_replaced += 1
+                path.unlink()
+                _note(path).unlink(missing_ok=True)
         write_index(maker.index, maker.rows, options.name)
     return MadeShards(
         files=[out / row["url"] for row in maker.rows],
         n_samples=sum(row["nsamples"] for row in maker.rows),
         n_bytes=sum(row["filesize"] for row in maker.rows),
         n_kept=maker.n_kept,
+        n_replaced=maker.n_replaced,
         bad=maker.bad,
         chosen=chosen,
     )
@@ -117,7 +126,7 @@ class _ShardMaker:
         self.rows: list[dict[str, Any]] = []
         """lines of the index"""
         self.bad: list[tuple[str, str]] = []
-        self.n_kept = 0
+        self.n_kept = self.n_replaced = 0
 
     def path(self, number: int) -> Path:
         return self.out / f"{self.options.name}-{number:05}.tar"
@@ -130,6 +139,7 @@ class _ShardMaker:
         if kept is not None and (self.options.skips_bad or not kept["bad"]):
             self.n_kept += 1
         else:
+            self.n_replaced += path.exists()
             self.index.unlink(missing_ok=True)  # it speaks of a set that is no more
             if not note.exists():
                 write_file(note, b"{}", is_durable=True)  # whatever comes here is ours
@@ -171,14 +181,14 @@ class _ShardMaker:
             file.write(END_MARK)
             written.update(END_MARK)
             file.flush()
-            facts = shard_index(Path(file.name))
+            listed = shard_index(Path(file.name))
             expected = (n_samples, written.hexdigest(), keys.hexdigest())
-            if (facts.n_samples, facts.sha256, facts.keys_sha256) != expected:
+            if (listed.n_samples, listed.sha256, listed.keys_sha256) != expected:
                 raise DataError(f"{path}  does not read back as it was written: check the disk.")
         if not n_samples:
             path.unlink()
             return None
-        return facts.row(path.name)
+        return listed.row(path.name)
 
     def _refuse(self, item: ShardItem, error: DataError) -> None:
         if not self.options.skips_bad:
@@ -238,21 +248,21 @@ def _in_order(
         if inner and name.lower().endswith(_SLOW_ANYWHERE):
             slow.setdefault(name, []).append(item.image)
     with tempfile.TemporaryFile(dir=folder) if slow else io.BytesIO() as spool:
-        places: dict[str, tuple[int, int] | DataError] = {}
+        spooled: dict[str, tuple[int, int] | DataError] = {}
         for name in sorted(slow):
             for image in archive_order(root, list(dict.fromkeys(slow[name]))):
                 data = _read(root, image)
                 if isinstance(data, bytes):
-                    places[image] = (spool.tell(), spool.write(data))
+                    spooled[image] = (spool.tell(), spool.write(data))
                 else:
-                    places[image] = data
+                    spooled[image] = data
         for item in items:
-            place = places.get(item.image)
-            if isinstance(place, tuple):
-                spool.seek(place[0])
-                yield item, spool.read(place[1])
+            position = spooled.get(item.image)
+            if isinstance(position, tuple):
+                spool.seek(position[0])
+                yield item, spool.read(position[1])
             else:
-                yield item, place or _read(root, item.image)
+                yield item, position or _read(root, item.image)
 
 
 def _read(root: Path, image: str) -> bytes | DataError:
@@ -333,9 +343,9 @@ def _working(out: Path, name: str) -> Iterator[None]:
                 raise DataError(
                     f"{out}  another process is making the shards of {name!r}: wait until it ends."
                 )
-            own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
+            ours = re.compile(rf"{re.escape(name)}-\d{{5,}}\.(tar|json)")
             for folder in (out, manifest):
-                remove_parts(folder, own.fullmatch)
+                remove_parts(folder, ours.fullmatch)
             yield
     except OSError as error:
         raise DataError(f"{out}  cannot be written: {error.strerror or error}.") from error
@@ -347,13 +357,5 @@ def _note(path: Path) -> Path:
 
 
 def _shards_in(out: Path, name: str) -> list[Path]:
-    own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.tar")
-    return sorted(path for path in out.iterdir() if own.fullmatch(path.name))
-
-
-def _remove_surplus(out: Path, name: str, urls: set[str]) -> None:
-    """Shards of an earlier, larger set, now that this one is complete."""
-    for path in _shards_in(out, name):
-        if path.name not in urls:
-            path.unlink()
-            _note(path).unlink(missing_ok=True)
+    ours = re.compile(rf"{re.escape(name)}-\d{{5,}}\.tar")
+    return sorted(path for path in out.iterdir() if ours.fullmatch(path.name))

@@ -255,6 +255,11 @@ def sample_taxon(sample: Sample, read: Read) -> Taxon | None:
     return Taxon(taxon.ranks, common) if common or taxon.name else None
 
 
+def sample_split(sample: Sample, read: Read) -> str:
+    """`train`, `test`, … as the JSON member says; "" = it does not."""
+    return _json_fields(_text(sample, read, "json")).get("split", "").strip()
+
+
 def _text(sample: Sample, read: Read, extension: str) -> str:
     member = sample.get(extension)
     if member is None or member.size > _MAX_BYTES:

@@ -113,12 +113,12 @@ class TarBytes:
             self._on_bytes(data)
         return data
 
-    def skip_to(self, place: int) -> None:
+    def skip_to(self, position: int) -> None:
         """Moves on to a place, or to the end where that comes first."""
         if self._on_bytes is None and self._file is self._raw:
-            self.at = min(place, self.n_bytes)
+            self.at = min(position, self.n_bytes)
             self._file.seek(self.at)
-        while self.at < place and self.read(min(CHUNK, place - self.at)):
+        while self.at < position and self.read(min(CHUNK, position - self.at)):
             pass
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ def read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
 
 def _read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
     every: dict[str, str] = {}
-    own: dict[str, str] = {}
+    entry_fields: dict[str, str] = {}
     while True:
         at = stream.at
         block = stream.read(BLOCK)
@@ -160,14 +160,16 @@ def _read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
             name, kind, size = _plain_file(block) or _any_header(block)
             if kind in _EXTENDED:
                 fields = _fields(stream, kind, size)
-                (every if kind == tarfile.XGLTYPE else own).update(fields)
+                (every if kind == tarfile.XGLTYPE else entry_fields).update(fields)
                 continue
-            entry = _entry(name, kind, size, every | own if every else own, at + BLOCK)
+            entry = _entry(
+                name, kind, size, every | entry_fields if every else entry_fields, at + BLOCK
+            )
         except (tarfile.HeaderError, ValueError) as error:
             text = "is not a tar file" if at == 0 else f"has a damaged header ({error})"
             yield Defect("no_tar" if at == 0 else "bad_header", at, "", text)
             return
-        own = {}
+        entry_fields = {}
         has_data = entry.kind not in _WITHOUT_DATA
         end = entry.offset + entry.size if has_data else entry.offset
         stream.skip_to(padded(end))

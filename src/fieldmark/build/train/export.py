@@ -22,6 +22,7 @@ from fieldmark.build.train.network import ClipTrainingModel
 from fieldmark.errors import DataError, UnknownName, UsageError, first_line
 from fieldmark.files import whole_file, write_file
 from fieldmark.models.open_clip import CONFIG, PROJECTORS, SECOND, TWO_PROJECTORS, WEIGHTS
+from fieldmark.words import counted
 
 CARD = "README.md"
 NETWORK = "network."
@@ -55,6 +56,10 @@ class ModelCard:
     n_samples: int
     caption_coverage: float
     """share of samples with a caption"""
+    caption_models: Sequence[str]
+    """that wrote them; none where nobody says"""
+    held_out: str
+    """which photos are kept for tests; "" = none is known to be"""
     data_digest: str
     data_licence: str
     """"" = not known"""
@@ -77,11 +82,11 @@ def export_model(
     `weights`: the whole state of the model, as `full_state` gives it; where an average is kept,
     `{**state, **average}`. Of `clip_model` itself only its shape is used: it may be sharded.
     """
-    place = _projector_number(clip_model, projector or clip_model.projector_names[0])
-    state = _open_clip_state(clip_model, weights, place)
+    number = _projector_number(clip_model, projector or clip_model.projector_names[0])
+    state = _open_clip_state(clip_model, weights, number)
     _write(folder, state, clip_model, False)
     if card is not None:
-        name = clip_model.projector_names[place]
+        name = clip_model.projector_names[number]
         write_card(folder, card, _loading(folder.name, [name], clip_model.projector_names))
 
 
@@ -95,8 +100,8 @@ def export_two(
     main, second = (_projector_number(clip_model, name) for name in PROJECTORS)
     state = _open_clip_state(clip_model, weights, main)
     beside = _open_clip_state(clip_model, weights, second)
-    own = ("visual.proj", "logit_scale", "logit_bias")
-    for name, key in zip(SECOND, own, strict=True):
+    usual_keys = ("visual.proj", "logit_scale", "logit_bias")
+    for name, key in zip(SECOND, usual_keys, strict=True):
         if key in state:
             state[name] = beside[key]
     _write(folder, state, clip_model, True)
@@ -115,7 +120,7 @@ def _projector_number(clip_model: ClipTrainingModel, projector: str) -> int:
 
 
 def _open_clip_state(
-    clip_model: ClipTrainingModel, weights: Mapping[str, Any], place: int
+    clip_model: ClipTrainingModel, weights: Mapping[str, Any], number: int
 ) -> dict[str, Any]:
     """Names and shapes as open_clip has them, float32 on the CPU."""
     if lacking := [name for name in clip_model.state_dict() if name not in weights]:
@@ -129,10 +134,10 @@ def _open_clip_state(
         if name.startswith(NETWORK)
     }
     if clip_model.projections is not None:
-        state["visual.proj"] = weights["projections"][place]
-    state["logit_scale"] = weights["scales"][place].reshape(clip_model.logit_shape)
+        state["visual.proj"] = weights["projections"][number]
+    state["logit_scale"] = weights["scales"][number].reshape(clip_model.logit_shape)
     if clip_model.biases is not None:
-        state["logit_bias"] = weights["biases"][place].reshape(clip_model.logit_shape)
+        state["logit_bias"] = weights["biases"][number].reshape(clip_model.logit_shape)
     return {name: _stored(value) for name, value in state.items()}
 
 
@@ -199,9 +204,12 @@ def write_card(folder: Path, card: ModelCard, loading: str) -> None:
 
 
 def _data(card: ModelCard) -> str:
+    models = ", ".join(card.caption_models)
+    captions = f"{card.caption_coverage:.1%} of the samples"
     rows = {
-        "samples": f"{card.n_samples:,} in {card.n_shards:,} shards",
-        "captions": f"{card.caption_coverage:.1%} of the samples",
+        "samples": f"{card.n_samples:,} in {counted(card.n_shards, 'shard')}",
+        **({"warning": f"{card.held_out}: scores on them are too high"} if card.held_out else {}),
+        "captions": f"{captions}, written by {models}" if models else captions,
         "seen in training": f"{card.n_pairs:,} image-text pairs in {card.n_steps:,} steps",
         "licence of the data": card.data_licence or "not stated: ask whoever gave you the data",
         "digest": f"`{card.data_digest}`",
@@ -221,10 +229,10 @@ def _scores(scores: Sequence[CardScore]) -> str:
     return "\n".join(lines)
 
 
-def _loading(place: str, names: Sequence[str], trained: Sequence[str]) -> str:
-    """`place`: the folder's name; `names`: the projectors in it, of those that were trained."""
+def _loading(folder: str, names: Sequence[str], trained: Sequence[str]) -> str:
+    """`folder`: the folder's name; `names`: the projectors in it, of those that were trained."""
     if len(names) > 1:
-        models = [f"open-clip/local-dir:{place}?projector={name}" for name in names]
+        models = [f"open-clip/local-dir:{folder}?projector={name}" for name in names]
         listed = "\n".join(models)
         return (
             "With two image projectors, one for names of taxa and one for sentences, which "
@@ -233,9 +241,9 @@ def _loading(place: str, names: Sequence[str], trained: Sequence[str]) -> str:
     text = (
         "```python\nimport open_clip\n\n"
         "model, _, preprocess = open_clip.create_model_and_transforms("
-        f'"local-dir:{place}")\n'
-        f'tokenizer = open_clip.get_tokenizer("local-dir:{place}")\n```\n\n'
-        f"In fieldmark it is the model `open-clip/local-dir:{place}`."
+        f'"local-dir:{folder}")\n'
+        f'tokenizer = open_clip.get_tokenizer("local-dir:{folder}")\n```\n\n'
+        f"In fieldmark it is the model `open-clip/local-dir:{folder}`."
     )
     if len(trained) > 1:
         text += f" Its image projector is `{names[0]}`, of {', '.join(trained)}."

@@ -41,7 +41,6 @@ from fieldmark.slurm import (
     read_config,
     require_commands,
 )
-from fieldmark.tasks import load_task
 
 PATIENCE_S = 90.0
 """for another launcher; one that is gone loses its lease before"""
@@ -75,7 +74,11 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
         job = _read(out / "slurm" / "job.json")
         row = _row(job, out)
         if row is not None and row.state != "gone":
-            _check_same_job(recipe, out, row.id)
+            if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
+                raise UsageError(
+                    f"{out}  is being trained by job {row.id} with another recipe: wait for it, "
+                    f"end it (`scancel {row.id}`), or give another --out."
+                )
             return _standing(out, row.state, row.id, row.reason)
         if _is_finished(recipe, out):
             return _standing(out, "finished", str(job.get("id", "")))
@@ -87,8 +90,6 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
 def _check(recipe: TrainRecipe, out: Path) -> None:
     """What can be known to be wrong before a job has waited for hours."""
     recipe.check_shares(recipe.slurm.n_processes)
-    for name in recipe.evaluate.tasks:
-        load_task(name)
     find_shards(recipe.data.shards)
     if recipe.data.replay_share:
         find_shards(recipe.data.replay_shards)
@@ -128,14 +129,6 @@ def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
     return rows[-1] if rows else None
 
 
-def _check_same_job(recipe: TrainRecipe, out: Path, job_id: str) -> None:
-    if _text(out / "slurm" / "recipe.toml") != recipe_toml(recipe):
-        raise UsageError(
-            f"{out}  is being trained by job {job_id} with another recipe: wait for it, end it "
-            f"(`scancel {job_id}`), or give another --out."
-        )
-
-
 def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
     is_finished = _read(out / STATE).get("state") == FINISHED
     return is_finished and _text(out / "recipe.toml") == recipe_toml(recipe)
@@ -144,8 +137,8 @@ def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
 def _submit(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> str:
     """The number of the job."""
     folder = out / "slurm"
-    words = re.sub(r"\W+", "-", out.name)
-    name = f"fm-train-{words}-{secrets.token_hex(2)}"
+    slug = re.sub(r"\W+", "-", out.name)
+    name = f"fm-train-{slug}-{secrets.token_hex(2)}"
     command = [sys.executable, "-P", "-m", "fieldmark", "train", str(folder / "recipe.toml")]
     command += ["--out", str(out), *flags]
     job = {"name": name, "cluster": read_config().get("ClusterName", ""), "id": ""}
@@ -202,7 +195,7 @@ _BODY = Path(__file__).with_name("job.sh")
 def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[str]) -> str:
     """The whole text. `command` is that of every process, `out` the folder of the run."""
     log = str(log_path(out, "%j")).replace("%", "%%").replace("%%j", "%j")
-    asked = {
+    sbatch = {
         "job-name": name,
         "comment": f"fieldmark train {out}",
         "account": options.account,
@@ -220,10 +213,10 @@ def make_script(options: SlurmRecipe, name: str, out: Path, command: Sequence[st
         "output": log,
         "chdir": Path.cwd(),
     }
-    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in asked.items() if value]
+    lines = [f"#SBATCH --{key}={shlex.quote(str(value))}" for key, value in sbatch.items() if value]
     head = ["#!/bin/bash", *lines, "#SBATCH --requeue", "", *options.exports, *options.setup]
-    own = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
-    return "\n".join([*head, *own, _BODY.read_text(encoding="utf-8")])
+    variables = [f"out={shlex.quote(str(out))}", f"train=({shlex.join(command)})", ""]
+    return "\n".join([*head, *variables, _BODY.read_text(encoding="utf-8")])
 
 
 def log_path(out: Path, job_id: str) -> Path:

@@ -137,6 +137,6 @@ def _first_token(block: Any, x: Tensor, attn_mask: Tensor | None = None) -> Tens
     query = query.view(n, 1, attention.num_heads, -1).transpose(1, 2)
     key, value = both.view(n, length, 2, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
     mixed = functional.scaled_dot_product_attention(query, key, value)
-    first = x[:, :1] + block.ls_1(attention.out_proj(mixed.transpose(1, 2).reshape(n, 1, width)))
-    made: Tensor = first + block.ls_2(block.mlp(block.ln_2(first)))
+    token = x[:, :1] + block.ls_1(attention.out_proj(mixed.transpose(1, 2).reshape(n, 1, width)))
+    made: Tensor = token + block.ls_2(block.mlp(block.ln_2(token)))
     return made

@@ -68,8 +68,8 @@ def _is_tag(architecture: str, init: str) -> bool:
 def add_architectures(architecture: str = "") -> None:
     """Makes open_clip know those that are shipped here, and one in a JSON file."""
     library = need_package(ModelRequest(parse_name("open-clip/any")), "open_clip")
-    known = library.list_models()
-    if any(file.stem not in known for file in ARCHITECTURES.glob("*.json")):
+    listed = library.list_models()
+    if any(file.stem not in listed for file in ARCHITECTURES.glob("*.json")):
         library.add_model_config(ARCHITECTURES)
     if architecture.endswith(".json"):
         library.add_model_config(_checked(Path(architecture)))
@@ -130,10 +130,10 @@ class ClipTrainingModel(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.projector_names, self.config, self.tokenise = tuple(projector_names), config, tokenise
         n, visual = len(self.projector_names), network.visual
-        own = getattr(visual, "proj", None)
+        projector = getattr(visual, "proj", None)
         self.projections = None
-        if isinstance(own, nn.Parameter):
-            self.projections = nn.Parameter(own.detach().float().expand(n, -1, -1).clone())
+        if isinstance(projector, nn.Parameter):
+            self.projections = nn.Parameter(projector.detach().float().expand(n, -1, -1).clone())
             visual.proj = None
         self.scales = nn.Parameter(network.logit_scale.detach().float().reshape(1).repeat(n))
         bias = network.logit_bias
@@ -177,8 +177,8 @@ class ClipTrainingModel(nn.Module):  # type: ignore[misc]
         x = tower.token_embedding(tokens) + tower.positional_embedding[:n]
         x = tower.ln_final(tower.transformer(x, attn_mask=tower.attn_mask[:n, :n]))
         end = self.tokenise.end
-        place = (tokens if end is None else (tokens == end).int()).argmax(dim=-1)
-        x = x[torch.arange(len(x), device=x.device), place]
+        position = (tokens if end is None else (tokens == end).int()).argmax(dim=-1)
+        x = x[torch.arange(len(x), device=x.device), position]
         project = tower.text_projection
         if project is None:
             return x
@@ -188,8 +188,8 @@ class ClipTrainingModel(nn.Module):  # type: ignore[misc]
         """After every update: a scale stays between 1 and 100, or what it started from."""
         scales: Any = self.scales
         with torch.no_grad():
-            own = scales.to_local() if hasattr(scales, "to_local") else scales  # FSDP: its shard
-            own.clamp_(torch.zeros_like(self.largest_scale), self.largest_scale)
+            local = scales.to_local() if hasattr(scales, "to_local") else scales  # FSDP: its shard
+            local.clamp_(torch.zeros_like(self.largest_scale), self.largest_scale)
 
 
 def make_clip_model(
@@ -249,13 +249,13 @@ def _pooling(network: Any) -> tuple[bool, int | None]:
     return can_trim, end
 
 
-def _start_from(clip_model: ClipTrainingModel, place: int, second: Any) -> None:
+def _start_from(clip_model: ClipTrainingModel, number: int, second: Any) -> None:
     """A projector that the weights already have beside the network's own (`Projection`)."""
     assert clip_model.projections is not None
-    clip_model.projections.data[place] = second.matrix
-    clip_model.scales.data[place] = math.log(second.logit_scale)
+    clip_model.projections.data[number] = second.matrix
+    clip_model.scales.data[number] = math.log(second.logit_scale)
     if clip_model.biases is not None and second.logit_bias is not None:
-        clip_model.biases.data[place] = second.logit_bias
+        clip_model.biases.data[number] = second.logit_bias
 
 
 def _start_scales(

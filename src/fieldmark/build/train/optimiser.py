@@ -152,7 +152,10 @@ class Updater:
         self.optimiser = make_optimiser(clip_model, recipe.optimiser, ranks.device)
         self.average = WeightAverage(clip_model, recipe.train.ema) if recipe.train.ema else None
         self._precision = autocast_type(recipe.train.precision, ranks.device)
-        self._is_compiled = self._wants_compiler()
+        compiles = self.recipe.train.compile
+        self._is_compiled = compiles == "on" or (
+            compiles == "auto" and self.ranks.device.type == "cuda"
+        )
         self._proven: set[int] = set()
         """lengths of texts that compiled code has done a step with"""
         if self._is_compiled:
@@ -197,7 +200,9 @@ class Updater:
         """Loss of the batch and of its rows. The compiler works at the first batch of each length,
         forwards and backwards: where it fails then, the gradients are made again without it.
         """
-        pieces = _pieces(len(batch.images), self.recipe.train.accumulate)
+        n = len(batch.images)
+        size = -(-n // self.recipe.train.accumulate)
+        pieces = [slice(start, min(n, start + size)) for start in range(0, n, size)]
         n_tokens = batch.tokens.shape[1]
         try:
             made = self._whole(batch) if len(pieces) == 1 else self._cached(batch, pieces)
@@ -318,15 +323,6 @@ class Updater:
         kind = self._precision or torch.bfloat16
         with fastest_attention(device), torch.autocast(device.type, dtype=kind, enabled=is_used):
             yield
-
-    def _wants_compiler(self) -> bool:
-        wanted = self.recipe.train.compile
-        return wanted == "on" or (wanted == "auto" and self.ranks.device.type == "cuda")
-
-
-def _pieces(n: int, n_pieces: int) -> list[slice]:
-    size = -(-n // n_pieces)
-    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 def autocast_type(precision: str, device: Any) -> Any:

@@ -99,36 +99,36 @@ class _Gather(torch.autograd.Function):  # type: ignore[misc]
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
         ranks, n = context.ranks, len(gradient) // context.ranks.n_ranks
         if gradient.device.type == "cuda":
-            mine = gradient.new_empty((n, *gradient.shape[1:]))
-            distributed.reduce_scatter_tensor(mine, gradient.contiguous())
-            return mine, None
+            share = gradient.new_empty((n, *gradient.shape[1:]))
+            distributed.reduce_scatter_tensor(share, gradient.contiguous())
+            return share, None
         return ranks.sum(gradient)[ranks.rank * n : (ranks.rank + 1) * n], None
 
 
 @contextlib.contextmanager
 def open_ranks(device: str = "auto") -> Iterator[Ranks]:
     """Joins the other processes if torchrun started this one; alone otherwise."""
-    words = {key: os.environ.get(key, "") for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    if not all(words.values()):
+    numbers = {key: os.environ.get(key, "") for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    if not all(numbers.values()):
         yield Ranks(device=torch.device(choose_device(device)))
         return
-    rank, n_ranks, local = (_number(key, word) for key, word in words.items())
-    place = torch.device(choose_device(device))
-    if place.type == "cuda":
+    rank, n_ranks, local = (_number(key, word) for key, word in numbers.items())
+    where = torch.device(choose_device(device))
+    if where.type == "cuda":
         if local >= torch.cuda.device_count():
             raise UsageError(
                 f"torchrun started process {local} on this machine, which has "
                 f"{torch.cuda.device_count()} GPUs: give --nproc-per-node one process per GPU."
             )
-        place = torch.device("cuda", local)
-        torch.cuda.set_device(place)
-    backend = "nccl" if place.type == "cuda" else "gloo"
-    bound = {"device_id": place} if place.type == "cuda" else {}
+        where = torch.device("cuda", local)
+        torch.cuda.set_device(where)
+    backend = "nccl" if where.type == "cuda" else "gloo"
+    bound = {"device_id": where} if where.type == "cuda" else {}
     distributed.init_process_group(
         backend, rank=rank, world_size=n_ranks, timeout=PATIENCE, **bound
     )
     try:
-        yield Ranks(rank, n_ranks, place)
+        yield Ranks(rank, n_ranks, where)
     finally:
         distributed.destroy_process_group()
 
@@ -227,10 +227,10 @@ def full_state(
     raw, names = optimiser.state_dict(), _names(clip_model, optimiser)
     moments = {
         "state": {
-            names[place]: full_tensors(values, is_kept) for place, values in raw["state"].items()
+            names[number]: full_tensors(values, is_kept) for number, values in raw["state"].items()
         },
         "param_groups": [
-            {**group, "params": [names[place] for place in group["params"]]}
+            {**group, "params": [names[number] for number in group["params"]]}
             for group in raw["param_groups"]
         ],
     }
@@ -244,23 +244,23 @@ def set_full_state(
     `torch.load(mmap=True)` has them in memory once.
     """
     network, moments = states
-    own = clip_model.state_dict()
-    sizes, saved = _sizes(own), _sizes(network)
-    if differing := [name for name in sorted({**own, **network}) if sizes[name] != saved[name]]:
+    current = clip_model.state_dict()
+    sizes, saved = _sizes(current), _sizes(network)
+    if differing := [name for name in sorted({**current, **network}) if sizes[name] != saved[name]]:
         raise ModelError(
             f"the checkpoint is of another network: {differing[0]} has {saved[differing[0]]}, "
             f"expected {sizes[differing[0]]} ({len(differing):,} differ in all): give the recipe "
             "that it was trained with, recipe.toml beside it, or another --out."
         )
-    set_full_tensors(own, network)
-    places = {name: place for place, name in enumerate(_names(clip_model, optimiser))}
+    set_full_tensors(current, network)
+    number_of = {name: number for number, name in enumerate(_names(clip_model, optimiser))}
     weights = dict(clip_model.named_parameters())
     state = {
-        places[name]: {key: _like(weights[name], value) for key, value in values.items()}
+        number_of[name]: {key: _like(weights[name], value) for key, value in values.items()}
         for name, values in moments["state"].items()
     }
     groups = [
-        {**group, "params": [places[name] for name in group["params"]]}
+        {**group, "params": [number_of[name] for name in group["params"]]}
         for group in moments["param_groups"]
     ]
     optimiser.load_state_dict({"state": state, "param_groups": groups})
@@ -352,9 +352,9 @@ class StopSignals:
             signal.signal(number, self._before[number])  # a second one ends at once
 
     def __enter__(self) -> StopSignals:
-        wanted = [*_ENDS, getattr(signal, "SIGUSR1", None)]
+        numbers = [*_ENDS, getattr(signal, "SIGUSR1", None)]
         with contextlib.suppress(ValueError):  # not in the main thread: whoever runs it decides
-            for number in (number for number in wanted if number is not None):
+            for number in (number for number in numbers if number is not None):
                 self._before[number] = signal.signal(number, self._note)
         return self
 

@@ -22,6 +22,7 @@ from fieldmark.errors import UnknownName, UsageError
 from fieldmark.slurm import JobOptions, SignalDelay
 from fieldmark.source_lines import Located, read_toml, set_dotted, validate
 from fieldmark.tasks import Strict
+from fieldmark.words import counted
 
 RECIPES = Path(__file__).parent / "recipes"
 REPLAY = "replay"
@@ -122,8 +123,8 @@ class LossRecipe(Strict):
     @classmethod
     def _is_known(cls, kind: str) -> str:
         if kind not in LOSSES.names():
-            known = {"expected": " or ".join(map(repr, LOSSES.names()))}
-            raise PydanticCustomError("literal_error", "expected {expected}", known)
+            context = {"expected": " or ".join(map(repr, LOSSES.names()))}
+            raise PydanticCustomError("literal_error", "expected {expected}", context)
         return kind
 
 
@@ -306,6 +307,17 @@ class TrainRecipe(Strict):
                 f"train.batch is {self.train.batch:,}, expected a multiple of {parts:,} "
                 f"({n_processes} processes × train.accumulate {self.train.accumulate})."
             )
+
+    def warmup_problem(self, n_steps: int) -> str:
+        """Says that the learning rate rises to the very end; "" where it does not."""
+        warmup_steps = self.optimiser.warmup_steps
+        if warmup_steps < n_steps:
+            return ""
+        return (
+            f"optimiser.warmup_steps is {warmup_steps:,} of {counted(n_steps, 'step')}: the "
+            f"learning rate never gets to {self.optimiser.lr:g}. "
+            f"Try --set optimiser.warmup_steps={n_steps // 10}"
+        )
 
     @property
     def digest(self) -> str:

@@ -124,18 +124,20 @@ class TrainRun:
         self.recipe.check_shares(self.ranks.n_ranks)
         data = self._open_data()
         n_steps = self.totals.n_steps = count_steps(self.recipe, data)
+        if problem := self.recipe.warmup_problem(n_steps):
+            self.progress.say(f"Warning: {problem}.")
         self._make_network(n_steps)
-        facts = machine_facts(self.recipe, self.clip_model, self.ranks.device)
+        machine = machine_facts(self.recipe, self.clip_model, self.ranks.device)
         self.checkpoints = CheckpointFolder(
-            self.plan.out / "checkpoints", self.recipe, data.digest, facts
+            self.plan.out / "checkpoints", self.recipe, data.digest, machine
         )
-        first = self.totals.first_step = self.totals.step = self._resume()
-        self._open_log(first, data)
+        first_step = self.totals.first_step = self.totals.step = self._resume()
+        self._open_log(first_step, data)
         try:
             with StopSignals(self.ranks) as signals:
-                if self._is_evaluated(first):  # a run that ended before it knew the scores
-                    self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first))
-                if first < n_steps:
+                if self._is_evaluated(first_step):  # a run that ended before it knew the scores
+                    self._evaluate(self.plan.out / EVALUATED / checkpoint_name(first_step))
+                if first_step < n_steps:
                     self._steps(data, signals)
                 if self.totals.step == n_steps:
                     self._finish(signals)
@@ -202,8 +204,8 @@ class TrainRun:
     # --- the loop ---
 
     def _steps(self, data: TrainData, signals: StopSignals) -> None:
-        recipe, n_steps, first = self.recipe, self.totals.n_steps, self.totals.step
-        self.progress.start("training", n_steps - first)
+        recipe, n_steps, start = self.recipe, self.totals.n_steps, self.totals.step
+        self.progress.start("training", n_steps - start)
         loading = open_loader(
             data,
             recipe,
@@ -212,7 +214,7 @@ class TrainRun:
             image_size=self.clip_model.image_size,
             rank=self.ranks.rank,
             n_ranks=self.ranks.n_ranks,
-            first_step=first,
+            first_step=start,
             last_step=n_steps,
         )
         with loading as batches:

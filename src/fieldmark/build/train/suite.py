@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.errors import FieldmarkError, RunsFailed, first_line
+from fieldmark.errors import DataError, FieldmarkError, RunsFailed, first_line
 from fieldmark.processes import Child
 from fieldmark.store import RunFilter, Store
 
@@ -119,14 +119,34 @@ class SuiteRun:
             self._child.end(_PATIENCE_S)
 
 
+def check_tasks(tasks: Sequence[str], settings: Settings) -> None:
+    """Whether all of them can be evaluated on, before a training has run for days."""
+    from fieldmark.protocols import no_data, root_of
+    from fieldmark.tasks import Task, load_task
+
+    for name in tasks:
+        task = load_task(name)
+        if isinstance(task, Task) and not (root := root_of(task, settings)).exists():
+            raise DataError(f"--evaluate {name}: {no_data(task.dataset, root)}")
+
+
+def model_name(folder: Path) -> str:
+    """What `fieldmark run --model` calls an exported model: of two folders that with both
+    projectors. Paths below the working directory are relative, as a person types them.
+    """
+    two = folder.with_name(f"{folder.name}{TWO}")
+    path = (two if two.is_dir() else folder).absolute()
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"open-clip/local-dir:{shown}"
+
+
 def evaluate_in_background(
     folder: Path, tasks: Sequence[str], store: Path | None, step: int, flags: Sequence[str] = ()
 ) -> SuiteRun:
-    """Starts the evaluation of an exported model; of the folder with both projectors where there is
-    one. `store` is the results file, `flags` say where data are.
+    """Starts the evaluation of an exported model. `store` is the results file, `flags` say where
+    data are.
     """
-    two = folder.with_name(f"{folder.name}{TWO}")
-    model = f"open-clip/local-dir:{(two if two.is_dir() else folder).resolve()}"
+    model = model_name(folder)
     store = store or Path("results") / "fieldmark.db"
     words = ["run", "--model", model]
     words += [word for task in tasks for word in ("--task", task)]

@@ -373,12 +373,12 @@ def _has_properties(more: Mapping[str, str]) -> bool:
     return "pageprops" in more.get("continue", "").rpartition("||")[2].split("|")
 
 
-def _page(facts: Mapping[str, Any]) -> WikiPage:
+def _page(fields: Mapping[str, Any]) -> WikiPage:
     """A page whose text is hidden, or lost, has none."""
-    revision, properties = facts["revisions"][0], facts.get("pageprops", {})
+    revision, properties = fields["revisions"][0], fields.get("pageprops", {})
     return WikiPage(
-        title=facts["title"],
-        page_id=int(facts["pageid"]),
+        title=fields["title"],
+        page_id=int(fields["pageid"]),
         revision_id=int(revision["revid"]),
         timestamp=str(revision.get("timestamp", "")),
         wikitext=str(revision.get("slots", {}).get("main", {}).get("content", "")),

@@ -202,10 +202,10 @@ def _read_chunk(path: Path, chunk: Chunk, has_head: bool) -> ReadPages:
     try:
         return ReadPages(read_pages(chunk.data, has_head), chunk.done, chunk.after)
     except ExportFault as fault:
-        place = f"{fault.position} bytes into the stream at byte {chunk.position}"
+        position = f"{fault.position} bytes into the stream at byte {chunk.position}"
         if _kind(path) == "xml":
-            place = f"at byte {chunk.position + fault.position}"
-        raise DataError(at(path, None, f"{fault}, {place}.")) from fault
+            position = f"at byte {chunk.position + fault.position}"
+        raise DataError(at(path, None, f"{fault}, {position}.")) from fault
 
 
 def _whole_pages(path: Path, start: int) -> Iterator[Chunk]:
@@ -236,12 +236,12 @@ def _check_end(path: Path, rest: bytes) -> None:
 
 def _kind(path: Path) -> str:
     with path.open("rb") as file:
-        first = file.read(6)
-    if first.startswith(b"BZh"):
+        magic = file.read(6)
+    if magic.startswith(b"BZh"):
         return "bz2"
-    if first.startswith(b"\x1f\x8b"):
+    if magic.startswith(b"\x1f\x8b"):
         return "gz"
-    if first.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<"):
+    if magic.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<"):
         return "xml"
     raise DataError(at(path, None, "is not a dump in XML, plain or packed by bzip2 or gzip."))
 
@@ -359,8 +359,8 @@ def _read_in_processes(path: Path, start: int, processes: int) -> Iterator[ReadP
     waiting: deque[Future[ReadPages]] = deque()
     try:
         with process_pool(processes) as pool:
-            for first, last in _ranges(path, start):
-                waiting.append(pool.submit(_read_range, path, first, last))
+            for start_of_range, last in _ranges(path, start):
+                waiting.append(pool.submit(_read_range, path, start_of_range, last))
                 if len(waiting) > 2 * processes:
                     yield waiting.popleft().result()
             while waiting:
@@ -374,21 +374,21 @@ def _ranges(path: Path, start: int) -> Iterator[tuple[int, int]]:
     """Stretches of whole streams, of a megabyte or a little more."""
     size = path.stat().st_size
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        first = start
+        begin = start
         for match in _STREAM_START.finditer(view, start):
-            if match.start() - first >= _RANGE_BYTES:
-                yield first, match.start()
-                first = match.start()
-        yield first, size
+            if match.start() - begin >= _RANGE_BYTES:
+                yield begin, match.start()
+                begin = match.start()
+        yield begin, size
 
 
-def _read_range(path: Path, first: int, last: int) -> ReadPages:
+def _read_range(path: Path, begin: int, last: int) -> ReadPages:
     with faults_named(path):
-        data = b"".join(chunk.data for chunk in _bz2_chunks(path, first, last))
+        data = b"".join(chunk.data for chunk in _bz2_chunks(path, begin, last))
     rest = data[_n_whole(data) :]
     if last == path.stat().st_size:
         _check_end(path, rest)
     elif rest.strip():
         text = f"has a stream before byte {last} that does not end with a page: use one process."
         raise DataError(at(path, None, text))
-    return _read_chunk(path, Chunk(data, first, last, last), has_head=first == 0)
+    return _read_chunk(path, Chunk(data, begin, last, last), has_head=begin == 0)

@@ -60,20 +60,20 @@ class DumpIndex:
     def fetch(self, titles: Sequence[str], store: PageStore) -> None:
         """Puts what the dump has under these titles, and where they lead, into a store."""
         claim_store(self.dump, store)
-        wanted, seen = set(store.unknown(titles)), set[str]()
-        while wanted:
-            seen |= wanted
-            targets = self._fetch_round(wanted, store)
-            wanted = set(store.unknown(targets)) - seen
+        titles_to_read, seen = set(store.unknown(titles)), set[str]()
+        while titles_to_read:
+            seen |= titles_to_read
+            targets = self._fetch_round(titles_to_read, store)
+            titles_to_read = set(store.unknown(targets)) - seen
 
-    def _fetch_round(self, wanted: set[str], store: PageStore) -> list[str]:
+    def _fetch_round(self, titles: set[str], store: PageStore) -> list[str]:
         """Reads titles without going after redirects; where those lead."""
-        streams, targets, missing = self._streams(wanted), list[str](), set(wanted)
+        streams, targets, missing = self._streams(titles), list[str](), set(titles)
         self._progress.start("streams of the dump", len(streams))
         for start in range(0, len(streams), _COMMIT_STREAMS):
             pages, redirects = [], []
             for stream in streams[start : start + _COMMIT_STREAMS]:
-                kept = self._read(stream, wanted)
+                kept = self._read(stream, titles)
                 pages += kept.pages
                 redirects += kept.redirects
                 self._progress.advance()
@@ -83,10 +83,10 @@ class DumpIndex:
         store.add((), missing=sorted(missing))
         return targets
 
-    def _read(self, offset: int, wanted: set[str]) -> KeptPages:
+    def _read(self, offset: int, titles: set[str]) -> KeptPages:
         self.n_read += 1
         try:
-            kept = read_pages(read_stream(self.dump, offset)[0], wanted=wanted)
+            kept = read_pages(read_stream(self.dump, offset)[0], titles=titles)
         except ExportFault as fault:
             text = f"{fault}, {fault.position} bytes into the stream at byte {offset}."
             raise DataError(at(self.dump, None, text)) from fault
@@ -99,9 +99,11 @@ class DumpIndex:
         """Offsets of the streams that may hold these titles, in the order of the file."""
         offsets, keys = self._lists
         sums = np.array([_checksum(title.encode()) for title in titles], np.uint64)
-        first = np.searchsorted(keys, sums << _STREAM_BITS)
-        last = np.searchsorted(keys, sums << _STREAM_BITS | _STREAM_MASK, side="right")
-        hits = [keys[start:stop] & _STREAM_MASK for start, stop in zip(first, last, strict=True)]
+        start_of = np.searchsorted(keys, sums << _STREAM_BITS)
+        stop_of = np.searchsorted(keys, sums << _STREAM_BITS | _STREAM_MASK, side="right")
+        hits = [
+            keys[start:stop] & _STREAM_MASK for start, stop in zip(start_of, stop_of, strict=True)
+        ]
         return [offsets[number] for number in np.unique(np.concatenate(hits))] if hits else []
 
     @cached_property

@@ -62,14 +62,14 @@ class KeptPages:
 
 
 def read_pages(
-    data: bytes, has_head: bool = False, wanted: AbstractSet[str] | None = None
+    data: bytes, has_head: bool = False, titles: AbstractSet[str] | None = None
 ) -> KeptPages:
     """Reads whole pages, behind the head of the export where `has_head`; raises `ExportFault`.
 
-    `wanted`: only pages of these titles.
+    `titles`: only pages of these titles.
     """
     kept, end = KeptPages(), 0
-    lower = data.lower() if wanted is None else b""
+    lower = data.lower() if titles is None else b""
     while (start := data.find(PAGE_START, end)) >= 0:
         if data[end:start].strip() and (end or not has_head):
             raise ExportFault("has something between two pages", end)
@@ -78,9 +78,9 @@ def read_pages(
             raise ExportFault("has a page without an end", start)
         kept.n_read += 1
         head = _HEAD.match(data, start, end)
-        if wanted is not None:
-            if head is None or unescape(head[1].decode("utf-8", "replace")) in wanted:
-                _keep(data, start, end, kept, wanted)
+        if titles is not None:
+            if head is None or unescape(head[1].decode("utf-8", "replace")) in titles:
+                _keep(data, start, end, kept, titles)
         elif head is None or _may_matter(head, lower, end):
             _keep(data, start, end, kept, None)
     return kept
@@ -96,7 +96,7 @@ def _may_matter(head: re.Match[bytes], lower: bytes, end: int) -> bool:
 
 
 def _keep(
-    data: bytes, start: int, end: int, kept: KeptPages, wanted: AbstractSet[str] | None
+    data: bytes, start: int, end: int, kept: KeptPages, titles: AbstractSet[str] | None
 ) -> None:
     try:
         element = ElementTree.fromstring(data[start:end])
@@ -106,7 +106,7 @@ def _keep(
     title, namespace = element.findtext("title"), element.findtext("ns")
     if not title or namespace is None:
         raise ExportFault("has a page without <title> or <ns> (schema older than 0.6)", start)
-    if wanted is not None and title not in wanted:
+    if titles is not None and title not in titles:
         return
     is_taxonomy = namespace == "10" and ":Taxonomy/" in title
     if namespace != "0" and not is_taxonomy:

@@ -100,8 +100,8 @@ class PageStore:
         if before is not None and before.url != site.url:
             text = f"holds pages of {before.url}, not of {site.url}: use another file for these."
             raise StoreError(at(self.path, None, text))
-        facts = {"site_name": site.name, "site_url": site.url, "site_licence": site.licence}
-        self._set_facts(facts)
+        rows = {"site_name": site.name, "site_url": site.url, "site_licence": site.licence}
+        self._set_facts(rows)
 
     def note(self, name: str) -> str:
         """What a source of pages noted down here for its next run; "" = nothing."""
@@ -138,9 +138,9 @@ class PageStore:
         """
         if self.is_whole:
             return []
-        asked, lacking = list(titles), dict[str, None]()
+        names, lacking = list(titles), dict[str, None]()
         with self._reading():
-            for title in asked:
+            for title in names:
                 *_, end = title, *(target for target, _ in self._hops(title))
                 if end is not None and not self._has_page(end):
                     lacking[end] = None
@@ -258,12 +258,12 @@ class PageStore:
     def _facts(self, *names: str) -> list[str]:
         """Their values; empty where one is not known."""
         with _explained(self.path):
-            known: dict[str, str] = dict(self._db.execute("SELECT name, value FROM fact"))
-        return [known[name] for name in names] if known.keys() >= set(names) else []
+            value_of: dict[str, str] = dict(self._db.execute("SELECT name, value FROM fact"))
+        return [value_of[name] for name in names] if value_of.keys() >= set(names) else []
 
-    def _set_facts(self, facts: dict[str, str]) -> None:
+    def _set_facts(self, rows: dict[str, str]) -> None:
         with self._writing() as db:
-            db.executemany("REPLACE INTO fact VALUES (?, ?)", facts.items())
+            db.executemany("REPLACE INTO fact VALUES (?, ?)", rows.items())
 
 
 _Row = tuple[str, int, int, str, bytes, int, str]
@@ -331,8 +331,8 @@ def normal_title(text: str) -> str:
 
 def _capitalised(text: str) -> str:
     """The first letter upper case, unless that takes two letters (ß)."""
-    first = text[:1].upper()
-    return first + text[1:] if len(first) == 1 else text
+    initial = text[:1].upper()
+    return initial + text[1:] if len(initial) == 1 else text
 
 
 def is_title(text: str) -> bool:

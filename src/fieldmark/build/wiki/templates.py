@@ -25,7 +25,7 @@ class _Arguments:
 
     @classmethod
     def read(cls, parts: Sequence[str]) -> Self:
-        places: list[str] = []
+        positional: list[str] = []
         names: dict[str, str] = {}
         for part in parts:
             name, equals, value = part.partition("=")
@@ -33,15 +33,15 @@ class _Arguments:
             if equals and re.fullmatch(r"[\w -]{1,30}", key):
                 names[key] = value.strip()
             else:
-                places.append(part.strip())
+                positional.append(part.strip())
         for number in range(1, 5):
-            if str(number) in names and len(places) == number - 1:
-                places.append(names[str(number)])
-        return cls(tuple(places), names)
+            if str(number) in names and len(positional) == number - 1:
+                positional.append(names[str(number)])
+        return cls(tuple(positional), names)
 
-    def at(self, place: int) -> str:
+    def at(self, number: int) -> str:
         """From 1 on, -1 is the last; "" = it has none."""
-        index = place - 1 if place > 0 else place
+        index = number - 1 if number > 0 else number
         return self.places[index] if -len(self.places) <= index < len(self.places) else ""
 
 
@@ -60,10 +60,10 @@ def template_text(parts: Sequence[str]) -> str | None:
     if re.fullmatch(r"\d+/\d+", name):
         return name
     arguments = _Arguments.read(parts[1:])
-    place = next((place for place, names in _SHOWN if re.fullmatch(names, name)), None)
-    if place is not None:
+    number = next((number for number, names in _SHOWN if re.fullmatch(names, name)), None)
+    if number is not None:
         given = [arguments.names.get(key, "") for key in ("text", "quote", "lt")]
-        return next(filter(None, given), arguments.at(place)) or None
+        return next(filter(None, given), arguments.at(number)) or None
     special = _SPECIAL.get(name)
     return special(arguments) if special else None
 
@@ -161,12 +161,12 @@ def _value(arguments: _Arguments) -> str | None:
     """{{val|1.5|0.2|u=cm}} is 1.5±0.2 cm, {{val|5|-|8}} is 5–8."""
     if not arguments.places:
         return None
-    first, *others = arguments.places
+    number, *others = arguments.places
     unit = arguments.names.get("u") or arguments.names.get("ul") or ""
     if others and others[0] in _RANGES:
-        text = "".join((first, _RANGES[others[0]], *others[1:2]))
+        text = "".join((number, _RANGES[others[0]], *others[1:2]))
     else:
-        text = "±".join(filter(None, (first, *others[:1])))
+        text = "±".join(filter(None, (number, *others[:1])))
     return f"{text} {_UNITS.get(unit, unit)}".strip()
 
 
@@ -183,20 +183,20 @@ _NUMBER = re.compile(r"[-−+]?[\d.,]+(?:[ +]?\d*[/⁄]\d+)?(?:e-?\d+)?")
 def _measure(arguments: _Arguments) -> str | None:
     """{{convert|5|-|8|cm|in}} is 5–8 cm: what was measured, without the other unit."""
     pieces: list[str] = []
-    places = [place for place in arguments.places[:12] if len(place) <= 20]
-    while places and _NUMBER.fullmatch(places[0]):
-        pieces.append(places.pop(0).replace("+", " "))
-        if places and places[0] in _RANGES:
-            pieces.append(_RANGES[places.pop(0)])
-        elif len(places) >= 3 and _NUMBER.fullmatch(places[1]):
-            pieces.append(f" {places.pop(0)} ")  # 5 ft 3 in
+    texts = [argument for argument in arguments.places[:12] if len(argument) <= 20]
+    while texts and _NUMBER.fullmatch(texts[0]):
+        pieces.append(texts.pop(0).replace("+", " "))
+        if texts and texts[0] in _RANGES:
+            pieces.append(_RANGES[texts.pop(0)])
+        elif len(texts) >= 3 and _NUMBER.fullmatch(texts[1]):
+            pieces.append(f" {texts.pop(0)} ")  # 5 ft 3 in
         else:
             break
-    if not pieces or not places:
+    if not pieces or not texts:
         return None
-    unit = _UNITS.get(places[0], places[0])
+    unit = _UNITS.get(texts[0], texts[0])
     is_adjective = arguments.names.get("adj") in ("on", "mid")
-    middle = next((text for text in places[1:] if text.startswith("-")), "")
+    middle = next((text for text in texts[1:] if text.startswith("-")), "")
     return "".join(pieces) + ("-" if is_adjective else " ") + unit + middle
 
 

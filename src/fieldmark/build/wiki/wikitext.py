@@ -151,7 +151,12 @@ def clean_text(wikitext: str) -> str:
     is read as far as it goes.
     """
     text = _CONTROL.sub("", wikitext).replace(GAP, "")
-    text = _without_raw_elements(text)
+    pieces: list[str] = []
+    here = 0
+    for start, end, name, content in _raw_elements(text):
+        pieces += (text[here:start], _raw_text(name, content))
+        here = end
+    text = "".join((*pieces, text[here:]))
     text = _without_tables(_TAG.sub(_tag_text, text))
     text = _resolve_brackets(text)
     return "\n\n".join(_paragraphs(text))
@@ -160,34 +165,21 @@ def clean_text(wikitext: str) -> str:
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def _without_raw_elements(text: str) -> str:
-    pieces: list[str] = []
-    here = 0
-    for start, end, name, content in _raw_elements(text):
-        pieces += (text[here:start], _raw_text(name, content))
-        here = end
-    return "".join((*pieces, text[here:]))
-
-
 def _raw_text(name: str, content: str) -> str:
     if name in _LITERAL.split("|"):
         return re.sub(r"[\[\]{}|<>=*#:;]", "", content.replace("'", "’")) or _NOTHING
     if name in _FORMULA.split("|"):
-        return _formula_text(content)
+        # A formula that is as simple as "5 \times 3"; words are missing for any other.
+        text = re.sub(r"\\(?:mathrm|text|textrm|mbox|rm)\b|\\[,;: ]|~", " ", content)
+        text = re.sub(r"\\([a-z]+)", lambda word: _TEX_WORDS.get(word[1], "\\"), text)
+        text = re.sub(r"\^\{?(\d+)\}?", lambda power: power[1].translate(SUPERSCRIPT), text)
+        text = re.sub(r"[{}\s]+", " ", text).strip()
+        return _LOST if re.search(r"[\\_^&<>|\[\]]", text) or not text else text
     return _NOTHING
 
 
 _TEX_WORDS = {"times": "×", "pm": "±", "mu": "µ", "cdot": "·", "sim": "~", "approx": "≈"}
 _TEX_WORDS |= {"circ": "°", "alpha": "α", "beta": "β", "le": "≤", "ge": "≥", "leq": "≤"}
-
-
-def _formula_text(tex: str) -> str:
-    """A formula that is as simple as "5 \\times 3"; words are missing for any other."""
-    text = re.sub(r"\\(?:mathrm|text|textrm|mbox|rm)\b|\\[,;: ]|~", " ", tex)
-    text = re.sub(r"\\([a-z]+)", lambda word: _TEX_WORDS.get(word[1], "\\"), text)
-    text = re.sub(r"\^\{?(\d+)\}?", lambda power: power[1].translate(SUPERSCRIPT), text)
-    text = re.sub(r"[{}\s]+", " ", text).strip()
-    return _LOST if re.search(r"[\\_^&<>|\[\]]", text) or not text else text
 
 
 _TAG = re.compile(
@@ -275,11 +267,11 @@ def _give_up(stack: list[_Open], level: int) -> None:
     """
     pieces = stack[level - 1].parts[-1]
     for bracket in stack[level:]:
-        first, *others = bracket.texts()
+        opening, *others = bracket.texts()
         if bracket.mark == "{{" or others:
-            pieces += (_LOST, first[first.find("\n") :] if "\n" in first else "")
+            pieces += (_LOST, opening[opening.find("\n") :] if "\n" in opening else "")
         else:
-            pieces.append(first)
+            pieces.append(opening)
         pieces += ("|" + other for other in others)
     del stack[level:]
 

@@ -48,7 +48,7 @@ class BatchState:
     n_done: int
     why: str = ""
     """what became of questions without a result"""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    reply: Mapping[str, Any] = field(default_factory=dict)
     """as the provider tells it"""
 
 
@@ -92,8 +92,8 @@ class OpenAIBatch(BatchForm):
             f'--{edge}\r\nContent-Disposition: form-data; name="file"; '
             f'filename="{name}.jsonl"\r\nContent-Type: application/jsonl\r\n\r\n'
         )
-        asked = {"method": "POST", "url": "/v1/chat/completions"}
-        lines = [as_json({"custom_id": key, **asked, "body": body}) for key, body in rows]
+        target = {"method": "POST", "url": "/v1/chat/completions"}
+        lines = [as_json({"custom_id": key, **target, "body": body}) for key, body in rows]
         form = b"\n".join([head.encode() + lines[0], *lines[1:], f"\r\n--{edge}--\r\n".encode()])
         kind = f"multipart/form-data; boundary={edge}"
         file = await calls.post("/files", form, kind, is_safe=True)
@@ -114,20 +114,20 @@ class OpenAIBatch(BatchForm):
         return []
 
     async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
-        facts = parse_json(await calls.get(f"/batches/{quote(batch_id)}"))
-        status, counts = str(facts["status"]), facts.get("request_counts") or {}
-        problems = (facts.get("errors") or {}).get("data") or [{}]
+        reply = parse_json(await calls.get(f"/batches/{quote(batch_id)}"))
+        status, counts = str(reply["status"]), reply.get("request_counts") or {}
+        problems = (reply.get("errors") or {}).get("data") or [{}]
         why = problems[0].get("message") or f"the batch is {status}"
         n_done = int(counts.get("completed") or 0) + int(counts.get("failed") or 0)
         is_ended = status in ("completed", "failed", "expired", "cancelled")
-        return BatchState(is_ended, n_done, why, facts)
+        return BatchState(is_ended, n_done, why, reply)
 
     async def results(
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         by_key: BatchResults = {}
         for name in ("output_file_id", "error_file_id"):
-            if file := state.facts.get(name):
+            if file := state.reply.get(name):
                 for line in _lines(await calls.get(f"/files/{quote(file)}/content")):
                     by_key[str(line["custom_id"])] = _openai_result(line)
         return by_key
@@ -163,16 +163,16 @@ class AnthropicBatch(BatchForm):
         return ids[::-1]
 
     async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
-        facts = parse_json(await calls.get(f"/messages/batches/{quote(batch_id)}"))
-        counts = {name: int(n) for name, n in facts["request_counts"].items()}
+        reply = parse_json(await calls.get(f"/messages/batches/{quote(batch_id)}"))
+        counts = {name: int(n) for name, n in reply["request_counts"].items()}
         n_done = sum(counts.values()) - counts["processing"]
-        return BatchState(facts["processing_status"] == "ended", n_done, "no result", facts)
+        return BatchState(reply["processing_status"] == "ended", n_done, "no result", reply)
 
     async def results(
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
         by_key: BatchResults = {}
-        for line in _lines(await calls.get(str(state.facts["results_url"]))):
+        for line in _lines(await calls.get(str(state.reply["results_url"]))):
             result = line["result"]
             error = result.get("error") or f"the question is {result['type']}"
             by_key[str(line["custom_id"])] = (result.get("message"), error)
@@ -187,8 +187,10 @@ class GeminiBatch(BatchForm):
     async def create(
         self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
     ) -> str:
-        asked = [{"request": body, "metadata": {"key": key}} for key, body in rows]
-        order = {"batch": {"displayName": name, "inputConfig": {"requests": {"requests": asked}}}}
+        requests = [{"request": body, "metadata": {"key": key}} for key, body in rows]
+        order = {
+            "batch": {"displayName": name, "inputConfig": {"requests": {"requests": requests}}}
+        }
         path = f"/models/{quote(model_id)}:batchGenerateContent"
         return str((await calls.post(path, as_json(order)))["name"])
 
@@ -206,23 +208,23 @@ class GeminiBatch(BatchForm):
         return []
 
     async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
-        facts = parse_json(await calls.get(f"/{quote(batch_id)}"))
-        metadata = facts.get("metadata") or {}
+        reply = parse_json(await calls.get(f"/{quote(batch_id)}"))
+        metadata = reply.get("metadata") or {}
         state = str(metadata.get("state") or "").rpartition("STATE_")[2].lower()
         stats = metadata.get("batchStats") or {}
         n_done = sum(
             int(stats.get(name) or 0) for name in ("successfulRequestCount", "failedRequestCount")
         )
-        error = facts.get("error") or {}
+        error = reply.get("error") or {}
         ended = ("succeeded", "failed", "cancelled", "expired")
-        is_ended = bool(facts.get("done")) or state in ended
-        return BatchState(is_ended, n_done, error.get("message") or f"the batch {state}", facts)
+        is_ended = bool(reply.get("done")) or state in ended
+        return BatchState(is_ended, n_done, error.get("message") or f"the batch {state}", reply)
 
     async def results(
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
-        facts = state.facts
-        output = facts.get("response") or (facts.get("metadata") or {}).get("output") or {}
+        reply = state.reply
+        output = reply.get("response") or (reply.get("metadata") or {}).get("output") or {}
         rows = (output.get("inlinedResponses") or {}).get("inlinedResponses") or []
         by_key: BatchResults = {}
         # They come in the order in which they were handed in.

@@ -153,27 +153,27 @@ class BatchSender(Sender):
 
     async def _look(self) -> None:
         """Results of batches that have ended go into the journal."""
-        mine = canonical(self.model.address)
-        records = [r for r in load_records(self.answers.folder) if r.address == mine]
-        known = {record.id for record in records}
+        address = canonical(self.model.address)
+        records = [r for r in load_records(self.answers.folder) if r.address == address]
+        known_ids = {record.id for record in records}
         for record in records:
-            await self._look_at(record, known)
+            await self._look_at(record, known_ids)
 
-    async def _look_at(self, record: BatchRecord, known: set[str]) -> None:
-        while (there := await self._find(record, known)) and not await self._fetch(there):
+    async def _look_at(self, record: BatchRecord, known_ids: set[str]) -> None:
+        while (there := await self._find(record, known_ids)) and not await self._fetch(there):
             record = dataclasses.replace(there, id="", not_ids=(*there.not_ids, there.id))
             record.save(self.answers.folder)
 
-    async def _find(self, record: BatchRecord, known: set[str]) -> BatchRecord | None:
+    async def _find(self, record: BatchRecord, known_ids: set[str]) -> BatchRecord | None:
         """The batch with its id; None = it never came to the provider, and is forgotten."""
         if record.id:
             return record
-        others = known | set(record.not_ids)
+        others = known_ids | set(record.not_ids)
         with self._looking_at(record):
             ids = [name for name in await self.form.find(self.calls, record) if name not in others]
         age_s = time.time() - record.at
         if ids:
-            known.add(ids[0])
+            known_ids.add(ids[0])
             record = dataclasses.replace(record, id=ids[0], is_guess=not self.form.has_names)
             record.save(self.answers.folder)
             return record
@@ -205,8 +205,8 @@ class BatchSender(Sender):
             self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))
             if answer.is_answer:
-                asked = Request(question.id, (), repeat=question.repeat)
-                self.answers.add(question.key, asked, answer)
+                request = Request(question.id, (), repeat=question.repeat)
+                self.answers.add(question.key, request, answer)
                 self.budget.book(answer, _share(record))
             else:
                 self.failed[question.key] = answer.error
@@ -307,7 +307,7 @@ class BatchDispatch(Dispatch):
         if cost.usd is not None:
             cost = dataclasses.replace(cost, usd=cost.usd * sender.price)
         if not sender.budget.fits(cost):
-            self.stop(None, f"the budget is used up ({sender.budget.words})")
+            self.stop(None, sender.budget.refusal(cost))
             return
         body = sender.client.body(request, pictures)
         n_bytes = len(as_json(body)) + 200

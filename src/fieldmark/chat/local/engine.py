@@ -41,6 +41,7 @@ from fieldmark.chat.tokens import squares
 from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.files import parse_json
+from fieldmark.registry import ask_nobody
 
 PATIENCE_S = 10.0
 SETTINGS = (
@@ -51,18 +52,18 @@ SAFE = ("*.safetensors", "*.safetensors.index.json")
 PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json")
 
 
-def find_folder(name: str, place: str, offline: bool) -> Path:
-    """The folder with the model's files; `place` is a folder or `ORG/NAME[@REVISION]`."""
-    own = Path(place).expanduser()
-    if own.is_dir():
-        if not (own / "config.json").is_file():
-            raise UsageError(f"model {name!r}: {own / 'config.json'} does not exist.")
-        return own.resolve()
-    if place.count("/") != 1 or place.startswith((".", "~", "/")):
+def find_folder(name: str, source: str, offline: bool) -> Path:
+    """The folder with the model's files; `source` is a folder or `ORG/NAME[@REVISION]`."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise UsageError(f"model {name!r}: {folder / 'config.json'} does not exist.")
+        return folder.resolve()
+    if source.count("/") != 1 or source.startswith((".", "~", "/")):
         raise UsageError(
-            f"model {name!r}: {place} is neither a folder here nor ORG/NAME on the hub."
+            f"model {name!r}: {source} is neither a folder here nor ORG/NAME on the hub."
         )
-    repo, _, revision = place.partition("@")
+    repo, _, revision = source.partition("@")
     return _cached(repo, revision) or _fetched(name, repo, revision, offline)
 
 
@@ -118,10 +119,10 @@ def _is_whole(folder: Path) -> bool:
 def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
     from huggingface_hub import HfApi, constants
 
-    place = f"{constants.ENDPOINT.partition('://')[2]}/{repo}"
+    address = f"{constants.ENDPOINT.partition('://')[2]}/{repo}"
     if offline or constants.HF_HUB_OFFLINE:
         raise ModelError(
-            f"model {name!r}: its files from {place} are not in the local cache and fetching is "
+            f"model {name!r}: its files from {address} are not in the local cache and fetching is "
             "switched off: load it once with a connection, or name a folder that holds them."
         )
     hub, chosen_revision = HfApi(), revision or None
@@ -130,17 +131,17 @@ def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
         chosen = _chosen([file.rfilename for file in info.siblings or ()])
         return Path(hub.snapshot_download(repo, revision=info.sha, allow_patterns=chosen))
     except Exception as error:  # noqa: BLE001 - which HTTP library raises differs between hub versions
-        _explain(name, place, error)
+        _explain(name, address, error)
 
 
-def _explain(name: str, place: str, error: Exception) -> NoReturn:
+def _explain(name: str, address: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     if kind == "GatedRepoError":
-        text = f"{place} needs permission: accept its terms there, then run `hf auth login`"
+        text = f"{address} needs permission: accept its terms there, then run `hf auth login`"
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{place} does not exist or is private: check the name, or run `hf auth login`"
+        text = f"{address} does not exist or is private: check the name, or run `hf auth login`"
     else:
-        text = f"its files could not be fetched from {place} ({first_line(error)}): try again"
+        text = f"its files could not be fetched from {address} ({first_line(error)}): try again"
     raise ModelError(f"model {name!r}: {text}.") from error
 
 
@@ -167,8 +168,8 @@ def image_rule(count: Count) -> dict[str, Any]:
         return sum(abs(guess - n) for guess, n in zip(guesses, tokens_of.values(), strict=True))
 
     marks, px = min(itertools.product(range(min(least, _MARKS)), _PX), key=error)
-    own = {"px": px, "least": least - marks, "most": most - marks, "ends": marks}
-    return {"rule": "squares", **own}
+    limits = {"px": px, "least": least - marks, "most": most - marks, "ends": marks}
+    return {"rule": "squares", **limits}
 
 
 def _blank(size: tuple[int, int]) -> Picture:
@@ -206,6 +207,7 @@ class Engine:
     ) -> None:
         self.name, self.folder, self.album = name, folder, album
         self.device, self.precision = device, precision
+        ask_nobody()  # a processor loads its parts without being told who is trusted
         self.config = self._load(transformers.AutoConfig)
         self._refuse_other_kinds()
         self.processor = self._load(transformers.AutoProcessor)
@@ -224,25 +226,25 @@ class Engine:
 
     @property
     def pad_id(self) -> int:
-        own = self.tokeniser.pad_token_id
-        return int(own) if own is not None else self.end_ids[0]
+        token = self.tokeniser.pad_token_id
+        return int(token) if token is not None else self.end_ids[0]
 
     @property
     def begin_id(self) -> int:
         """What stands before the first token of a bare text: the tokeniser's begin token, else the
         one that ends texts, as lm-evaluation-harness has it.
         """
-        for own in (self.tokeniser.bos_token_id, self.tokeniser.eos_token_id):
-            if own is not None:
-                return int(own)
+        for token in (self.tokeniser.bos_token_id, self.tokeniser.eos_token_id):
+            if token is not None:
+                return int(token)
         return self.pad_id
 
     @cached_property
     def end_ids(self) -> list[int]:
         """Tokens that end an answer: the model's own, and the tokeniser's."""
         ends = self.network.generation_config.eos_token_id
-        own = ends if isinstance(ends, list) else [ends]
-        ids = [end for end in (*own, self.tokeniser.eos_token_id) if end is not None]
+        listed = ends if isinstance(ends, list) else [ends]
+        ids = [end for end in (*listed, self.tokeniser.eos_token_id) if end is not None]
         return sorted(set(ids))
 
     @cached_property

@@ -45,15 +45,15 @@ class DecodingSettings:
         return not self.temperature and self.repetition_penalty == 1.0 and self.n_rivals is None
 
 
-def decoding_settings(settings: AnswerSettings, own: Any) -> DecodingSettings:
-    """What is set; what is None is the model's own default (`own`, its generation config)."""
-    samples = bool(own.do_sample)
+def decoding_settings(settings: AnswerSettings, defaults: Any) -> DecodingSettings:
+    """What is set; what is None is the model's own default (`defaults`, its generation config)."""
+    samples = bool(defaults.do_sample)
     temperature, top_k = settings.temperature, 0
     if temperature is None:
-        temperature = (own.temperature or 1.0) if samples else 0.0
-        top_k = (own.top_k or 0) if samples else 0
-    top_p = settings.top_p if settings.top_p is not None else (own.top_p if samples else None)
-    penalty = own.repetition_penalty or 1.0
+        temperature = (defaults.temperature or 1.0) if samples else 0.0
+        top_k = (defaults.top_k or 0) if samples else 0
+    top_p = settings.top_p if settings.top_p is not None else (defaults.top_p if samples else None)
+    penalty = defaults.repetition_penalty or 1.0
     return DecodingSettings(temperature, top_p or 1.0, top_k, penalty, settings.top_logprobs)
 
 
@@ -104,13 +104,13 @@ class TokenSampler(LogitsProcessor):  # type: ignore[misc]
             probability = probability.masked_fill(is_beyond.gather(1, index.argsort(1)), 0.0)
         summed = probability.cumsum(-1)
         shares = [draws.number("token", seed, self.n_steps) / 2**64 for seed in self.seeds]
-        wanted = torch.tensor(shares, dtype=torch.float64)[:, None] * summed[:, -1:]
-        return torch.searchsorted(summed, wanted, right=True)[:, 0].to(scores.device)
+        drawn = torch.tensor(shares, dtype=torch.float64)[:, None] * summed[:, -1:]
+        return torch.searchsorted(summed, drawn, right=True)[:, 0].to(scores.device)
 
     def _note(self, logprobs: Any, chosen: Any, n_rivals: int) -> None:
         top = logprobs.topk(min(n_rivals, logprobs.shape[1]))
-        own = logprobs.gather(1, chosen[:, None])[:, 0]
-        step = (chosen, own, top.indices, top.values)
+        chosen_logprob = logprobs.gather(1, chosen[:, None])[:, 0]
+        step = (chosen, chosen_logprob, top.indices, top.values)
         self.steps.append(tuple(part.cpu() for part in step))
 
     def chances(self, row: int, n_tokens: int, tokeniser: Any) -> tuple[TokenChance, ...]:
@@ -118,13 +118,13 @@ class TokenSampler(LogitsProcessor):  # type: ignore[misc]
         return tuple(
             TokenChance(
                 tokeniser.decode([int(ids[row])]),
-                float(own[row]),
+                float(chosen_logprob[row]),
                 tuple(
                     (tokeniser.decode([rival]), value)
                     for rival, value in zip(rivals[row].tolist(), values[row].tolist(), strict=True)
                 ),
             )
-            for ids, own, rivals, values in self.steps[:n_tokens]
+            for ids, chosen_logprob, rivals, values in self.steps[:n_tokens]
         )
 
 

@@ -74,9 +74,9 @@ class LocalModel:
     @property
     def address(self) -> dict[str, str]:
         """What the journal's key knows the model by: not where its files lie."""
-        facts = {"provider": FAMILY, "model": self.files, "precision": self.engine.precision}
+        fields = {"provider": FAMILY, "model": self.files, "precision": self.engine.precision}
         px = self.max_image_px
-        return facts if px is None else {**facts, "max_image_px": str(px)}
+        return fields if px is None else {**fields, "max_image_px": str(px)}
 
     @property
     def fingerprint(self) -> str:
@@ -112,8 +112,9 @@ class LocalModel:
         from fieldmark.chat.prices import Card
 
         return Card(
-            provider=FAMILY, id=self.id, context=self.context, max_image_px=self.max_image_px,
-            image_tokens=self.engine.image_rule, usd_in=0.0, usd_out=0.0, lacks=LACKS,
+            provider=FAMILY, id=self.id, title=self.id, context=self.context,
+            max_image_px=self.max_image_px, image_tokens=self.engine.image_rule,
+            usd_in=0.0, usd_out=0.0, lacks=LACKS,
         )  # fmt: skip
 
     def limit(self, name: str) -> int | None:
@@ -184,8 +185,8 @@ def local_model(
     cuda, float32 elsewhere), float32, bf16, fp16. `offline` forbids fetching files.
     """
     base, options = split_options(name)
-    family, _, place = base.partition("/")
-    if family != FAMILY or not place:
+    family, _, source = base.partition("/")
+    if family != FAMILY or not source:
         raise UsageError(
             f"model {name!r} cannot be read: expected {FAMILY}/REPO_OR_FOLDER, "
             f"for example {FAMILY}/Qwen/Qwen2.5-VL-7B-Instruct."
@@ -202,8 +203,8 @@ def local_model(
 
     chosen = choose_device(device)
     context, room, long_px = (whole_number(name, key, options) for key in OPTIONS)
-    folder = find_folder(name, place, offline)
+    folder = find_folder(name, source, offline)
     engine = Engine(name, folder, chosen, choose_precision(precision, chosen), PixelCache(long_px))
     return LocalModel(
-        name, place, engine, fingerprint(folder), context or engine.context, room, long_px
+        name, source, engine, fingerprint(folder), context or engine.context, room, long_px
     )

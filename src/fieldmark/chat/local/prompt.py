@@ -133,12 +133,12 @@ def _part(part: Text | Picture) -> dict[str, str]:
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
-    words = [Text(message.text + "\n\n") for message in messages if message.role == "system"]
+    instructions = [Text(message.text + "\n\n") for message in messages if message.role == "system"]
     turns = [message for message in messages if message.role != "system"]
-    first = next((i for i, turn in enumerate(turns) if turn.role == "user"), None)
-    if first is None:
-        return [Message("user", tuple(words)), *turns]
-    turns[first] = Message("user", (*words, *turns[first].parts))
+    first_user = next((i for i, turn in enumerate(turns) if turn.role == "user"), None)
+    if first_user is None:
+        return [Message("user", tuple(instructions)), *turns]
+    turns[first_user] = Message("user", (*instructions, *turns[first_user].parts))
     return turns
 
 

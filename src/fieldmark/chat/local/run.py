@@ -168,15 +168,15 @@ class LocalLine:
         self.tally.n_attempts += 1
         answer = dataclasses.replace(answer, key=question.key)
         self.budget.book(answer, Cost())
-        first, *others = question.requests
-        self.ledger.keep(question.key, first, answer)
-        self._deliver(first, answer)
+        request, *others = question.requests
+        self.ledger.keep(question.key, request, answer)
+        self._deliver(request, answer)
         for twin in others:
             self._deliver(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 
     def _check_budget(self) -> None:
-        if not self.budget.fits(Cost(tokens_in=1)):
-            raise _BudgetSpent(f"the budget is used up ({self.budget.words})")
+        if not self.budget.fits(one := Cost(tokens_in=1)):
+            raise _BudgetSpent(self.budget.refusal(one))
 
     def _answer(self, written: GeneratedText, taken_s: float) -> Answer:
         return Answer(

@@ -49,8 +49,8 @@ def windows(begin: int, ids: Sequence[int], room: int | None) -> Iterator[Window
     whole, most = (begin, *ids), room or len(ids) + 1
     for start in range(0, len(ids), most):
         end = min(start + most, len(ids))
-        first = max(0, end - most)
-        yield Window(whole[first : start + 1], whole[start + 1 : end + 1])
+        start_of_window = max(0, end - most)
+        yield Window(whole[start_of_window : start + 1], whole[start + 1 : end + 1])
 
 
 LOG = logging.getLogger(__name__)
@@ -75,7 +75,12 @@ class Batches:
             batch = items[done : done + self.size]
             results, error = _tried(work, batch)
             if isinstance(error, OutOfMemory) and len(batch) > 1:
-                self._halve(len(batch))
+                size = len(batch)
+                self.size = max(1, size // 2)
+                LOG.warning(
+                    "%s is out of memory for %d at once: now %d", self.device, size, self.size
+                )
+                free_memory(self.device)
                 continue
             if error is None:
                 yield from zip(batch, results, strict=True)
@@ -85,11 +90,6 @@ class Batches:
             else:
                 yield batch[0], error
             done += len(batch)
-
-    def _halve(self, size: int) -> None:
-        self.size = max(1, size // 2)
-        LOG.warning("%s is out of memory for %d at once: now %d", self.device, size, self.size)
-        free_memory(self.device)
 
 
 def _tried(
@@ -149,9 +149,9 @@ def read_rows(
         _refuse_long(rows, lengths, room)
     _append(inputs, lengths, [row.read for row in rows], engine.pad_id)
     spans = [range(n - 1, n + len(row.read)) for n, row in zip(lengths, rows, strict=True)]
-    logits, place = _logits(engine, inputs, spans)
+    logits, row_of = _logits(engine, inputs, spans)
     likelihoods = [
-        _judge(logits[number, place[span[0]] : place[span[-1]] + 1], row)
+        _judge(logits[number, row_of[span[0]] : row_of[span[-1]] + 1], row)
         for number, (span, row) in enumerate(zip(spans, rows, strict=True))
     ]
     return [(likelihood, span.stop) for likelihood, span in zip(likelihoods, spans, strict=True)]
@@ -183,11 +183,11 @@ def _refuse_long(rows: Sequence[ScoringRow], lengths: Sequence[int], room: int |
 def _logits(engine: Engine, inputs: Any, spans: Sequence[range]) -> tuple[Any, dict[int, int]]:
     """Logits of the positions in any span, and where each position stands among them."""
     kept = sorted({position for span in spans for position in span})
-    place = {position: number for number, position in enumerate(kept)}
+    row_of = {position: number for number, position in enumerate(kept)}
     if engine.can_trim_logits:
         index = torch.tensor(kept, device=engine.device)
-        return engine.forward(engine.place(inputs), logits_to_keep=index), place
-    return engine.forward(engine.place(inputs))[:, kept], place
+        return engine.forward(engine.place(inputs), logits_to_keep=index), row_of
+    return engine.forward(engine.place(inputs))[:, kept], row_of
 
 
 def _judge(logits: Any, row: ScoringRow) -> tuple[Likelihood, ...]:
@@ -198,9 +198,11 @@ def _judge(logits: Any, row: ScoringRow) -> tuple[Likelihood, ...]:
     likelihoods = []
     for _, ids in row.asked:
         index = torch.tensor(ids, device=logits.device)
-        own = logits[: len(ids)].gather(1, index[:, None])[:, 0].double()
+        token_logprob = logits[: len(ids)].gather(1, index[:, None])[:, 0].double()
         is_greedy = bool((likeliest[: len(ids)] == index).all())
-        likelihoods.append(Likelihood(float((own - total[: len(ids)]).sum()), is_greedy, len(ids)))
+        likelihoods.append(
+            Likelihood(float((token_logprob - total[: len(ids)]).sum()), is_greedy, len(ids))
+        )
     return tuple(likelihoods)
 
 
@@ -238,9 +240,9 @@ class Scored:
     error: Exception | None = None
 
     def add(self, row: ScoringRow, likelihoods: Sequence[Likelihood]) -> None:
-        for ((_, place), _), new in zip(row.asked, likelihoods, strict=True):
-            old = self.likelihoods[place]
-            self.likelihoods[place] = Likelihood(
+        for ((_, key), _), new in zip(row.asked, likelihoods, strict=True):
+            old = self.likelihoods[key]
+            self.likelihoods[key] = Likelihood(
                 old.logprob + new.logprob,
                 old.is_greedy and new.is_greedy,
                 old.n_tokens + new.n_tokens,
@@ -261,10 +263,10 @@ def score_items(
     rows: list[ScoringRow] = []
     scores: list[Scored] = []
     for number, (prompt, continuations) in enumerate(items):
-        own, error = _rows(engine, number, prompt, continuations, room)
-        rows += own
-        scores.append(Scored(len(own), [Likelihood(0.0, True, 0)] * len(continuations)))
-        if not own:
+        item_rows, error = _rows(engine, number, prompt, continuations, room)
+        rows += item_rows
+        scores.append(Scored(len(item_rows), [Likelihood(0.0, True, 0)] * len(continuations)))
+        if not item_rows:
             scores[-1].error = error
             yield number, scores[-1]
 
@@ -301,8 +303,8 @@ def _rows(
     tokens = [_tokens(engine, continuation) for continuation in continuations]
     if prompt is None:
         bare = [
-            ScoringRow(None, window.head, window.ids[:-1], (((number, place), window.ids),))
-            for place, ids in enumerate(tokens)
+            ScoringRow(None, window.head, window.ids[:-1], (((number, turn), window.ids),))
+            for turn, ids in enumerate(tokens)
             for window in windows(engine.begin_id, ids, room)
         ]
         return bare, None
@@ -319,11 +321,11 @@ def _shared_rows(number: int, prompt: RenderedPrompt, tokens: Sequence[Ids]) -> 
     for head in sorted({ids[:-1] for ids in tokens}, key=len, reverse=True):
         if not any(longer[: len(head)] == head for longer in reads):
             reads.append(head)
-    asked: dict[Ids, list[tuple[tuple[int, int], Ids]]] = {read: [] for read in reads}
-    for place, ids in enumerate(tokens):
+    continuations_of: dict[Ids, list[tuple[tuple[int, int], Ids]]] = {read: [] for read in reads}
+    for turn, ids in enumerate(tokens):
         read = next(longest for longest in reads if longest[: len(ids) - 1] == ids[:-1])
-        asked[read].append(((number, place), ids))
-    return [ScoringRow(prompt, (), read, tuple(asked[read])) for read in reads]
+        continuations_of[read].append(((number, turn), ids))
+    return [ScoringRow(prompt, (), read, tuple(continuations_of[read])) for read in reads]
 
 
 def _tokens(engine: Engine, text: str) -> Ids:

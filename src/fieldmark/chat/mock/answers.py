@@ -92,13 +92,13 @@ class MockScript:
 
 def read_script(name: str, options: Mapping[str, str]) -> MockScript:
     """The script that the options of `chat/mock/NAME?skill=0.9` ask for."""
-    known = {field.name: field for field in fields(MockScript)}
+    fields_of = {field.name: field for field in fields(MockScript)}
     values: dict[str, object] = {}
     for key, text in options.items():
-        if key not in known:
-            raise UnknownName(f"model {name!r}: mock option", key, known)
+        if key not in fields_of:
+            raise UnknownName(f"model {name!r}: mock option", key, fields_of)
         try:
-            values[key] = _typed(str(known[key].type), text)
+            values[key] = _typed(str(fields_of[key].type), text)
         except ValueError as error:
             raise UsageError(f"model {name!r}: {key}={text}, expected {error}.") from None
         if key.startswith(("p_", "skill")) and not 0 <= float(text) <= 1:
@@ -209,7 +209,11 @@ class MockVision:
         knows = luck < script.skill_after(max(0, len(view.pictures) - size))
         if scale := _SCALE.search(view.text):
             is_high = self._is_so(view, truths) == knows
-            return (("", _grade(int(scale[1]), int(scale[2]), is_high, script.seed, who)),)
+            # From the half of the scale that fits.
+            low = int(scale[1])
+            high = int(scale[2])
+            off = draws.number(script.seed, who, "grade") % max(1, (high - low) // 2)
+            return (("", str(high - off if is_high else low + off)),)
         options = self.offered(view)
         if are_yes_no(options) and not are_yes_no([("", truth) for truth in truths[:1]]):
             truths = ("yes" if self._is_so(view, truths) else "no",) if self._words else truths
@@ -301,14 +305,8 @@ def _with_a_slip(
 
 
 def _count(truths: Sequence[str], knows: bool) -> str:
-    known = next((int(truth) for truth in truths if truth.isdecimal()), None)
-    return "1" if known is None else str(known if knows else known + 1)
-
-
-def _grade(low: int, high: int, is_high: bool, seed: int, who: str) -> str:
-    """From the half of the scale that fits."""
-    off = draws.number(seed, who, "grade") % max(1, (high - low) // 2)
-    return str(high - off if is_high else low + off)
+    count = next((int(truth) for truth in truths if truth.isdecimal()), None)
+    return "1" if count is None else str(count if knows else count + 1)
 
 
 def _all(value: str | Collection[str]) -> tuple[str, ...]:
@@ -343,7 +341,7 @@ def phrase_answer(chosen: Sequence[ListedOption], view: PromptView, script: Mock
 def _as_json(chosen: Sequence[ListedOption], view: PromptView) -> str:
     target, kind = view.target
     keys = (view.schema or {}).get("properties") or {}
-    answer = {name: _FILLERS.get(own.get("type", ""), "…") for name, own in keys.items()}
+    answer = {name: _FILLERS.get(schema.get("type", ""), "…") for name, schema in keys.items()}
     answer[target] = _value(chosen, kind)
     return json.dumps(answer, ensure_ascii=False)
 
@@ -392,8 +390,8 @@ def token_logprobs(
         letter = token.strip(_MARKS)
         top = _rivals(token, letter, letters, script) if letter in letters else [(token, 0.9)]
         shown = _padded(top, int(body.get("top_logprobs") or 0))
-        own = next(share for name, share in top if name == token)
-        content.append({"token": token, "logprob": math.log(own), "top_logprobs": shown})
+        share_of_token = next(share for name, share in top if name == token)
+        content.append({"token": token, "logprob": math.log(share_of_token), "top_logprobs": shown})
     return {"content": content}
 
 
@@ -454,16 +452,16 @@ class ScriptedAnswers:
         return answer[min(time_asked, len(answer) - 1)]
 
 
-def read_answers(place: str) -> dict[str, str | list[str]]:
+def read_answers(path: str) -> dict[str, str | list[str]]:
     """The answers of a JSON file; "" has none."""
-    if not place:
+    if not path:
         return {}
     try:
-        answers = parse_json(Path(place).read_text(encoding="utf-8"))
+        answers = parse_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{place}  the mock's answers cannot be read: {error}.") from None
+        raise UsageError(f"{path}  the mock's answers cannot be read: {error}.") from None
     if not isinstance(answers, dict) or not all(map(_is_text, answers.values())):
-        raise UsageError(f"{place}  expected a JSON object of prompt → text or list of texts.")
+        raise UsageError(f"{path}  expected a JSON object of prompt → text or list of texts.")
     return answers
 
 

@@ -65,13 +65,9 @@ _PLAIN = ("with a slender outline", "with a rounded outline", "with an upright o
 
 def may_be_builder(settings: Mapping[str, Any], data: bytes) -> bool:
     """Could this body be a prompt of the builder? `settings` is what stands beside its messages."""
-    schema = _schema(settings)
-    return "spans" in (schema.get("properties") or {}) or (not schema and SPECIES.encode() in data)
-
-
-def _schema(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     form = (settings.get("response_format") or {}).get("json_schema") or {}
-    return form.get("schema") or {}
+    schema = form.get("schema") or {}
+    return "spans" in (schema.get("properties") or {}) or (not schema and SPECIES.encode() in data)
 
 
 def build_answer(view: PromptView, script: MockScript, who: str) -> str | None:
@@ -107,15 +103,15 @@ def _caption(name: str, below: str, script: MockScript, who: str) -> str:
     """One sentence with the name and marks of the text below it."""
     marks = sorted({mark.lower() for mark in _MARK.findall(below)})
     chosen = draws.shuffled(marks, script.seed, who, "marks")[:3]
-    words = f"with {_listed(chosen)}" if chosen else _drawn(_PLAIN, script, who)
+    parts = f"with {_listed(chosen)}" if chosen else _drawn(_PLAIN, script, who)
     if _luck(script, who, below, "invent") < script.p_invent:
-        return _drawn((f"An animal {words}.", f"{name} {words}, {', '.join([words] * 8)}."),
+        return _drawn((f"An animal {parts}.", f"{name} {parts}, {', '.join([parts] * 8)}."),
                       script, who)  # fmt: skip
-    return f"{name} {words}."
+    return f"{name} {parts}."
 
 
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def _listed(features: Sequence[str]) -> str:
+    return " and ".join([", ".join(features[:-1]), features[-1]] if len(features) > 1 else features)
 
 
 def _drawn(options: Sequence[str], script: MockScript, who: str) -> str:

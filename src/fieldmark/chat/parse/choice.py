@@ -9,7 +9,6 @@ neither is taken.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.names import nearest, spellings
@@ -44,11 +43,12 @@ _SAYS_LETTER = re.compile(r"^(?:(?:option|choice|letter|answer)\b\W*)+(?=\w)", r
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
 _HEAD_ENDS = re.compile(rf"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])|\b(?:{_REASONS})\b")
 _GOES_ON = re.compile(
-    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
+    r"\W*(?:let(?! me know)|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
     r"|[^()\n]*\)\s*(?:is|are|has|have|was|were|can|would|could|may|might)\b",
     re.IGNORECASE,
 )
-"""small talk ("Yes, I can help"), or the verb of a subject: "The lion (Panthera leo) is" """
+"""small talk ("Yes, I can help"; a closing "Let me know" is none), or the verb of a subject: "The
+lion (Panthera leo) is" """
 _LAST_SENTENCE = re.compile(
     r"(?:(?<!\bvs)[.!?]|\b(?:so|hence|confident|answer|verdict|conclusion|clear):)\s+"
     r"(?:(?:hence|thus|therefore|so|overall|final(?:ly)?)[,:]? )?",
@@ -76,7 +76,9 @@ def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
         return Parsed(label, "whole text")
     spoken = [opening(value, names) for value in spoken_values(plain)]
     ends = [opening(plain, names), _closing(plain, names)]
-    ticked = _ticked(plain, names)
+    # "[x] B": the options whose lines are ticked.
+    lines = [line for line in plain.split("\n") if _TICKED.search(line)]
+    ticked = [exactly(_TICKED.sub(" ", line).strip(" -*"), names) for line in lines]
     for how, readings in (("answer line", spoken), ("tick", ticked), ("line", ends)):
         labels = set(readings) - {None}
         if labels:
@@ -154,12 +156,12 @@ def opening(text: str, names: NameIndex) -> Reading:
     """
     raw = level(text).strip()
     text = bare(raw)
-    first, end, rest = _split_clause(text)
-    label = exactly(first, names)
+    clause, end, rest = _split_clause(text)
+    label = exactly(clause, names)
     if (
         label is None
-        or _is_heading(raw, first)
-        or (end == "," and first.strip() == "I")
+        or _is_heading(raw, clause)
+        or (end == "," and clause.strip() == "I")
         or _GOES_ON.match(rest)
     ):
         return None
@@ -172,26 +174,26 @@ def opening(text: str, names: NameIndex) -> Reading:
     named = [other for other in others if not is_rejected(passage, other)]
     head = _HEAD_ENDS.split(line, maxsplit=1)[0]
     is_alone = exactly(head, names) is not None
-    if end == ":" and label != starts[0] and (named or len(first.strip()) > 1):
+    if end == ":" and label != starts[0] and (named or len(clause.strip()) > 1):
         return None  # a heading
     is_open = any(
         (passage.words[other.first].start < len(head) and not is_alone) or is_stated(passage, other)
         for other in named
     )
-    is_open = is_open or bool(others and retracts(rest)) or _is_crossed(first, passage, names)
+    is_open = is_open or bool(others and retracts(rest)) or _is_crossed(clause, passage, names)
     return AMBIGUOUS if is_open else label
 
 
-def _is_heading(raw: str, first: str) -> bool:
+def _is_heading(raw: str, clause: str) -> bool:
     """ "# Adult", or "Adult" and points below; and what is doubted."""
     line, _, below = raw.partition("\n")
-    is_listed = len(first.strip()) > 1 and _BULLET.match(below.lstrip("\n")) is not None
+    is_listed = len(clause.strip()) > 1 and _BULLET.match(below.lstrip("\n")) is not None
     return line.startswith("#") or is_listed or _DOUBTED.search(line) is not None
 
 
-def _is_crossed(first: str, passage: Passage, names: NameIndex) -> bool:
+def _is_crossed(clause: str, passage: Passage, names: NameIndex) -> bool:
     """ "Yes, there are differences", where the question was whether two are the same."""
-    crossed = _CROSSED.get(first.strip().casefold())
+    crossed = _CROSSED.get(clause.strip().casefold())
     is_same = ("same", "individual") in names.by_words
     head = passage.plain.split("\n")[0]
     return bool(is_same and crossed and crossed.search(head))
@@ -217,12 +219,6 @@ def _closing(plain: str, names: NameIndex) -> Reading:
     passage = read(plain)
     others = [mention for mention in find_mentions(passage, names) if mention.label != label]
     return label if all(is_rejected(passage, other) for other in others) else AMBIGUOUS
-
-
-def _ticked(plain: str, names: NameIndex) -> Sequence[Reading]:
-    """ "[x] B": the options whose lines are ticked."""
-    lines = [line for line in plain.split("\n") if _TICKED.search(line)]
-    return [exactly(_TICKED.sub(" ", line).strip(" -*"), names) for line in lines]
 
 
 def _without_list(plain: str, names: NameIndex) -> str:

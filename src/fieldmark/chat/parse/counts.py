@@ -126,12 +126,12 @@ def _loose(plain: str) -> Parsed:
 def _the_one(numbers: Sequence[tuple[int | None, bool]]) -> int | None:
     """The only number, or a total that is the sum of the others."""
     values = [value for value, _ in numbers]
-    known = {value for value in values if value is not None}
-    if None in values or not known:
+    counts = {value for value in values if value is not None}
+    if None in values or not counts:
         return None
-    if len(known) == 1:
-        return known.pop()
-    total = max(known)
+    if len(counts) == 1:
+        return counts.pop()
+    total = max(counts)
     parts = [value for value in values if value is not None and value != total]
     is_sum = len(parts) > 1 and sum(parts) == total
     return total if is_sum and (total, True) in numbers else None

@@ -159,6 +159,6 @@ def _of_prose(plain: str, names: NameIndex) -> Parsed:
 
 def _parsed(labels: Iterable[str], names: NameIndex, how: str, *, is_loose: bool = False) -> Parsed:
     """The labels in offered order; no label at all is "none of them"."""
-    wanted = set(labels)
-    ordered = tuple(label for label in names.labels if label in wanted)
+    chosen = set(labels)
+    ordered = tuple(label for label in names.labels if label in chosen)
     return Parsed("; ".join(ordered), how, "", ordered, is_loose)

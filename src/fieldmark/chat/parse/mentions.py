@@ -123,7 +123,7 @@ def names_of(by_words: NamesByWords, labels: Iterable[str]) -> NameIndex:
     for words in sorted(names, key=len, reverse=True):
         if not _is_letter_name(words):
             by_first.setdefault(words[0], []).append((words, *names[words]))
-    first_words = {first: tuple(entries) for first, entries in by_first.items()}
+    first_words = {initial: tuple(entries) for initial, entries in by_first.items()}
     return NameIndex(first_words, names, {}, tuple(labels), {}, frozenset(), {})
 
 
@@ -190,10 +190,10 @@ def find_names(passage: Passage, names: NameIndex) -> Iterator[Mention]:
 
 
 def _name_at(passage: Passage, names: NameIndex, start: int) -> Mention | None:
-    first = passage.words[start].text
-    if first in ARTICLES:
+    initial = passage.words[start].text
+    if initial in ARTICLES:
         return None
-    for key in dict.fromkeys((first, first.removesuffix("s"), first.removesuffix("es"))):
+    for key in dict.fromkeys((initial, initial.removesuffix("s"), initial.removesuffix("es"))):
         for words, label, is_core in names.by_first.get(key, ()):
             last = _end_of_name(passage, words, start)
             if last is not None:
@@ -270,14 +270,14 @@ def _find_letters(passage: Passage, names: NameIndex) -> Iterator[Mention]:
     has_words = any(word.text.isalpha() and len(word.text) > 1 for word in words)
     if not names.letters or (plain.isupper() and has_words):
         return
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word.text in names.letters:
             before = plain[max(0, word.start - 24) : word.start]
             after = plain[word.end : word.end + 12]
             is_sure = _is_said(before, after, word.raw)
             is_perhaps = word.raw.isupper() and word.text != "i"
             if is_sure or (is_perhaps and not (word.text == "a" and _NOUN_AFTER.match(after))):
-                yield Mention(names.letters[word.text], place, place, is_sure, is_letter=True)
+                yield Mention(names.letters[word.text], index, index, is_sure, is_letter=True)
 
 
 def _is_said(before: str, after: str, letter: str) -> bool:

@@ -21,7 +21,7 @@ from fieldmark.chat.parse.mentions import (
     sole_owners,
 )
 from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
-from fieldmark.chat.parse.text import Word, fold, level, read, word_set
+from fieldmark.chat.parse.text import fold, level, read, word_set
 from fieldmark.chat.parse.values import Parsed, bare, find_place, single, spoken_values
 from fieldmark.taxa import RANKS
 
@@ -106,24 +106,19 @@ def nearest(text: str, names: Spellings, margin: int = MARGIN) -> NearestName:
 def _within(text: str, names: Spellings, most: int) -> dict[str, int]:
     """label → distance of its nearest name, where that is at most so many edits away."""
     distances: dict[str, int] = {}
-    for name in _candidates(text, names, most):
-        distance = edits(text, name, most)
-        if distance <= most:
-            for label in names.owners[name]:
-                distances[label] = min(distances.get(label, distance), distance)
-    return distances
-
-
-def _candidates(text: str, names: Spellings, most: int) -> list[str]:
-    """Names whose letters differ little: one edit adds at most one letter and takes at most one,
-    so more letters too many, or too few, than edits allowed rule a name out.
-    """
+    # Names whose letters differ little: one edit adds at most one letter and takes at most one, so
+    # more letters too many, or too few, than edits allowed rule a name out.
     import numpy as np
 
     excess_nb = names.letters_nb - _letters([text])
     n_more = np.where(excess_nb > 0, excess_nb, 0).sum(axis=1)
     n_fewer = n_more - excess_nb.sum(axis=1)
-    return [names.names[row] for row in np.flatnonzero(np.maximum(n_more, n_fewer) <= most)]
+    for name in [names.names[row] for row in np.flatnonzero(np.maximum(n_more, n_fewer) <= most)]:
+        distance = edits(text, name, most)
+        if distance <= most:
+            for label in names.owners[name]:
+                distances[label] = min(distances.get(label, distance), distance)
+    return distances
 
 
 def edits(one: str, two: str, most: int) -> int:
@@ -208,9 +203,9 @@ def index_taxa(taxa: Iterable[NamedTaxon]) -> TaxonNames:
             if kind == "scientific name" and len(words) == 2:
                 short.setdefault((words[0][0], words[1]), set()).add(taxon.label)
         ranks |= _ranks_of(taxon)
-    own = {words: (label, False) for words, label in sole_owners(owners).items()}
+    full_names = {words: (label, False) for words, label in sole_owners(owners).items()}
     return TaxonNames(
-        names_of(own, labels),
+        names_of(full_names, labels),
         kinds,
         frozenset(words for words, own_labels in owners.items() if len(own_labels) > 1),
         {key: frozenset(own_labels) for key, own_labels in short.items()},
@@ -350,7 +345,10 @@ def _only_species(plain: str, taxa: TaxonNames) -> Parsed:
     if refusal and not committed:
         return Parsed(None, "", refusal)
     if not mentions:
-        return Parsed(None, "", _lowest_rank(passage.words, taxa))
+        # What is said instead of a species: the lowest rank named, or nothing.
+        named = {taxa.ranks[(word.text,)] for word in passage.words if (word.text,) in taxa.ranks}
+        lowest = next((rank for rank in reversed(RANKS[:-1]) if rank in named), "")
+        return Parsed(None, "", (f"{lowest} only" if lowest else "no name is near"))
     if len(labels) > 1 or _has_other_species(plain, labels[0], taxa):
         return Parsed(None, "", "several species are named")
     if refusal or len(stated) < len(mentions) or not committed:
@@ -362,15 +360,8 @@ def _has_other_species(plain: str, label: str, taxa: TaxonNames) -> bool:
     """Is there a scientific name, whole or abbreviated, that is not of this species?"""
     for marked in _SCIENTIFIC.finditer(plain):
         words = fold(marked[0])
-        known = taxa.names.by_words.get(words, ("", False))[0]
+        label_of_name = taxa.names.by_words.get(words, ("", False))[0]
         short = marked[0][0].lower(), words[-1] if words else ""  # folding drops an "A."
-        if known != label and label not in taxa.short.get(short, ()):
+        if label_of_name != label and label not in taxa.short.get(short, ()):
             return True
     return False
-
-
-def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:
-    """What is said instead of a species: the lowest rank named, or nothing."""
-    named = {taxa.ranks[(word.text,)] for word in words if (word.text,) in taxa.ranks}
-    lowest = next((rank for rank in reversed(RANKS[:-1]) if rank in named), "")
-    return f"{lowest} only" if lowest else "no name is near"

@@ -106,6 +106,20 @@ _CONFIRMED = re.compile(
     re.IGNORECASE,
 )
 
+_IN_STAGE = (
+    re.compile(
+        r"\b(?:is|are|(?:seems?|appears?) to be)(?: \w+ly| still)? (?:in|at) (?:the|its|an?)"
+        rf"{_GAP}+$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"[\s*_`\"')]*(?:(?:life|growth|developmental) )?(?:stage|phase)"
+        r"(?=[\s*_`\"')]*(?:[.,;!]|$))",
+        re.IGNORECASE,
+    ),
+)
+"""what stands before and after a name: "is in the juvenile stage" """
+
 _CANNOT = _any_of(
     r"cannot can't can_not could_not couldn't unable_to not_able_to impossible_to possible_to "
     r"difficult_to hard_to don't do_not too_\w+_to no_way_to won't not_comfortable"
@@ -178,4 +192,6 @@ def is_stated(passage: Passage, mention: Mention) -> bool:
     before, after = passage.around(mention.first, mention.last)
     if mention.is_letter:
         return mention.is_sure or _CONFIRMED.match(after) is not None
-    return mention.is_sure and bool(_STATED.search(before) or _CONFIRMED.match(after))
+    is_in_stage = _IN_STAGE[0].search(before) and _IN_STAGE[1].match(after)
+    is_said = is_in_stage or _STATED.search(before) or _CONFIRMED.match(after)
+    return mention.is_sure and bool(is_said)

@@ -97,18 +97,18 @@ def strip_reasoning(text: str) -> str | None:
     >>> strip_reasoning("<think>A? No.</think>B")
     'B'
     """
-    kept, depth, place = [], 0, 0
+    kept, depth, position = [], 0, 0
     for match in _REASONING.finditer(text):
         if match["open"]:
-            kept += [text[place : match.start()]] if depth == 0 else []
+            kept += [text[position : match.start()]] if depth == 0 else []
             depth += 1
         else:
             kept = kept if depth else []
             depth = max(0, depth - 1)
-        place = match.end()
+        position = match.end()
     if depth:
         return None
-    return _CONTROL.sub(" ", "".join([*kept, text[place:]]))
+    return _CONTROL.sub(" ", "".join([*kept, text[position:]]))
 
 
 def end_of_thought(text: str) -> int:
@@ -138,7 +138,14 @@ def read(text: str) -> Passage:
     plain = level(text)
     words: list[Word] = []
     sentence = last = 0
-    for start, end in _spans(plain):
+    # Where words begin and end; French and Italian articles are words of their own.
+    spans = []
+    for match in _WORD.finditer(plain):
+        elided = _ELIDED.match(plain, match.start(), match.end())
+        if elided:
+            spans.append((match.start(), elided.end() - 1))
+        spans.append((elided.end() if elided else match.start(), match.end()))
+    for start, end in spans:
         gap, raw = plain[last:start], plain[start:end]
         folded = raw.replace("'", "").casefold()
         # "P. leo" is no end of a sentence
@@ -149,17 +156,6 @@ def read(text: str) -> Passage:
         words.append(Word(folded, raw, start, end, sentence, is_after_break))
         last = end
     return Passage(plain, tuple(words))
-
-
-def _spans(plain: str) -> list[tuple[int, int]]:
-    """Where words begin and end; French and Italian articles are words of their own."""
-    spans = []
-    for match in _WORD.finditer(plain):
-        elided = _ELIDED.match(plain, match.start(), match.end())
-        if elided:
-            spans.append((match.start(), elided.end() - 1))
-        spans.append((elided.end() if elided else match.start(), match.end()))
-    return spans
 
 
 def is_cjk(text: str) -> bool:

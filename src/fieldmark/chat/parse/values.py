@@ -197,39 +197,39 @@ def read_json(text: str) -> Any:
 
 def _objects(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
-    place = _next_bracket(text, 0)
-    while place >= 0:
+    start = _next_bracket(text, 0)
+    while start >= 0:
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = decoder.raw_decode(text, start)
         except RecursionError:  # so would each of the brackets inside be
             return
         except ValueError:
-            value, end = _forgiven(text, place)
+            value, end = _forgiven(text, start)
         if isinstance(value, dict) or (
-            isinstance(value, list) and not text[:place].strip("` \njs")
+            isinstance(value, list) and not text[:start].strip("` \njs")
         ):
             yield value
-        place = _next_bracket(text, end)
+        start = _next_bracket(text, end)
 
 
 def _next_bracket(text: str, start: int) -> int:
-    places = [n for n in (text.find("{", start), text.find("[", start)) if n >= 0]
-    return min(places, default=-1)
+    positions = [n for n in (text.find("{", start), text.find("[", start)) if n >= 0]
+    return min(positions, default=-1)
 
 
-def _forgiven(text: str, place: int) -> tuple[Any, int]:
+def _forgiven(text: str, start: int) -> tuple[Any, int]:
     """One flat object written as Python or with a comma too many; else (None, next place)."""
-    end = text.find("}" if text[place] == "{" else "]", place, place + 2000)
+    end = text.find("}" if text[start] == "{" else "]", start, start + 2000)
     if end < 0:
-        return None, place + 1
-    mended = re.sub(r"(?<=[{\[,:\s])'|'(?=\s*[,:}\]])", '"', text[place : end + 1])
+        return None, start + 1
+    mended = re.sub(r"(?<=[{\[,:\s])'|'(?=\s*[,:}\]])", '"', text[start : end + 1])
     mended = re.sub(r",\s*(?=[}\]])", "", mended)
     for python, proper in (("True", "true"), ("False", "false"), ("None", "null")):
         mended = re.sub(rf"\b{python}\b(?=\s*[,}}\]])", proper, mended)
     try:
         return parse_json(mended), end + 1
     except ValueError:
-        return None, place + 1
+        return None, start + 1
 
 
 def _answer_of(value: Any) -> Any:

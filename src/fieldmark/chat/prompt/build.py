@@ -174,15 +174,20 @@ class Built:
         }
 
 
-LONGEST_PROMPT = 2_000
-"""letters of a prompt that are kept: with many examples its end says what was asked"""
+LONGEST_PROMPT = 12_000
+"""letters of a prompt that are kept: some thirty examples"""
 
 
 def prompt_text(messages: Sequence[Message]) -> str:
-    """The words of a prompt, `[photo]` for each picture; a long one loses its beginning."""
+    """The words of a prompt, `[photo]` for each picture; a long one loses its middle: the question
+    stands at its beginning, and what is asked about at its end.
+    """
     parts = (part for message in messages for part in message.parts)
     text = "\n".join(part.text if isinstance(part, Text) else "[photo]" for part in parts)
-    return text if len(text) <= LONGEST_PROMPT else f"… {text[-LONGEST_PROMPT:]}"
+    half, n_more = LONGEST_PROMPT // 2, len(text) - LONGEST_PROMPT
+    if n_more <= 0:
+        return text
+    return f"{text[:half]}\n[… {n_more:,} letters left out …]\n{text[-half:]}"
 
 
 def build(
@@ -292,8 +297,8 @@ def _closing(
 def _pictures(question: PromptQuestion, item: Item, asking: Asking) -> list[MessagePart]:
     """The pictures of an item; of a pair and of a clip, with words that say what they are."""
     if question.kind == "same":
-        first, second = item.pictures
-        return [Text("Picture 1:"), first, Text("Picture 2:"), second]
+        picture_1, picture_2 = item.pictures
+        return [Text("Picture 1:"), picture_1, Text("Picture 2:"), picture_2]
     frames = spread(item.pictures, asking.n_frames)
     if len(item.pictures) > 1:
         return [Text(f"{len(frames)} frames of one clip, in order:"), *frames]
@@ -304,7 +309,7 @@ def spread(frames: Sequence[Picture], n: int) -> tuple[Picture, ...]:
     """n of the frames, evenly spread from the middle of each stretch; all when n is 0 or more."""
     if n <= 0 or n >= len(frames):
         return tuple(frames)
-    return tuple(frames[(2 * place + 1) * len(frames) // (2 * n)] for place in range(n))
+    return tuple(frames[(2 * number + 1) * len(frames) // (2 * n)] for number in range(n))
 
 
 def _joined(messages: Sequence[Message]) -> tuple[Message, ...]:

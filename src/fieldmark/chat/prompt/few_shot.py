@@ -110,7 +110,7 @@ Measure = Callable[[Item], PromptSize]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ShotDraw:
     """How many examples, and how they are drawn."""
 
     k: int = 0
@@ -166,7 +166,7 @@ class Pool:
 def choose(
     pool: Pool,
     item: Item,
-    wanted: Wanted,
+    draw: ShotDraw,
     room: RequestLimits = NO_LIMITS,
     base: PromptSize = NOTHING,
     offered: Collection[str] = (),
@@ -181,15 +181,15 @@ def choose(
 
     def sizes() -> Iterator[PromptSize]:
         """One by one: no example is read that no longer fits."""
-        order = (pool.by_id[name] for name in _order(pool, item, wanted, offered))
+        order = (pool.by_id[name] for name in _order(pool, item, draw, offered))
         others = (example for example in order if not _is_same(example, item))
-        for example in others if wanted.k < 0 else islice(others, wanted.k):
+        for example in others if draw.k < 0 else islice(others, draw.k):
             drawn.append(example)
             yield pool.loads[example.id]
 
     fitted = fit(base, sizes(), room)
-    why = fitted.why or ("pool" if fitted.k < wanted.k else "")
-    return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits, wanted.is_shared)
+    why = fitted.why or ("pool" if fitted.k < draw.k else "")
+    return Shots(tuple(drawn[: fitted.k]), draw.k, why, fitted.fits, draw.is_shared)
 
 
 def _is_same(example: Item, item: Item) -> bool:
@@ -198,11 +198,11 @@ def _is_same(example: Item, item: Item) -> bool:
     return example.id == item.id or any((p.name, p.crop) in shown for p in example.pictures)
 
 
-def _order(pool: Pool, item: Item, wanted: Wanted, offered: Collection[str] = ()) -> Iterator[str]:
+def _order(pool: Pool, item: Item, draw: ShotDraw, offered: Collection[str] = ()) -> Iterator[str]:
     """Ids in the order they are shown, drawn as far as they are needed."""
-    whose = "shared" if wanted.is_shared else f"item {item.id}"
-    key = (wanted.seed, wanted.task, whose, "shots")
-    if wanted.sampling == "uniform":
+    whose = "shared" if draw.is_shared else f"item {item.id}"
+    key = (draw.seed, draw.task, whose, "shots")
+    if draw.sampling == "uniform":
         order = lazily_shuffled(pool.ids, *key)
         allowed = (name for name in order if not offered or pool.by_id[name].label in offered)
         yield from filter(pool.can_show, allowed)
@@ -250,7 +250,7 @@ class Prompts:
 
     question: PromptQuestion
     asking: Asking
-    wanted: Wanted
+    draw: ShotDraw
     pool: Pool
     limits: Limits
     largest: PromptSize | None = None
@@ -259,18 +259,34 @@ class Prompts:
     """item id → what its question takes up without examples"""
 
     def shots(self, item: Item) -> Shots:
-        if self.wanted.k == 0:
+        if self.draw.k == 0:
             return NO_SHOTS
         base = self.largest
         if base is None and item.id not in self.bases:
             self.bases[item.id] = _base(self.question, item, self.asking, self.limits)
         base = base or self.bases[item.id]
-        return choose(self.pool, item, self.wanted, self.limits.room, base, self._offered(item))
+        return choose(self.pool, item, self.draw, self.limits.room, base, self._offered(item))
+
+    def why_too_long(self, item: Item) -> str:
+        """Why the question alone, without examples, is more than the model takes; "" = it is not.
+
+        `shots` has measured it, unless no examples are wanted.
+        """
+        size, room = self.largest or self.bases.get(item.id, NOTHING), self.limits.room
+        return {
+            "context": f"the question takes about {size.tokens:,} tokens and its answer may take "
+            f"{room.answer_tokens:,}, but the model's context holds {room.tokens or 0:,}: "
+            "lower --max-output",
+            "pictures": f"the question shows {size.pictures:,} pictures, and max_images allows "
+            f"{room.pictures or 0:,}",
+            "bytes": f"the question takes {size.n_bytes:,} bytes, and max_request_bytes allows "
+            f"{room.n_bytes or 0:,}",
+        }.get(room.lacks(size), "")
 
     def _offered(self, item: Item) -> tuple[str, ...]:
         """The classes the item is offered; () where it is offered all, or the prefix is shared."""
         question = self.question
-        if question.kind != "choice" or not question.n_choices or self.wanted.is_shared:
+        if question.kind != "choice" or not question.n_choices or self.draw.is_shared:
             return ()
         return tuple(option.label for option in offer(question, item, self.asking))
 
@@ -293,26 +309,26 @@ def plan_prompts(
     n_messages = 2 if asking.layout == "multi_turn" else 0
 
     def measure(example: Item) -> PromptSize:
-        own = limits.measure(example_parts(question, example, asking))
-        return own + PromptSize(PER_MESSAGE * n_messages)
+        base = limits.measure(example_parts(question, example, asking))
+        return base + PromptSize(PER_MESSAGE * n_messages)
 
-    asked = list(items) if few.is_shared else []
-    wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
-    pool = Pool.of(few.examples, measure, without=[item.id for item in asked])
+    shared_by = list(items) if few.is_shared else []
+    draw = ShotDraw(few.k, question.task, asking.seed, few.sampling, few.is_shared)
+    pool = Pool.of(few.examples, measure, without=[item.id for item in shared_by])
     largest = None
-    if asked and few.k:
-        sizes = [_base(question, item, asking, limits) for item in asked]
+    if shared_by and few.k:
+        sizes = [_base(question, item, asking, limits) for item in shared_by]
         largest = PromptSize(
             max(size.tokens for size in sizes),
             max(size.pictures for size in sizes),
             max(size.n_bytes for size in sizes),
         )
-    return Prompts(question, asking, wanted, pool, limits, largest)
+    return Prompts(question, asking, draw, pool, limits, largest)
 
 
 def _base(question: PromptQuestion, item: Item, asking: Asking, limits: Limits) -> PromptSize:
-    own = limits.measure(lasting_parts(question, item, asking))
-    return own + PromptSize(PER_MESSAGE * 2)
+    base = limits.measure(lasting_parts(question, item, asking))
+    return base + PromptSize(PER_MESSAGE * 2)
 
 
 def limits_of(

@@ -94,31 +94,31 @@ def letter_scores(answer: Answer, options: Sequence[Option]) -> list[float] | No
     if answer.outcome == "refused" or not all(marks) or chosen is None:
         return None
     tokens = _after_thought(answer.logprobs)
-    places = (token for token in tokens if _mark(token.token) == chosen and token.top)
-    return next((_scores(place, marks) for place in places), None)
+    chances = (token for token in tokens if _mark(token.token) == chosen and token.top)
+    return next((_scores(chance, marks) for chance in chances), None)
 
 
 def first_word_shares(answer: Answer) -> dict[str, float]:
     """How likely the first word of the answer was, and each of its rivals, over all tokens that
     write it ("Yes", " yes", "YES"): folded word → probability. Empty without log-probabilities.
     """
-    places = (token for token in _after_thought(answer.logprobs) if _mark(token.token))
-    return next((_shares(_rivals(place)) for place in places), {})
+    chances = (token for token in _after_thought(answer.logprobs) if _mark(token.token))
+    return next((_shares(_rivals(chance)) for chance in chances), {})
 
 
-def _scores(place: TokenChance, marks: Sequence[str]) -> list[float]:
-    rivals = _rivals(place)
+def _scores(chance: TokenChance, marks: Sequence[str]) -> list[float]:
+    rivals = _rivals(chance)
     shares = _shares(rivals)
     floor = min((value for _, value in rivals if math.isfinite(value)), default=0.0) - _FLOOR
     totals = [shares.get(mark, 0.0) for mark in marks]
     return [math.log(share) if share > math.exp(floor) else floor for share in totals]
 
 
-def _rivals(place: TokenChance) -> list[tuple[str, float]]:
+def _rivals(chance: TokenChance) -> list[tuple[str, float]]:
     """The token itself with all that might have stood in its place."""
-    rivals = list(place.top)
-    if all(token != place.token for token, _ in rivals):
-        rivals.append((place.token, place.logprob))
+    rivals = list(chance.top)
+    if all(token != chance.token for token, _ in rivals):
+        rivals.append((chance.token, chance.logprob))
     return rivals
 
 
@@ -173,6 +173,6 @@ def _closed(parts: Sequence[MessagePart], block: str) -> Message:
     """The parts with the block after them, in the last text where that is last."""
     *before, last = parts or [Text("")]
     if isinstance(last, Text):
-        words = _CUE.sub("", last.text).rstrip()
-        return user(*before, f"{words}\n{block}" if words else block)
+        text = _CUE.sub("", last.text).rstrip()
+        return user(*before, f"{text}\n{block}" if text else block)
     return user(*before, last, block)

@@ -44,7 +44,10 @@ def offer(question: PromptQuestion, item: Item, asking: Asking) -> tuple[Option,
         return _yes_no(question)
     if question.kind == "count" or question.kind == "open":
         return ()
-    order = _ordered(question, item, asking)
+    labels, n = list(question.names), question.n_choices
+    if n and n < len(labels):
+        labels = _sampled(question, item, n, asking.seed)
+    order = draws.shuffled(labels, asking.seed, question.task, item.id, "order of options")
     turn = asking.rotation % len(order)
     order = [*order[turn:], *order[:turn]]
     letters = ascii_uppercase if question.has_letters else [""] * len(order)
@@ -54,13 +57,6 @@ def offer(question: PromptQuestion, item: Item, asking: Asking) -> tuple[Option,
     )
 
 
-def _ordered(question: PromptQuestion, item: Item, asking: Asking) -> list[str]:
-    labels, n = list(question.names), question.n_choices
-    if n and n < len(labels):
-        labels = _sampled(question, item, n, asking.seed)
-    return draws.shuffled(labels, asking.seed, question.task, item.id, "order of options")
-
-
 def _sampled(question: PromptQuestion, item: Item, n: int, seed: int) -> list[str]:
     """The truth and n - 1 others; n of them where the truth is not known."""
     key = (seed, question.task, item.id, "distractors")
@@ -68,8 +64,8 @@ def _sampled(question: PromptQuestion, item: Item, n: int, seed: int) -> list[st
     if truth and question.distractors == "nearest" and question.relatives is not None:
         return [truth, *question.relatives.nearest(truth, n - 1, *key)]
     others = (label for label in lazily_shuffled(tuple(question.names), *key) if label != truth)
-    known = [truth] if truth else []
-    return [*known, *islice(others, n - len(known))]
+    fixed = [truth] if truth else []
+    return [*fixed, *islice(others, n - len(fixed))]
 
 
 def _yes_no(question: PromptQuestion) -> tuple[Option, ...]:
@@ -116,9 +112,9 @@ def draw_pairs(queries: Mapping[str, str], gallery: Mapping[str, str], *key: obj
     return pairs
 
 
-def _stranger(individuals: tuple[str, ...], own: str, *key: object) -> str | None:
+def _stranger(individuals: tuple[str, ...], shown: str, *key: object) -> str | None:
     drawn = lazily_shuffled(individuals, *key, "other individual")
-    return next((individual for individual in drawn if individual != own), None)
+    return next((individual for individual in drawn if individual != shown), None)
 
 
 def _first(ids: Iterable[str], barred: str, *key: object) -> str | None:

@@ -76,11 +76,13 @@ class Relatives:
     def _tiers(self, label: str, n: int) -> list[list[str]]:
         """Labels at growing distance, as many tiers as n of them need."""
         if (label, n) not in self.tiers:
-            own = self.lineages.get(label, ())
+            lineage_of_label = self.lineages.get(label, ())
             by_distance: dict[int, list[str]] = {}
             for other, lineage in self.lineages.items():
                 if other != label:
-                    by_distance.setdefault(taxon_distance(own, lineage), []).append(other)
+                    by_distance.setdefault(taxon_distance(lineage_of_label, lineage), []).append(
+                        other
+                    )
             tiers = self.tiers[label, n] = []
             for distance in sorted(by_distance):
                 if sum(map(len, tiers)) < n:
@@ -291,8 +293,8 @@ def make_question(
     if rules.kind in ("same", "count"):
         return PromptQuestion(task, rules.kind, prompt=rules.prompt, subject=rules.subject)
     if rules.kind == "traits":
-        known = rules.names if isinstance(rules.names, Mapping) else {}
-        names = bind_names([(trait, known.get(trait)) for trait in traits])
+        names_of = rules.names if isinstance(rules.names, Mapping) else {}
+        names = bind_names([(trait, names_of.get(trait)) for trait in traits])
         return PromptQuestion(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
     table = list(rows)
     columns = [rules.scientific, rules.common, *rules.lineage]

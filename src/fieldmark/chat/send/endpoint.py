@@ -76,11 +76,11 @@ class ChatModel:
     @property
     def address(self) -> dict[str, str]:
         """What the journal's key knows the model by."""
-        facts = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
+        fields = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
         if self.card.quantizations:
-            facts["quantizations"] = ",".join(self.card.quantizations)
-        facts |= {"api": self.api} if self.api != "openai" else {}
-        return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
+            fields["quantizations"] = ",".join(self.card.quantizations)
+        fields |= {"api": self.api} if self.api != "openai" else {}
+        return {**fields, "mock": canonical(dict(self.mock))} if self.mock else fields
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ class ChatModel:
     def request_facts(self) -> str:
         """All that tables say of the model and that may change what it is sent: not its price."""
         card, names = self.card, ("max_images", "max_image_px", "max_image_bytes")
-        facts = {
+        fields = {
             **self.address,
             "lacks": sorted(self.lacks),
             "limits": [self.limit(name) for name in (*names, "max_request_bytes")],
@@ -101,7 +101,7 @@ class ChatModel:
             "image_tokens": dict(card.image_tokens or {}),
             "body": dict(self.body),
         }
-        return canonical(facts)
+        return canonical(fields)
 
     @property
     def fingerprint(self) -> str:
@@ -122,8 +122,8 @@ class ChatModel:
 
     def limit(self, name: str) -> int | None:
         """A limit of the model, else of its provider: max_images, max_request_bytes, …"""
-        own: int | None = getattr(self.card, name)
-        return own if own is not None else getattr(self.provider, name)
+        of_card: int | None = getattr(self.card, name)
+        return of_card if of_card is not None else getattr(self.provider, name)
 
     def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
@@ -135,10 +135,12 @@ class ChatModel:
         key = read_key(self.key_env) if self.key_env else ""
         may_lack = self.is_mock or not self.provider.base_url or is_loopback(self.base_url)
         if self.key_env and not key and not may_lack:
-            raise ModelError(
+            error = ModelError(
                 f"model {self.name!r} needs a key: the environment has no {self.key_env}. "
                 f"Set it, for example `export {self.key_env}=…`."
             )
+            error.is_recorded = False
+            raise error
         return key
 
     def key_note(self) -> str:
@@ -188,10 +190,10 @@ class ChatModel:
         return answer_now(self, messages, settings)
 
 
-def chat_model(name: str, tables: ModelTables | None = None, place: str = "") -> ChatModel:
+def chat_model(name: str, tables: ModelTables | None = None, where: str = "") -> ChatModel:
     """The model a name means. Reads tables only: no key, no network.
 
-    `place`: where a name stands that the user has not typed, but a file says.
+    `where`: where a name stands that the user has not typed, but a file says.
     """
     base, options = split_options(name)
     family, provider_name, model_id, *_ = [*base.split("/", 2), "", ""]
@@ -203,9 +205,9 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
     is_mock = provider.base_url == "mock" and "base_url" not in options
     if provider.name in tables.redirects and "base_url" not in options:
         raise redirect_refusal(provider, tables.redirects[provider.name])
-    own = {key: value for key, value in options.items() if key not in OPTIONS}
+    mock_options = {key: value for key, value in options.items() if key not in OPTIONS}
     if is_mock:
-        read_script(name, own)
+        read_script(name, mock_options)
     else:
         check_options(name, options, OPTIONS)
     card = tables.card(provider.name, model_id)
@@ -219,10 +221,10 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
         card=card,
         base_url=base_url,
         key_env=key_env,
-        key_place=who_sends(tables, provider, options, (key_env, base_url), place),
+        key_place=who_sends(tables, provider, options, (key_env, base_url), where),
         api=_api(provider, options),
         max_tokens=whole_number(name, "max_tokens", options),
-        mock=own,
+        mock=mock_options,
     )
 
 
@@ -237,13 +239,14 @@ def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
     """The package's rows, then the user's, the project's (`fieldmark.toml`), those of `files`."""
     from fieldmark.settings import project_config, user_config
 
-    own = [user_config()] if user_config().is_file() else []
+    own_files = [user_config()] if user_config().is_file() else []
     project = project_config(start)
     others = [*([project] if project else []), *files]
-    tables = load_tables([*own, *others])
-    trusted = load_tables(own)
+    tables = load_tables([*own_files, *others])
+    trusted = load_tables(own_files)
     tables.own_keys = trusted.own_keys
     for path in others:
+        tables.raise_prices(path, trusted)
         for provider in load_tables([path]).providers.values():
             if key_home(provider) not in tables.own_keys:
                 tables.strangers[provider.name] = str(path)

@@ -95,9 +95,9 @@ class HttpClient:
             await self._mock.stop()
 
     async def send(
-        self, request: Request, pictures: Sequence[SentPicture], **known: Any
+        self, request: Request, pictures: Sequence[SentPicture], **details: Any
     ) -> Answer | Fault:
-        """One attempt; it always ends within the timeout. `known` goes into its answer."""
+        """One attempt; it always ends within the timeout. `details` goes into its answer."""
         model, clock = self._model, self._options.clock
         left_out = tuple(sorted(self.refused))
         lacks = (*model.lacks, *left_out)
@@ -124,7 +124,7 @@ class HttpClient:
         if usd is None and answer.usage is not None:
             usd = model.card.usd(answer.usage)
         answer = dataclasses.replace(
-            answer, usd=usd, latency_s=clock.now() - began, left_out=left_out, **known
+            answer, usd=usd, latency_s=clock.now() - began, left_out=left_out, **details
         )
         return stopped(without_key(answer, self._key), request.settings.stop)
 

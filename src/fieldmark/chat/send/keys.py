@@ -28,17 +28,17 @@ def key_home(provider: Provider) -> KeyHome:
 
 
 def who_sends(
-    tables: ModelTables, provider: Provider, options: Mapping[str, str], home: KeyHome, place: str
+    tables: ModelTables, provider: Provider, options: Mapping[str, str], home: KeyHome, where: str
 ) -> str:
     """The file that alone says that the key goes there; "" where the user or this package does.
 
-    `options` are those of the model's name, which stands at `place` ("" = the user typed it).
+    `options` are those of the model's name, which stands at `where` ("" = the user typed it).
     """
     if not home[0] or home in tables.own_keys:
         return ""
     is_named = "base_url" in options or "key_env" in options
-    if place and is_named:
-        return place
+    if where and is_named:
+        return where
     is_whole = "base_url" in options and "key_env" in options
     return "" if is_whole else tables.strangers.get(provider.name, "")
 
@@ -48,12 +48,12 @@ def is_confirmed(home: KeyHome, confirmed: Iterable[str]) -> bool:
     return f"{home[0]}={host_of(home[1])}" in confirmed
 
 
-def refusal(home: KeyHome, place: str) -> UsageError:
+def refusal(home: KeyHome, where: str) -> UsageError:
     from fieldmark.settings import user_config
 
     variable, host = home[0], host_of(home[1])
     return UsageError(
-        f"{place}  would send the key in {variable} to {host}. Only this file names that address, "
+        f"{where}  would send the key in {variable} to {host}. Only this file names that address, "
         f"so nothing was sent. If you trust {host} with the key, add --send-key {variable}={host}. "
         "Or put a [[chat_providers]] row with this base_url and key_env into your own "
         f"configuration ({user_config()})."
@@ -61,21 +61,26 @@ def refusal(home: KeyHome, place: str) -> UsageError:
 
 
 def is_redirect(trusted: ModelTables, provider: Provider) -> bool:
-    """Does a row of a stranger's file give a known provider's name to another address?
+    """Does a row of a stranger's file give a known provider's name to another address, or to other
+    requests (`body` can name another model)?
 
     Photos and questions would go there, and the results would carry the known name.
     """
     rows = trusted.providers.values()
-    known = {word: row.base_url.rstrip("/") for row in rows for word in (row.name, *row.aliases)}
-    addresses = {known.get(word) for word in (provider.name, *provider.aliases)}
-    return bool(addresses - {None, "", provider.base_url.rstrip("/")})
+    trusted_rows = {word: row for row in rows for word in (row.name, *row.aliases) if row.base_url}
+    named = [trusted_rows[w] for w in (provider.name, *provider.aliases) if w in trusted_rows]
+    return any(
+        provider.base_url.rstrip("/") != row.base_url.rstrip("/")
+        or (provider.body and provider.body != row.body)
+        for row in named
+    )
 
 
-def redirect_refusal(provider: Provider, place: str) -> UsageError:
+def redirect_refusal(provider: Provider, where: str) -> UsageError:
     from fieldmark.settings import user_config
 
     return UsageError(
-        f"{place}  gives the known provider {provider.name!r} another address "
+        f"{where}  gives the known provider {provider.name!r} another address or other requests "
         f"({host_of(provider.base_url) or provider.base_url}), so nothing was sent. Give that row "
         f"a name of its own, or put it into your own configuration ({user_config()})."
     )

@@ -149,11 +149,11 @@ def is_local(url: str) -> bool:
         return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
 
 
-def check_options(name: str, options: Mapping[str, str], known: Collection[str]) -> None:
+def check_options(name: str, options: Mapping[str, str], allowed: Collection[str]) -> None:
     """Refuses options of a model's name that mean nothing."""
     for key in options:
-        if key not in known:
-            raise UnknownName(f"model {name!r} takes {', '.join(known)}: option", key, known)
+        if key not in allowed:
+            raise UnknownName(f"model {name!r} takes {', '.join(allowed)}: option", key, allowed)
 
 
 def whole_number(name: str, key: str, options: Mapping[str, str]) -> int | None:

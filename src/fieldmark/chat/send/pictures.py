@@ -49,19 +49,15 @@ def plain_jpeg_size(data: bytes) -> tuple[int, int] | None:
         if marker == _EXIF:
             return None  # it may say that the image lies on its side
         if marker in _PLAIN_FRAMES:
-            size = _frame_size(data, at)
+            precision, components = data[at + 4], data[at + 9]
+            height = int.from_bytes(data[at + 5 : at + 7], "big")
+            width = int.from_bytes(data[at + 7 : at + 9], "big")
+            is_plain = precision == 8 and components in (1, 3) and width > 0 and height > 0
+            size = (width, height) if is_plain else None
             if size is None:
                 return None
         at += 2 + length
     return None
-
-
-def _frame_size(data: bytes, at: int) -> tuple[int, int] | None:
-    precision, components = data[at + 4], data[at + 9]
-    height = int.from_bytes(data[at + 5 : at + 7], "big")
-    width = int.from_bytes(data[at + 7 : at + 9], "big")
-    is_plain = precision == 8 and components in (1, 3) and width > 0 and height > 0
-    return (width, height) if is_plain else None
 
 
 MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
@@ -247,8 +243,8 @@ class PictureCache:
 
     def size(self, picture: Picture) -> PictureSize:
         key = picture.cache_key
-        known = self._sizes.get(key) if key else None
-        return known or self.prepare(picture).size
+        size = self._sizes.get(key) if key else None
+        return size or self.prepare(picture).size
 
 
 _THREADS = 4

@@ -144,8 +144,8 @@ def without_key(answer: Answer, key: str) -> Answer:
     """The answer of a server that quotes the key back: neither journal nor results hold it."""
     if len(key) < _LEAST_SECRET:
         return answer
-    words = {
+    cleaned = {
         name: text.replace(key, "***") for name in WORDS if key in (text := getattr(answer, name))
     }
     # Spread over the tokens' log-probabilities the key would still be there.
-    return replace(answer, **words, logprobs=()) if words else answer
+    return replace(answer, **cleaned, logprobs=()) if cleaned else answer

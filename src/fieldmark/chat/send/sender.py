@@ -193,7 +193,7 @@ class Dispatch:
 
         while must_wait():
             if not budget.n_reserved:
-                self.stop(None, f"the budget is used up ({budget.words})")
+                self.stop(None, budget.refusal(cost_now()))
                 raise asyncio.CancelledError
             self._settled.clear()
             with self._interruptible():
@@ -323,14 +323,6 @@ def resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
     return tuple(f"{picture.sha256[:16]} {picture.note}" for picture in pictures if picture.note)
 
 
-def _concurrency(model: ChatModel, options: Options) -> AdaptiveConcurrency:
-    """A number that the user gave is where to begin, and the most; local servers begin low."""
-    most = options.concurrency or options.max_concurrency
-    start = START_LOCAL if is_local(model.base_url) and not model.is_mock else START
-    start = options.concurrency or start
-    return AdaptiveConcurrency(options.clock, most, start, options.timeout_s)
-
-
 class Sender:
     """An open connection to one model; what it learnt (limits, tokens) lasts over several runs."""
 
@@ -349,7 +341,11 @@ class Sender:
         self.has_answered = False
         self.n_faults = 0.0
         """before that; one of a server that is overloaded counts a quarter"""
-        self.concurrency = _concurrency(model, options)
+        # A number that the user gave is where to begin, and the most; local servers begin low.
+        most = options.concurrency or options.max_concurrency
+        start = START_LOCAL if is_local(model.base_url) and not model.is_mock else START
+        start = options.concurrency or start
+        self.concurrency = AdaptiveConcurrency(options.clock, most, start, options.timeout_s)
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")
         self.client = HttpClient(model, options, self._heed)

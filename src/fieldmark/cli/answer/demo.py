@@ -68,8 +68,8 @@ def run(args: DemoArgs) -> int:
     with for_people(args.common.quiet) as progress:
         _make_world(args.seed, settings.data_root, progress)
         jobs = make_jobs([(name, "") for name in MODELS], [(name, "") for name in TASKS], Axes())
-        asked = [(name, "") for name in CHAT_TASKS]
-        jobs += make_jobs([(CHAT_MODEL, "")], asked, Axes())
+        chat_tasks = [(name, "") for name in CHAT_TASKS]
+        jobs += make_jobs([(CHAT_MODEL, "")], chat_tasks, Axes())
         dual = make_jobs([(DUAL_MODEL, "")], [(name, "") for name in DUAL_TASKS], Axes())
         jobs += tuple(job for job in dual if load_protocol(job.protocol).training == "none")
         plan = make_plan(jobs, settings, may_load=True)

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli import grid_flags
+from fieldmark.cli.answer.run import refuse_if_none_can_run
 from fieldmark.cli.grid_flags import (
     PlaceFlags,
     Where,
@@ -43,7 +44,9 @@ from fieldmark.progress import duration
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
-    from fieldmark.chat import Estimate
+    from pathlib import Path
+
+    from fieldmark.chat import Budget, Estimate
     from fieldmark.experiments import Grid, Plan
     from fieldmark.experiments.cluster import PlannedStep
     from fieldmark.protocols import Draw
@@ -85,7 +88,7 @@ def _job_rows(plan: Plan) -> list[dict[str, Any]]:
             "to embed": planned.n_missing,
             "requests": planned.cost.n if planned.cost else 0,
             "usd": _usd(planned.cost),
-            "why": readable(planned.why) or _priced_as(planned.cost),
+            "why": readable(planned.why) or _about(planned.cost),
         }
         for planned in plan.jobs
     ]
@@ -115,6 +118,8 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
+    if all(planned.status == "refused" for planned in plan.jobs):
+        refuse_if_none_can_run(plan)
     _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
@@ -143,10 +148,10 @@ def _show_jobs(rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["why"] and row["status"] != "done":  # a finished run needs no reason
-            about = f"{row['model']} · {row['task']}"
-            reasons.setdefault((row["status"], row["why"]), []).append(about)
-    for (status, why), about in reasons.items():
-        jobs = first_few(list(dict.fromkeys(about)), between="; ")
+            job = f"{row['model']} · {row['task']}"
+            reasons.setdefault((row["status"], row["why"]), []).append(job)
+    for (status, why), same in reasons.items():
+        jobs = first_few(list(dict.fromkeys(same)), between="; ")
         show_sentence(f"{status} ({jobs}): {why}")
 
 
@@ -163,7 +168,7 @@ def _show_totals(plan: Plan, settings: Settings) -> None:
         else size(plan.n_bytes)
     )
     if plan.cost is not None:
-        talk(_cost(plan.cost))
+        talk(_cost(plan.cost, _budget(plan), settings.journal))
     talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
 
 
@@ -189,17 +194,46 @@ def _usd(cost: Estimate | None) -> str:
     return "unknown" if cost.usd is None else f"{cost.usd:.4f}"
 
 
-def _priced_as(cost: Estimate | None) -> str:
-    """A dated id has the price and limits of its family."""
-    return f"priced as {cost.priced_as}" if cost is not None and cost.priced_as else ""
+def _about(cost: Estimate | None) -> str:
+    """A dated id has the price and limits of its family; not every example may fit."""
+    if cost is None:
+        return ""
+    priced = f"priced as {cost.priced_as}" if cost.priced_as else ""
+    return "; ".join(filter(None, [priced, cost.fewer_examples]))
 
 
-def _cost(cost: Estimate) -> str:
-    money = "price unknown" if cost.usd is None else f"at most about ${cost.usd:.2f}"
-    return (
+def _budget(plan: Plan) -> Budget:
+    """The limits of the command."""
+    from fieldmark.chat import Budget
+
+    questions = [job.question for job in plan.to_run if job.cost is not None]
+    settings = questions[0].settings if questions and questions[0] is not None else Budget()
+    return Budget(settings.max_usd, settings.max_tokens)
+
+
+def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
+    from fieldmark.chat import dollars, spent_usd
+    from fieldmark.chat.budget import Cost
+
+    money = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
+    lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money} (stored answers cost nothing; --max-usd sets a limit)."
-    )
+        f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
+    ]
+    if before := spent_usd(journal):
+        lines.append(f"spent so far: the answers in {journal} have cost {dollars(before)}.")
+    limits = [dollars(budget.max_usd)] if budget.max_usd is not None else []
+    limits += [f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []
+    if not limits:
+        lines.append("limit: none. `--max-usd X` sets one.")
+    elif budget.fits(Cost(cost.tokens_in, cost.tokens_out, cost.usd)):
+        lines.append(f"limit: {' and '.join(limits)}, which is enough.")
+    else:
+        lines.append(
+            f"limit: {' and '.join(limits)} for each command. `run` stops there; the same command "
+            "continues."
+        )
+    return "\n".join(lines)
 
 
 def _power(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
@@ -350,13 +384,13 @@ def _taken(settings: Settings) -> frozenset[str]:
 
 def _title(steps: Sequence[PlannedStep]) -> str:
     """Of several steps: what all of them do together."""
-    first, n = steps[0], len(steps)
+    first_step, n = steps[0], len(steps)
     if n == 1:
-        return first.title
-    if first.kind == "embed":
-        return _unsharded(first)
+        return first_step.title
+    if first_step.kind == "embed":
+        return _unsharded(first_step)
     n_runs = sum(len(step.work.names) for step in steps)
-    return f"{', '.join(first.work.models)}: {n_runs:,} runs"
+    return f"{', '.join(first_step.work.models)}: {n_runs:,} runs"
 
 
 def _unsharded(step: PlannedStep) -> str:

@@ -31,8 +31,8 @@ class PredictArgs:
     out: Path = Path("predictions.csv")
     """table to write, one row per photo"""
     copy_into: Path | None = None
-    """copy each photo into this folder, sorted into one folder per answer; copies keep their
-    metadata, positions included"""
+    """a new folder: each photo is copied into it, sorted into one folder per answer; copies keep
+    their metadata, positions included"""
     camtrap_dp: Path | None = None
     """also write Camtrap DP observations to this file; PHOTOS is then a Camtrap DP"""
     json: bool = False
@@ -46,6 +46,7 @@ def run(args: PredictArgs) -> int:
         check_package,
         copy_photos,
         predict,
+        refuse_copies,
         refuse_other,
         write_csv,
         write_observations,
@@ -53,11 +54,14 @@ def run(args: PredictArgs) -> int:
     from fieldmark.words import counted
 
     refuse_other(args.out)
+    if args.copy_into is not None:
+        refuse_copies(args.photos, args.copy_into)
     if args.camtrap_dp is not None:
         check_package(args.photos)
     with for_people(args.common.quiet) as progress:
         settings = args.common.settings()
-        predictions = predict(args.model, args.photos, settings, progress, args.copy_into)
+        predictions = predict(args.model, args.photos, settings, progress)
+    replaced = " (replaces the last one)" if args.out.exists() else ""
     write_csv(predictions, args.out)
     if args.json:
         print_json([dataclasses.asdict(prediction) for prediction in predictions])
@@ -72,5 +76,8 @@ def run(args: PredictArgs) -> int:
         n = copy_photos(predictions, args.photos, args.copy_into)
         talk(f"{counted(n, 'photo')} copied into {args.copy_into}")
     if not args.common.quiet:
-        talk(f"{counted(len(predictions), 'photo')}: {args.out}")
+        talk(f"{counted(len(predictions), 'photo')}: {args.out}{replaced}")
+    if n_used := sum(prediction.is_training_photo for prediction in predictions):
+        used = counted(n_used, "of these photos was", "of these photos were")
+        talk(f"{used} used to make this model, so these answers are not a test of it.")
     return 0

@@ -57,7 +57,11 @@ def run(args: RunFlags) -> int:
 
     grid, settings = read_jobs(args)
     where = args.where(grid)
-    _check_executor(args, where)
+    if args.jobs is not None and where != "local":
+        raise UsageError(f"--jobs {args.jobs} works only with --on local.")
+    check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
+    if args.detach and where != "slurm":
+        raise UsageError("--detach works only with --on slurm.")
     if where != "here":
         return _run_elsewhere(args, where, grid, settings)
     plan = make_plan(grid.jobs, settings, args.force, may_load=True)
@@ -72,14 +76,6 @@ def run(args: RunFlags) -> int:
         outcome = execute(plan, settings, progress, ExecuteOptions(command, args.force))
     _show_end(args, plan, outcome, settings)
     return 0
-
-
-def _check_executor(args: RunFlags, where: Where) -> None:
-    if args.jobs is not None and where != "local":
-        raise UsageError(f"--jobs {args.jobs} works only with --on local.")
-    check_least("--jobs", 1 if args.jobs is None else args.jobs, 1)
-    if args.detach and where != "slurm":
-        raise UsageError("--detach works only with --on slurm.")
 
 
 def _run_elsewhere(args: RunFlags, where: Where, grid: Grid, settings: Settings) -> int:
@@ -135,9 +131,12 @@ def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) 
         n_gappy = outcome.gaps.n_runs
         gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
         talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
-        for line in (*outcome.closing_lines, *data_warnings(plan)):
+        for line in data_warnings(plan):
             talk(line)
         show_scores(plan, outcome, settings)
+    if not args.common.quiet:
+        for line in outcome.closing_lines:
+            talk(line)
     end(plan, outcome, args.common.debug)
 
 

@@ -10,6 +10,7 @@ examples:
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,17 +18,16 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli.flags import ChatFlags, ChatModelFlags, Common, CommonFlags, Only
-from fieldmark.cli.show import print_json, printable, show, talk
+from fieldmark.cli.show import print_json, talk, tell
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmark.settings import Settings
     from fieldmark.tryout.chat import ChatTrial
 
-
 FIRST_FLAGS = (
-    *("photos", "out", "models", "image", "label", "unit", "boxes", "chat", "max_usd", "json"),
-    *("device", "offline", "quiet"),
+    *("photos", "out", "models", "image", "label", "unit", "label_part", "boxes", "chat"),
+    *("max_usd", "json", "device", "offline", "quiet"),
 )
 COMPUTING = ("cache", "device", "precision", "decode", "threads", "batch_size", "offline", "quiet")
 
@@ -64,29 +64,29 @@ class TryArgs:
 
 
 def run(args: TryArgs) -> int:
+    from fieldmark.data.read.own_photos import Columns
     from fieldmark.progress import for_people
-    from fieldmark.tryout.look.photos import Columns
-    from fieldmark.tryout.products import as_json, refuse_others, write_products
+    from fieldmark.tryout.products import as_json, write_products
     from fieldmark.tryout.trial import TrialOptions, run_trial
 
     if not 0 < args.find < 1:
         raise UsageError(f"--find {args.find:g}: expected a share between 0 and 1, such as 0.95.")
-    refuse_others(args.out)
     columns = Columns(args.image, args.label, args.unit, args.label_part, args.boxes)
     settings = args.common.settings()
     with for_people(args.common.quiet) as progress:
         verdict = run_trial(
             args.photos,
-            TrialOptions(columns, args.models, args.find, _chat(args, settings)),
+            TrialOptions(columns, args.models, args.find, _chat(args, settings), args.out),
             settings,
             progress,
-            lambda text: None if args.common.quiet else talk(printable(text)),
+            lambda text: None if args.common.quiet else tell(text, sys.stderr),
         )
         page = write_products(verdict, args.out, settings, progress)
     if args.json:
         print_json(as_json(verdict))
     else:
-        show("\n".join(map(printable, verdict.lines)))
+        for line in verdict.lines:
+            tell(line, sys.stdout)
     if not args.common.quiet:
         talk(f"\nopen:  {page}")
         talk(f"next:  fieldmark predict {args.out / 'model'} NEW_PHOTOS")
@@ -94,10 +94,13 @@ def run(args: TryArgs) -> int:
 
 
 def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
+    from fieldmark.chat import ChatModel
     from fieldmark.tryout.chat import ChatTrial
 
     if args.chat:
         model, budget = args.asking.model(args.chat, settings), args.asking.budget()
+        if isinstance(model, ChatModel):
+            model.key()  # a missing one is told now, not after the models
         budget.check(model.card)
         return ChatTrial(model, args.asking.options(), budget)
     if args.asking != ChatFlags():

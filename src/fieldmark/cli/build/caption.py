@@ -65,10 +65,10 @@ def run(args: CaptionArgs) -> int:
 
     options = _options(args)
     shards = find_shards(args.shards)
-    words = read_words(args.descriptions)
+    descriptions = read_words(args.descriptions)
     model = args.chat.model(args.model, args.common.settings())
     progress = for_people(args.common.quiet)
-    captions = CaptionRun(shards, model, words, args.out, options, progress)
+    captions = CaptionRun(shards, model, descriptions, args.out, options, progress)
     try:
         with progress:
             captions.carry_out()
@@ -107,6 +107,9 @@ def _show(totals: CaptionTotals, args: CaptionArgs, is_rehearsal: bool) -> None:
         _tell(totals, args)
         if is_rehearsal:
             talk(rehearsal(args.model, "captions"))
+            talk("next: run the same command with a --model that can see")
+        elif totals.counts["ok"]:
+            talk(f"next: {_training(totals, args)}")
     for reason in totals.refused.values():
         talk(f"left out: {reason}")
 
@@ -127,24 +130,30 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
             talk(f"  {n_images:>8,}  {reason}")
     folder = args.out / "captions"
     for path in sorted(folder.glob("*.parquet"))[:1]:
-        if example := _example(path):
+        # The first caption of a shard; "" where none passed.
+        import polars as pl
+
+        captions = pl.read_parquet(path, columns=["status", "caption"])
+        good = captions.filter(pl.col("status") == "ok")["caption"]
+        if example := (str(good[0]) if len(good) else ""):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
+
+
+def _training(totals: CaptionTotals, args: CaptionArgs) -> str:
+    """The command that trains on the captions, with what few photos need."""
+    from fieldmark.build.train.recipe import load_recipe
+
     shards = [shard for shard in args.shards if Path(shard).stem not in totals.refused]
     given = ["--shards", *shards, "--captions", str(args.out), "--out", "runs/tiny"]
-    if counts["ok"] < _TINY_BATCH:
-        given += ["--set", "train.batch=32"]
-    talk(f"next: fieldmark train tiny {shlex.join(given)}")
+    recipe, n = load_recipe("tiny"), totals.counts["ok"]
+    if n < recipe.train.batch:
+        given += ["--set", f"train.batch={_FEW}"]
+        n_steps = recipe.train.epochs * (n // _FEW)
+        if recipe.warmup_problem(n_steps):
+            given += [f"optimiser.warmup_steps={n_steps // 10}"]
+    return f"fieldmark train tiny {shlex.join(given)}"
 
 
-_TINY_BATCH = 192
-"""what recipe `tiny` trains on at once: fewer photos fill no batch"""
-
-
-def _example(path: Path) -> str:
-    """The first caption of a shard; "" where none passed."""
-    import polars as pl
-
-    captions = pl.read_parquet(path, columns=["status", "caption"])
-    good = captions.filter(pl.col("status") == "ok")["caption"]
-    return str(good[0]) if len(good) else ""
+_FEW = 32
+"""a batch for photos that do not fill one of the recipe"""

@@ -85,10 +85,11 @@ def run(args: DescribeArgs) -> int:
 def _describe(
     args: DescribeArgs, names: Path, out: Path, settings: Settings, progress: Progress
 ) -> int:
-    from fieldmark.build.describe.run import describe
+    from fieldmark.build.describe.run import describe, refuse_other_list
     from fieldmark.build.taxon_list import read_taxa
 
     taxa = read_taxa(names)
+    refuse_other_list(out, names.name)
     with (
         _filter(args, out, settings) as (keep, about),
         _wiki(args, out, taxa, settings, progress) as (store, source),
@@ -154,8 +155,8 @@ def _chat_filter(args: DescribeArgs, out: Path, settings: Settings) -> ChatFilte
     from fieldmark.build.describe.run import JOURNAL
 
     model = args.chat.model(args.filter, settings)
-    own = args.chat
-    return ChatFilter(model, out / JOURNAL, own.options(), own.budget(), asks_errors_again=True)
+    flags = args.chat
+    return ChatFilter(model, out / JOURNAL, flags.options(), flags.budget(), asks_errors_again=True)
 
 
 def _judge(args: DescribeArgs, settings: Settings) -> int:
@@ -195,8 +196,8 @@ def _tell(taxa: TaxonList, made: Described) -> None:
         return
     import polars as pl
 
-    known = pl.read_parquet(made.files[0], columns=["description"])["description"].drop_nulls()
-    if len(known):
-        talk(f'example: "{known[0]}"')
-    words = made.files[0].parent
-    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {words} --out FOLDER")
+    texts = pl.read_parquet(made.files[0], columns=["description"])["description"].drop_nulls()
+    if len(texts):
+        talk(f'example: "{texts[0]}"')
+    folder = made.files[0].parent
+    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {folder} --out FOLDER")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from tyro.conf import Positional, arg
 from fieldmark.cli.flags import Common, CommonFlags, Only, QuietFlags, check_least
 from fieldmark.cli.show import counted, print_json, show, size, talk
 from fieldmark.errors import DataError, UsageError, readable
+from fieldmark.words import first_few
 
 if TYPE_CHECKING:
     from fieldmark.build.shards import MadeShards
@@ -87,9 +89,13 @@ def _summary(made: MadeShards) -> dict[str, Any]:
         "samples": made.n_samples,
         "bytes": made.n_bytes,
         "kept": made.n_kept,
+        "replaced": made.n_replaced,
         "bad": [{"image": image, "reason": reason} for image, reason in made.bad],
         "split": made.chosen.split or "all",
+        "splits": made.chosen.splits,
         "other_splits": made.chosen.n_other_splits,
+        "scientific_labels": len(made.chosen.scientific_labels),
+        "common_labels": len(made.chosen.common_labels),
         "nameless": made.chosen.n_nameless,
         "repeated": made.chosen.n_repeated,
         "contradicting": made.chosen.n_contradicting,
@@ -98,10 +104,16 @@ def _summary(made: MadeShards) -> dict[str, Any]:
 
 
 def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
+    from fieldmark.build.shards import held_out
+
     chosen = made.chosen
+    if spoilt := held_out(chosen.splits, chosen.table.height):
+        talk(f"Warning: {spoilt}. Do not test a model on photos it was trained on.")
     if chosen.split:
         others = counted(chosen.n_other_splits, "photo")
         talk(f"Only split {chosen.split} is packed, not {others} of others (--split all for all).")
+    if chosen.scientific_labels or chosen.common_labels:
+        talk(_label_line(chosen.scientific_labels, chosen.common_labels))
     for image, reason in made.bad[:20]:
         talk(f"left out: {image} ({reason}).")
     if made.bad:
@@ -116,10 +128,26 @@ def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> N
     if caption and chosen.n_captions < chosen.table.height:
         n_without = chosen.table.height - chosen.n_captions
         talk(f"{counted(n_without, 'photo')} kept without a caption: {caption!r} is empty there.")
+    if made.n_replaced:
+        n = counted(made.n_replaced, "shard")
+        talk(f"{n} replaced: made of other photos or with other options before.")
     n = f"{counted(len(made.files), 'shard')}, {counted(made.n_samples, 'sample')}"
     kept = f"; {made.n_kept:,} there already" if made.n_kept else ""
     talk(f"{out}  {n}, {size(made.n_bytes)}{kept}.")
     talk(f"next: fieldmark shards check {out} --index {out / f'{name}-index.json'}")
+
+
+def _label_line(scientific: Sequence[str], common: Sequence[str]) -> str:
+    """How labels were read, and how to say it otherwise."""
+    n = len(scientific) + len(common)
+    sorts = ((scientific, "genus and species"), (common, "common names"))
+    read = " and ".join(
+        f"{len(labels):,} of {counted(n, 'label')} as {sort} ({first_few(labels, 3)})"
+        for labels, sort in sorts
+        if labels
+    )
+    way_out = "give a table with a column scientific_name or common_name"
+    return f"Read {read}. If that is wrong, {way_out}."
 
 
 # --- check ---

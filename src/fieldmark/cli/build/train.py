@@ -18,6 +18,7 @@ again to see how far the job is; it submits the rest if the job has ended early.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,7 +76,14 @@ def run(args: TrainArgs) -> int:
     from fieldmark.progress import for_people
 
     if args.export is not None:
-        return _export(args, args.export)
+        _need_torch()
+        from fieldmark.build.train.record.scores import export_run
+
+        step = export_run(Path(args.recipe), args.export, args.projector, talk)
+        if not args.common.quiet:
+            talk(f"model: {args.export} (step {step:,})")
+            talk(f"next: fieldmark run --model {_model(args.export)} --task TASK")
+        return 0
     if args.on == "slurm" and not args.check:
         return _submit(args)
     plan = _plan(args)
@@ -100,6 +108,7 @@ def run(args: TrainArgs) -> int:
 def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
     """With what the flags say, and the folder of the run."""
     from fieldmark.build.train.recipe import load_recipe
+    from fieldmark.build.train.suite import check_tasks
 
     recipe = _with_flags(load_recipe(args.recipe, args.set), args)
     recipe.evaluate.check_best()
@@ -107,7 +116,27 @@ def _read_recipe(args: TrainArgs) -> tuple[TrainRecipe, Path]:
         raise UsageError("--out is missing: the folder of the run, such as --out runs/tiny.")
     if not recipe.data.shards:
         raise UsageError("--shards is missing: what to train on, such as --shards 'shards/*.tar'.")
+    if others := [name for name in _OF_OTHERS if (args.out / name).exists()]:
+        raise UsageError(
+            f"{args.out}  was written by `{_OF_OTHERS[others[0]]}`: give a folder of its own with "
+            "--out, such as --out runs/tiny."
+        )
+    check_tasks(recipe.evaluate.tasks, args.common.settings())
     return recipe, args.out
+
+
+_OF_OTHERS = {
+    "describe.json": "fieldmark describe",
+    "captions": "fieldmark caption",
+    "manifest": "fieldmark shards make",
+}
+"""what lies in folders that other commands write"""
+
+
+def _model(folder: Path) -> str:
+    from fieldmark.build.train.suite import model_name
+
+    return shlex.quote(model_name(folder))
 
 
 def _plan(args: TrainArgs) -> TrainPlan:
@@ -140,8 +169,8 @@ def _submit(args: TrainArgs) -> int:
     flags = ("--results", str(settings.results), *setting_flags(settings))
     standing = launch(recipe, out, flags)
     if args.json:
-        facts = asdict(standing)
-        print_json(facts | {"log": str(standing.log or "")})
+        row = asdict(standing)
+        print_json(row | {"log": str(standing.log or "")})
     elif not args.common.quiet:
         for line in _standing_lines(standing, recipe.slurm, out):
             talk(line)
@@ -197,26 +226,18 @@ def _check(
     from fieldmark.build.train.feed.index import open_data
     from fieldmark.build.train.run import count_steps
     from fieldmark.progress import duration
-    from fieldmark.tasks import load_task
 
     recipe = plan.recipe
     recipe.check_shares(recipe.slurm.n_processes if is_job else 1)
-    for name in recipe.evaluate.tasks:
-        load_task(name)
     data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)
     n_steps = count_steps(recipe, data)
     seen = n_steps * recipe.train.batch
     lines = [
         f"{counted(n_steps, 'step')} of {counted(recipe.train.batch, 'pair')}: {seen:,} pairs, "
-        f"{seen / max(1, data.n_samples):.1f} times the {counted(data.n_samples, 'sample')}"
+        f"{seen / max(1, data.n_samples):,.1f} times the {counted(data.n_samples, 'sample')}"
     ]
     lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in data.coverage.items()]
-    if recipe.optimiser.warmup_steps >= n_steps:
-        lines.append(
-            f"optimiser.warmup_steps is {recipe.optimiser.warmup_steps:,} of {n_steps:,} steps: "
-            f"the learning rate never gets to {recipe.optimiser.lr:g}. "
-            f"Try --set optimiser.warmup_steps={n_steps // 10}"
-        )
+    lines += [problem] if (problem := recipe.warmup_problem(n_steps)) else []
     left_s = _time_left(plan.out, n_steps, recipe.train.batch)
     if left_s is not None:
         lines.append(
@@ -250,7 +271,7 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
         lines.append("stopped on request: run the same command to continue from here")
     else:
         lines.append(f"model: {out / 'model'}")
-        lines.append(f"next: fieldmark run --model open-clip/local-dir:{out / 'model'} --task TASK")
+        lines.append(f"next: fieldmark run --model {_model(out / 'model')} --task TASK")
     lines.append(f"page: {out / 'page.html'}")
     return {
         "steps": totals.n_steps,
@@ -261,13 +282,3 @@ def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]
         "best_step": totals.best_step,
         "out": str(out),
     }, lines
-
-
-def _export(args: TrainArgs, folder: Path) -> int:
-    _need_torch()
-    from fieldmark.build.train.record.scores import export_run
-
-    step = export_run(Path(args.recipe), folder, args.projector, talk)
-    if not args.common.quiet:
-        talk(f"model: {folder} (step {step:,})")
-    return 0

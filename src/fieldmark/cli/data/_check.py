@@ -98,10 +98,10 @@ def check_paths(args: CheckArgs) -> Findings:
 
 def _codes_of(checked: CheckedFiles) -> Iterator[int]:
     """As a run would end: 3 where only the data of a task are wrong, 2 where its file is."""
-    own = {file.path for file in checked.files if file.kind == "own"}
+    own_files = {file.path for file in checked.files if file.kind == "own"}
     for problem in checked.problems:
         if problem.level == "error":
-            yield 3 if problem.kind == "data" and own.issuperset(problem.files) else 2
+            yield 3 if problem.kind == "data" and own_files.issuperset(problem.files) else 2
 
 
 def _has_errors(problems: Iterable[Problem]) -> bool:
@@ -183,9 +183,9 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
 
 def _photo_problems(path: Path) -> tuple[list[Problem], str]:
     """What `fieldmark try` says about somebody's photos, without trying a model."""
+    from fieldmark.data.read.own_formats import read_photos
+    from fieldmark.data.read.own_photos import Columns
     from fieldmark.settings import load_settings
-    from fieldmark.tryout.look.formats import read_photos
-    from fieldmark.tryout.look.photos import Columns
     from fieldmark.tryout.survey import look_at
     from fieldmark.tryout.words import tell_counts, tell_single
 
@@ -263,14 +263,14 @@ def _summary(findings: Findings) -> str:
     """What was looked at, what was found, how long it took."""
     checked = findings.checked
     levels = Counter(problem.level for problem in fold(findings.problems))
-    words = [counted(levels[level], level) for level in LEVELS]
+    counts = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
         result = counted(sum(levels.values()), "finding") if levels else "is fine"
         return f"{result}: {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""
-    return f"{looked}: {', '.join(words)}{took}.{_code_words(checked)}"
+    return f"{looked}: {', '.join(counts)}{took}.{_code_words(checked)}"
 
 
 def _code_words(checked: CheckedFiles) -> str:

@@ -86,7 +86,14 @@ def _get_dataset(args: DataGetArgs) -> int:
     dataset = load_dataset(args.name)
     settings = args.common.settings()
     root = args.out or settings.root_of(args.name)
-    _refuse_synthetic(root)
+    # Drawn and real photos in one folder could never be told apart again.
+    from fieldmark.data import MARK
+
+    if (root / MARK).exists():
+        raise DataError(
+            f"{root}  holds a synthetic copy ({MARK}): remove it, or choose another folder "
+            "with --out."
+        )
     if not args.verify and _is_complete(dataset, root):
         _show(args, root, [], [])
         _next(args, root, [])
@@ -222,17 +229,6 @@ def _pace(args: DataGetArgs) -> Pace:
 
     check_least("--parallel", args.parallel, 1)
     return Pace(parallel=args.parallel)
-
-
-def _refuse_synthetic(root: Path) -> None:
-    """Drawn and real photos in one folder could never be told apart again."""
-    from fieldmark.data import MARK
-
-    if (root / MARK).exists():
-        raise DataError(
-            f"{root}  holds a synthetic copy ({MARK}): remove it, or choose another folder "
-            "with --out."
-        )
 
 
 # --- check ---

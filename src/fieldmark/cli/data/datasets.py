@@ -68,13 +68,13 @@ def _show_one(args: DatasetsArgs, root: str) -> None:
 
 
 def _source(source: Any) -> str:
-    facts = [source.url or source.filename]
+    details = [source.url or source.filename]
     if source.n_bytes:
-        facts.append(size(source.n_bytes))
+        details.append(size(source.n_bytes))
     for name in ("md5", "sha256"):
         if getattr(source, name):
-            facts.append(f"{name} {getattr(source, name)}")
-    lines = ["  ".join(fact for fact in facts if fact), *source.mirrors, source.steps]
+            details.append(f"{name} {getattr(source, name)}")
+    lines = ["  ".join(fact for fact in details if fact), *source.mirrors, source.steps]
     return "\n".join(line for line in lines if line)
 
 

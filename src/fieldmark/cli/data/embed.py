@@ -69,10 +69,17 @@ def run(args: EmbedArgs) -> int:
         )
     sources = _find(args.sources, settings)
     model = Models(settings, may_load=True).load(args.model)
-    own, began = settings, time.monotonic()
-    with for_people(args.common.quiet) as progress, DeviceWorkers(devices_for(own.device)) as more:
+    began = time.monotonic()
+    with (
+        for_people(args.common.quiet) as progress,
+        DeviceWorkers(devices_for(settings.device)) as more,
+    ):
         options = EmbedOptions(
-            own.cache, own.n_threads, own.batch_size, own.bad_images, workers=more
+            settings.cache,
+            settings.n_threads,
+            settings.batch_size,
+            settings.bad_images,
+            workers=more,
         )
         for source in sources:
             if source.note:

@@ -36,6 +36,8 @@ FIRST = (
     "classical/chance",
 )
 """what a biologist would try first, in this order"""
+PRICE = "$ in / out"
+"""a column: US dollars per million tokens"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,19 @@ def run(args: ModelsArgs) -> int:
     models.sort(key=_order)
     n_more = 0
     if not args.query and not args.all:
-        first = [checkpoint for checkpoint in models if checkpoint.name in FIRST]
-        n_more, models = len(models) - len(first), first
-    rows = [_row(checkpoint) for checkpoint in models]
+        chosen = [checkpoint for checkpoint in models if checkpoint.name in FIRST]
+        n_more, models = len(models) - len(chosen), chosen
+    if all(_is_chat(checkpoint) for checkpoint in models):
+        numbers = ("context", "output", "images", PRICE)
+        show_rows([_chat_row(one) for one in models], False, numbers, ("images", "output"))
+    else:
+        rows = [_row(checkpoint) for checkpoint in models]
+        if any(checkpoint.price for checkpoint in models):
+            for row, checkpoint in zip(rows, models, strict=True):
+                row[PRICE] = checkpoint.price or "-"
+        show_rows(rows, False, ("params", "px"), (PRICE, "licence"))
     if any(checkpoint.price for checkpoint in models):
-        for row, checkpoint in zip(rows, models, strict=True):
-            row["$/M tokens in / out"] = checkpoint.price or "-"
-    show_rows(rows, False, ("params", "px"), ("licence", "$/M tokens in / out"))
+        talk("$ in / out: US dollars per million tokens. context, output: most tokens.")
     if models[0].source.startswith("priced as"):
         talk(f"{models[0].name}: {models[0].source}")
     more = f" `fieldmark models --all` lists {n_more} more, chat models too." if n_more else ""
@@ -87,8 +95,25 @@ def run(args: ModelsArgs) -> int:
 
 def _order(checkpoint: Checkpoint) -> tuple[bool, int]:
     """Models to try first come first, models that are paid by the question last."""
-    is_chat = checkpoint.name.startswith(("chat/", "hf-chat/"))
-    return is_chat, FIRST.index(checkpoint.name) if checkpoint.name in FIRST else len(FIRST)
+    place = FIRST.index(checkpoint.name) if checkpoint.name in FIRST else len(FIRST)
+    return _is_chat(checkpoint), place
+
+
+def _is_chat(checkpoint: Checkpoint) -> bool:
+    return checkpoint.name.startswith(("chat/", "hf-chat/"))
+
+
+def _chat_row(checkpoint: Checkpoint) -> dict[str, str]:
+    """What decides about a model that is paid by the question: limits and price, "-" = unknown."""
+    limits = (checkpoint.context, checkpoint.max_output, checkpoint.max_images)
+    context, output, images = (f"{limit:,}" if limit else "-" for limit in limits)
+    return {
+        "model": checkpoint.name,
+        "context": context,
+        "output": output,
+        "images": images,
+        PRICE: checkpoint.price or "-",
+    }
 
 
 def _row(checkpoint: Checkpoint) -> dict[str, str]:

@@ -64,14 +64,14 @@ def ls(args: CacheLsArgs) -> int:
 
 
 def _plain(cached: ModelCache) -> dict[str, Any]:
-    own = {
+    row = {
         "model": cached.model,
         "features": cached.n_features,
         "dim": cached.dim,
         "size": cached.n_bytes,
         "fingerprint": cached.fingerprint,
     }
-    return own | asdict(cached.throughput) | {"images_per_s": cached.images_per_s}
+    return row | asdict(cached.throughput) | {"images_per_s": cached.images_per_s}
 
 
 # --- clean ---

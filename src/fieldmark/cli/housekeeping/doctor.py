@@ -132,7 +132,7 @@ def _decodes(settings: Settings) -> list[dict[str, Any]]:
 
 def _places(settings: Settings) -> list[dict[str, Any]]:
     hub = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    places = {
+    folders = {
         "results": settings.results,
         "feature cache": settings.cache,
         "datasets": settings.data_root,
@@ -146,7 +146,7 @@ def _places(settings: Settings) -> list[dict[str, Any]]:
             "size": size(folder_bytes(path)) if path.exists() else "-",
             "file system": _file_system(path),
         }
-        for name, path in places.items()
+        for name, path in folders.items()
     ]
 
 
@@ -202,7 +202,7 @@ def _settings(settings: Settings) -> list[dict[str, Any]]:
 
 def _extras() -> list[dict[str, Any]]:
     """Every optional extra, which of its packages are missing, and the line that installs it."""
-    wanted: dict[str, list[str]] = {}
+    lacking: dict[str, list[str]] = {}
     try:
         lines = requires("fieldmark") or []
     except PackageNotFoundError:  # run from its source tree
@@ -212,7 +212,7 @@ def _extras() -> list[dict[str, Any]]:
         if "extra ==" in marker:
             extra = marker.partition("extra ==")[2].strip().strip("\"'")
             name = requirement.replace("(", " ").split()[0]
-            wanted.setdefault(extra, []).append(
+            lacking.setdefault(extra, []).append(
                 name.partition(">")[0].partition("=")[0].partition("[")[0]
             )
     return [
@@ -222,5 +222,5 @@ def _extras() -> list[dict[str, Any]]:
             or "nothing",
             "install": f"{Path(sys.executable).name} -m pip install 'fieldmark[{extra}]'",
         }
-        for extra, names in sorted(wanted.items())
+        for extra, names in sorted(lacking.items())
     ]

@@ -97,8 +97,8 @@ def _show(shown: list[ShownStep], args: JobsLsArgs, is_screen: bool) -> list[Sho
         rows = [{"key": key} | row for key, row in zip(keys, rows, strict=False)]
     show_rows(rows, False)
     counts = Counter(one.state for one in shown)
-    words = " · ".join(f"{n} {state}" for state, n in counts.items())
-    talk(f"{counted(len(shown), 'step')}: {words}")
+    text = " · ".join(f"{n} {state}" for state, n in counts.items())
+    talk(f"{counted(len(shown), 'step')}: {text}")
     if is_screen:
         talk("Press a digit to see the log of that line, or q to leave. The steps continue.")
     elif kept:
@@ -230,15 +230,20 @@ def cancel(args: JobsCancelArgs) -> int:
     job_folder, executors = open_steps(args.common.settings())
     steps = job_folder.steps() if args.all else choose_steps(args.steps, job_folder.steps())
     if any(step.job is None for step in steps):
-        _recover(job_folder, steps, executors)
+        # Steps may have jobs that their launcher did not live to note down, or be on their way.
+        from fieldmark.experiments.cluster import recover_steps
+        from fieldmark.leases import LeaseFolder
+
+        with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
+            recover_steps(steps, executors)
     living = [one.step for one in look(steps, executors) if one.status.state not in ENDED]
     by_executor = defaultdict(list)
     for step in living:
         by_executor[step.record.executor if step.job is None else step.job.executor].append(step)
     problems = []
-    for name, own in by_executor.items():
+    for name, steps_of_executor in by_executor.items():
         try:
-            executors[name].cancel(own)
+            executors[name].cancel(steps_of_executor)
         except UsageError as error:
             problems.append(str(error))
     if problems:
@@ -247,15 +252,6 @@ def cancel(args: JobsCancelArgs) -> int:
         print_json([step.id for step in living])
     talk(f"{counted(len(living), 'step')} cancelled, {len(steps) - len(living)} had ended before.")
     return 0
-
-
-def _recover(job_folder: JobFolder, steps: Sequence[StepFolder], executors: Executors) -> None:
-    """Steps may have jobs that their launcher did not live to note down, or be on their way."""
-    from fieldmark.experiments.cluster import recover_steps
-    from fieldmark.leases import LeaseFolder
-
-    with LeaseFolder(job_folder.folder) as leases, leases.turn("launch"):
-        recover_steps(steps, executors)
 
 
 # --- steps ---

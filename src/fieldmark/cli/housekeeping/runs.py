@@ -171,8 +171,8 @@ def free(args: RunsFreeArgs) -> int:
     with Store.open(existing_store(args.common)) as store:
         living = store.claims()
         ids = {stored.id: stored.key for stored in store.runs()}
-        known = [*ids.values(), *living]
-        for key in list(living) if args.all else keys_of(args.run, ids, known):
+        keys = [*ids.values(), *living]
+        for key in list(living) if args.all else keys_of(args.run, ids, keys):
             claim = store.free(key)
             if claim is None or key not in living:
                 talk(f"{key[:SHORT]}  was not claimed")
@@ -259,12 +259,12 @@ def statuses(store: Store, where: RunFilter, states: Sequence[str]) -> list[RunS
     everything = store.runs()
     for name in where.models if everything else ():
         if not store.runs(RunFilter(models=(name,))):
-            known = {run.spec.model for run in everything}
-            raise UnknownName("model in these results", name, known, "fieldmark runs ls")
+            names = {run.spec.model for run in everything}
+            raise UnknownName("model in these results", name, names, "fieldmark runs ls")
     for name in where.tasks if everything else ():
         if not store.runs(RunFilter(tasks=(name,))):
-            known = {run.spec.task for run in everything}
-            raise UnknownName("task in these results", name, known, "fieldmark runs ls")
+            names = {run.spec.task for run in everything}
+            raise UnknownName("task in these results", name, names, "fieldmark runs ls")
     claims, superseded = store.claims(), store.superseded()
     runs = store.runs(where)
     every = [_status(run, claims.get(run.key), superseded.get(run.id)) for run in runs]

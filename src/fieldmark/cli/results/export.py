@@ -8,7 +8,6 @@ examples:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli.flags import RunChoice
-from fieldmark.cli.show import counted, printable, show_rows, talk
+from fieldmark.cli.show import counted, show, show_json, show_rows, talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import whole_file
 
@@ -85,17 +84,16 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
         if is_binary(form):
             raise UsageError(f"{form} is a binary format: give a file with --out FILE.")
         for chunk in files[0].chunks:
-            text = chunk.decode()
-            sys.stdout.write(printable(text, "\n\t") if sys.stdout.isatty() else text)
+            (show_json if form == "json" else show)(chunk.decode(), end="")
         return
     ending = Path(files[0].name).suffix
     if is_single and out.suffix and not out.is_dir():
         if out.suffix.lower() != ending:
             raise UsageError(f"--out {out}: {form} is written to a file that ends in {ending}.")
-        places = [out]
+        paths = [out]
     else:
-        places = [out / file.name for file in files]
-    for file, place in zip(files, places, strict=True):
-        with whole_file(place) as stream:
+        paths = [out / file.name for file in files]
+    for file, path in zip(files, paths, strict=True):
+        with whole_file(path) as stream:
             stream.writelines(file.chunks)
-    talk(f"{places[0]}" if len(places) == 1 else f"{out}  {counted(len(places), 'file')}")
+    talk(f"{paths[0]}" if len(paths) == 1 else f"{out}  {counted(len(paths), 'file')}")

@@ -124,7 +124,10 @@ def make_folder(folder: Path) -> None:
 
 def _resume_point(file: Download, url: str) -> tuple[_PartInfo, int]:
     """What is here already, if the server can go on from it; else nothing."""
-    about = _read_about(file)
+    about = _PartInfo()
+    for row in read_rows(file.about):
+        with contextlib.suppress(TypeError):  # of another version
+            about = _PartInfo(**row)
     start = file.part.stat().st_size if file.part.is_file() else 0
     is_provable = about.url == url and bool(about.validator)
     # Bytes of a mirror are worth keeping only where a checksum will tell whether they fit.
@@ -151,7 +154,7 @@ async def _request(
                 # The bytes of another file are gone before the new description stands.
                 is_open = answer.total is None
                 about = _PartInfo(url, answer.validator, answer.total, start > 0, is_open)
-                _write_about(file, about)
+                append_row(file.about, asdict(about))
                 watch = _StallWatch(pace, counter)
                 await _copy(file, answer, part, start, watch, limits)
             return about
@@ -215,7 +218,9 @@ async def _copy(
     try:
         async for block in blocks(answer.body, limits):
             with _writing(file):
-                _write_all(part, block)
+                view = memoryview(block)
+                while view:
+                    view = view[part.write(view) :]
             done += len(block)
             watch.on_bytes(len(block))
             if most is not None and done > most:
@@ -237,12 +242,6 @@ async def _copy(
     if has_more and not is_told:
         _discard(file)
         raise Refused(f"sends more than the {total:,} bytes it stated", helps=True)
-
-
-def _write_all(part: IO[bytes], block: bytes) -> None:
-    view = memoryview(block)
-    while view:
-        view = view[part.write(view) :]
 
 
 def _finish(file: Download, about: _PartInfo, counter: ByteCounter) -> int:
@@ -268,18 +267,6 @@ def _finish(file: Download, about: _PartInfo, counter: ByteCounter) -> int:
 def _discard(file: Download) -> None:
     file.part.unlink(missing_ok=True)
     file.about.unlink(missing_ok=True)
-
-
-def _read_about(file: Download) -> _PartInfo:
-    info = _PartInfo()
-    for row in read_rows(file.about):
-        with contextlib.suppress(TypeError):  # of another version
-            info = _PartInfo(**row)
-    return info
-
-
-def _write_about(file: Download, about: _PartInfo) -> None:
-    append_row(file.about, asdict(about))
 
 
 @contextlib.contextmanager
@@ -375,17 +362,13 @@ async def _fetch_from(
         n_failed += 1
         if not helps or n_failed >= pace.n_tries:
             return reason
-        await asyncio.sleep(_wait_s(url, n_failed, pace, asked_s))
+        # Doubling, and spread so that files that failed together do not come back together.
+        spread = draws.number("wait", url, n_failed) / 2**64
+        wait_s = pace.backoff_s * float(1 << (n_failed - 1)) * (0.5 + spread)
+        if asked_s is not None:
+            wait_s = asked_s + spread * pace.backoff_s
+        await asyncio.sleep(min(wait_s, pace.longest_wait_s))
 
 
 def _n_here(file: Download) -> int:
     return file.part.stat().st_size if file.part.is_file() else 0
-
-
-def _wait_s(url: str, n_failed: int, pace: Pace, asked_s: float | None) -> float:
-    """Doubling, and spread so that files that failed together do not come back together."""
-    spread = draws.number("wait", url, n_failed) / 2**64
-    wait_s = pace.backoff_s * float(1 << (n_failed - 1)) * (0.5 + spread)
-    if asked_s is not None:
-        wait_s = asked_s + spread * pace.backoff_s
-    return min(wait_s, pace.longest_wait_s)

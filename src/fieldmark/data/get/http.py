@@ -135,11 +135,11 @@ async def ask(
             if body.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
                 raise _refusal(body)
             is_part = body.status == HTTPStatus.PARTIAL_CONTENT
-            first, total = _range(body.headers.get("Content-Range", "")) if is_part else (0, None)
+            offset, total = _range(body.headers.get("Content-Range", "")) if is_part else (0, None)
             if total is None:
                 length = body.content_length
-                total = None if length is None else first + length
-            yield HttpResponse(body, first, total)
+                total = None if length is None else offset + length
+            yield HttpResponse(body, offset, total)
     except RedirectRefused as error:
         raise Refused(error_text(error), helps=False) from error
     except aiohttp.ClientConnectorCertificateError as error:
@@ -164,8 +164,8 @@ def _refusal(response: aiohttp.ClientResponse) -> Refused:
         return RangePastEnd(_range(headers.get("Content-Range", ""))[1])
     if 300 <= status < 400:
         return Refused("redirects to no address", helps=False)
-    words = http.client.responses.get(status, "")
-    text = f"answered {status} {words}".strip()
+    meaning = http.client.responses.get(status, "")
+    text = f"answered {status} {meaning}".strip()
     return Refused(text, helps=status in TRANSIENT, wait_s=retry_after_s(headers))
 
 

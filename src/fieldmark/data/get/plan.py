@@ -53,8 +53,8 @@ def make_plan(sources: Iterable[Source], root: Path, only: str = "") -> list[Pla
             continue
         _refuse_odd(source, name)
         urls = tuple(url for url in (source.url, *source.mirrors) if url)
-        facts = (source.n_bytes, source.md5, source.sha256)
-        items.append(PlannedFile(source, Download(root / name, urls, *facts) if name else None))
+        checks = (source.n_bytes, source.md5, source.sha256)
+        items.append(PlannedFile(source, Download(root / name, urls, *checks) if name else None))
     return items
 
 
@@ -85,19 +85,19 @@ def archives_of(plan: Sequence[PlannedFile], root: Path) -> dict[Archive, list[P
 
 
 def _archive(name: str, items: Sequence[PlannedFile], root: Path) -> Archive:
-    first = items[0].source
+    source = items[0].source
     files = [item.file for item in items if item.file is not None]
-    facts = [
+    identity = [
         file.sha256 or file.md5 or f"{file.target.name} {file.n_bytes or ''}" for file in files
     ]
     return Archive(
         name,
         tuple(file.target for file in files),
-        root / first.unpack,
-        identity=" ".join(facts),
-        strip=first.strip,
-        unpacked_bytes=first.unpacked_bytes,
-        n_files=first.n_files,
+        root / source.unpack,
+        identity=" ".join(identity),
+        strip=source.strip,
+        unpacked_bytes=source.unpacked_bytes,
+        n_files=source.n_files,
     )
 
 
@@ -343,5 +343,5 @@ def announce(states: Sequence[FileState], say: Callable[[str], None]) -> None:
     if steps:
         say("to be done by hand:")
     for number, text in enumerate(steps, 1):
-        for line, words in enumerate(text.strip().splitlines()):
-            say(f"  {number}. {words}" if line == 0 else f"     {words}")
+        for line, text_line in enumerate(text.strip().splitlines()):
+            say(f"  {number}. {text_line}" if line == 0 else f"     {text_line}")

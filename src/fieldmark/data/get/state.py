@@ -44,9 +44,9 @@ class FolderState:
     def remember(self, file: Download) -> None:
         """Notes that the finished file was found right."""
         assert self.journal is not None, "whoever downloads has the folder's lock"
-        name, facts = _name(self.root, file), _facts(file)
-        self.journal.append({"file": name, **facts})
-        self.right[name] = facts
+        name, stamp = _name(self.root, file), _facts(file)
+        self.journal.append({"file": name, **stamp})
+        self.right[name] = stamp
 
     def knows(self, file: Download) -> bool:
         """Was this file found right, and not been touched since?"""

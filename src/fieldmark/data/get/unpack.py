@@ -23,7 +23,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 from fieldmark.data._synthetic import MARK
 from fieldmark.data.get.archive import MOST_TRAILING_BYTES, open_archive
@@ -96,7 +95,13 @@ def unpack(archive: Archive, state: FolderState, on_bytes: Callable[[int], None]
         make_folder(tree)
         _Extraction(archive, tree).run(on_bytes)
         with replacing(done) as listing:
-            _write_listing(archive, tree, listing)
+            # The archive it was, then CRC-32, size and name of every file.
+            listing.write(f"{json.dumps({'archive': archive.identity})}\n".encode())
+            for folder, _, names in os.walk(tree):
+                for path in (Path(folder, name) for name in names):
+                    if not path.is_symlink():
+                        name = json.dumps(path.relative_to(tree).as_posix())
+                        listing.write(f"{_crc(path):08x} {path.stat().st_size} {name}\n".encode())
             n_aside = _place(tree, archive.folder, state.folder / "replaced" / tree.name)
     except OSError as error:
         raise DataError(
@@ -251,16 +256,6 @@ def _make_way(entry: Path, target: Path, aside: Path) -> int:
 
 
 # --- the list of what was unpacked ---
-
-
-def _write_listing(archive: Archive, tree: Path, listing: IO[bytes]) -> None:
-    """The archive it was, then CRC-32, size and name of every file."""
-    listing.write(f"{json.dumps({'archive': archive.identity})}\n".encode())
-    for place, _, names in os.walk(tree):
-        for path in (Path(place, name) for name in names):
-            if not path.is_symlink():
-                name = json.dumps(path.relative_to(tree).as_posix())
-                listing.write(f"{_crc(path):08x} {path.stat().st_size} {name}\n".encode())
 
 
 def is_unpacked(archive: Archive, state: FolderState) -> bool:

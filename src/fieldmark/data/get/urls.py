@@ -6,8 +6,6 @@ name to save it under. `report.csv` lists what could not be fetched and why.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,7 @@ from fieldmark.data.get.state import FOLDER, locked_folder
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
 from fieldmark.data.read.table import find_table, read_columns, read_table
 from fieldmark.errors import DataError, UnknownName, at
-from fieldmark.files import write_file
+from fieldmark.files import csv_text, write_file
 from fieldmark.progress import Progress, Silent
 
 URL_COLUMNS = (
@@ -96,14 +94,18 @@ def read_files(
         raise DataError(f"{table}  is a folder: expected a .csv, .tsv or .parquet file.")
     path = find_table(table)
     names = read_columns(path)
-    known = _find(path, names, columns)
-    wanted = [*known.urls, *([known.checksum] if known.checksum else []), *_fields(known.save_as)]
-    rows = read_table(path, as_text=names).select(*dict.fromkeys(wanted))
+    found_columns = _find(path, names, columns)
+    needed = [
+        *found_columns.urls,
+        *([found_columns.checksum] if found_columns.checksum else []),
+        *_fields(found_columns.save_as),
+    ]
+    rows = read_table(path, as_text=names).select(*dict.fromkeys(needed))
     files: dict[Path, Download] = {}
     failed: list[FailedRow] = []
     for line, row in enumerate(rows.iter_rows(named=True), 2):
         texts = {key: "" if value is None else str(value).strip() for key, value in row.items()}
-        file = _planned_file(at(path, line, ""), line, texts, out, known)
+        file = _planned_file(at(path, line, ""), line, texts, out, found_columns)
         if isinstance(file, tuple):
             failed.append(file)
         elif _is_other(files.setdefault(file.target, file), file):
@@ -120,8 +122,8 @@ def _planned_file(
     urls = [row[name] for name in columns.urls if row[name]]
     fetchable = tuple(url for url in urls if not url_fault(url))
     if not fetchable:
-        first = next(iter(urls), "")
-        return (str(line), "", first, url_fault(first))
+        address = next(iter(urls), "")
+        return (str(line), "", address, url_fault(address))
     digest = row[columns.checksum] if columns.checksum else ""
     if digest and not SUM.fullmatch(digest):
         raise DataError(
@@ -147,21 +149,21 @@ def _name(where: str, row: Mapping[str, str], url: str, columns: UrlColumns) -> 
     return "/".join(parts)
 
 
-def _find(path: Path, names: Sequence[str], asked: UrlColumns) -> UrlColumns:
+def _find(path: Path, names: Sequence[str], given: UrlColumns) -> UrlColumns:
     """The columns that were asked for, else those whose names say what they are."""
-    for name in (*asked.urls, asked.checksum, *_fields(asked.save_as)):
+    for name in (*given.urls, given.checksum, *_fields(given.save_as)):
         if name and name not in names:
             raise UnknownName("column", name, names, where=str(path))
-    urls = asked.urls or tuple(name for name in URL_COLUMNS if name in names)
+    urls = given.urls or tuple(name for name in URL_COLUMNS if name in names)
     if not urls:
         raise DataError(
             f"{path}  has no column of addresses that is known by its name "
             f"({', '.join(URL_COLUMNS[:3])}, …): say which it is with --url-column."
         )
-    checksum = asked.checksum or next((name for name in SUM_COLUMNS if name in names), "")
+    checksum = given.checksum or next((name for name in SUM_COLUMNS if name in names), "")
     named = next((f"{{{name}}}" for name in NAME_COLUMNS if name in names), "")
     numbered = next((f"{{{name}}}.jpg" for name in ID_COLUMNS if name in names), "")
-    save_as = asked.save_as or named or numbered
+    save_as = given.save_as or named or numbered
     return UrlColumns(
         urls, checksum, save_as if "{" in save_as or not save_as else f"{{{save_as}}}"
     )
@@ -173,10 +175,10 @@ def _fields(save_as: str) -> list[str]:
     return re.findall(r"\{([^{}]*)\}", save_as)
 
 
-def _is_other(first: Download, second: Download) -> bool:
-    is_same = first.urls[0] == second.urls[0]
-    has_same_sum = first.has_checksum and (first.md5, first.sha256) == (second.md5, second.sha256)
-    return not (has_same_sum or (is_same and not first.has_checksum and not second.has_checksum))
+def _is_other(one: Download, other: Download) -> bool:
+    is_same = one.urls[0] == other.urls[0]
+    has_same_sum = one.has_checksum and (one.md5, one.sha256) == (other.md5, other.sha256)
+    return not (has_same_sum or (is_same and not one.has_checksum and not other.has_checksum))
 
 
 def is_here(file: Download) -> bool:
@@ -195,8 +197,4 @@ def _row(result: DownloadResult, out: Path) -> FailedRow:
 
 
 def write_report(path: Path, header: Sequence[str], failed: Sequence[Sequence[str]]) -> None:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(header)
-    writer.writerows(failed)
-    write_file(path, text.getvalue().encode())
+    write_file(path, csv_text([header, *failed]).encode())

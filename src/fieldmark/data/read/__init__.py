@@ -1,1 +1,2 @@
-"""Readers that several datasets share: tables, class folders, the hub's parquet files, COCO."""
+"""Readers that several datasets share: tables, class folders, parquet files, COCO, people's own
+labelled photos."""

@@ -47,7 +47,7 @@ from fieldmark.data.read.table import (
 from fieldmark.world import write_photo
 
 if TYPE_CHECKING:
-    from fieldmark.world import Scene, World
+    from fieldmark.world import World
 
 HEADER = ("", "id", "source_url", "captions", "md5")
 IMAGES = "images"
@@ -147,8 +147,8 @@ def check_captions(root: Path, captions: CaptionSet) -> Iterator[Finding]:
 
 def _sharing_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     for column, noun in (("caption", "a caption"), ("md5", "an image")):
-        known = rows.drop_nulls(column)
-        n_sharing = int(known.get_column(column).is_duplicated().sum())
+        filled = rows.drop_nulls(column)
+        n_sharing = int(filled.get_column(column).is_duplicated().sum())
         if n_sharing:
             yield Finding("note", f"{counted(n_sharing, 'row')} share {noun} with another row.")
 
@@ -161,7 +161,7 @@ def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     ]
     with ThreadPoolExecutor(8) as pool:
         actual = list(pool.map(lambda pair: file_digest(root / pair[0], "md5"), listed))
-    others = [image for (image, md5), own in zip(listed, actual, strict=True) if own != md5]
+    others = [image for (image, md5), on_disk in zip(listed, actual, strict=True) if on_disk != md5]
     if others:
         n = counted(len(listed), "image")
         text = f"{len(others)} of {n} are not the listed ones (md5): {name_some(others)}."
@@ -184,7 +184,9 @@ def make_captions(root: Path, world: World, size: int, captions: CaptionSet) -> 
     planned = plan_photos(world, size, captions.name, ("test",), captions.plans)
     for number, photo in enumerate(planned):
         path = root / IMAGES / f"{_made_id(world, captions, number)}.jpg"
-        shot = world.photo(_posed(photo))
+        # Animals do something else from photo to photo; plants stand.
+        possible = [name for name in BEHAVIOURS if name in photo.species.plan.behaviours]
+        shot = world.photo(replace(photo.scene, behaviour=possible[photo.turn % len(possible)]))
         write_photo(shot, path)
         text = _made_caption(photo, str(shot.truth["caption"]), captions, texts)
         texts.add(text)
@@ -199,12 +201,6 @@ def _made_id(world: World, captions: CaptionSet, number: int) -> int:
     return 1_000 * (number + 1) + pick(1_000, world.seed, captions.name, "id", number)
 
 
-def _posed(photo: PlannedPhoto) -> Scene:
-    """Animals do something else from photo to photo; plants stand."""
-    possible = [name for name in BEHAVIOURS if name in photo.species.plan.behaviours]
-    return replace(photo.scene, behaviour=possible[photo.turn % len(possible)])
-
-
 def _made_caption(photo: PlannedPhoto, seen: str, captions: CaptionSet, texts: set[str]) -> str:
     """The species, a comma, and sentences that are true: of it, or of what is `seen` here."""
     species = photo.species
@@ -213,8 +209,8 @@ def _made_caption(photo: PlannedPhoto, seen: str, captions: CaptionSet, texts: s
     name = common if is_shared else species.scientific_name
     sentences = [f"{text.rstrip('.')}." for text in species.description.split(". ")]
     if photo.rank == photo.turn == 0:
-        words = " ".join([f"{name},", *sentences, seen] * 4).split()
-        return " ".join(words[:MOST_WORDS])
+        long_text = " ".join([f"{name},", *sentences, seen] * 4).split()
+        return " ".join(long_text[:MOST_WORDS])
     if is_shared and photo.turn % 3 == 0:
         return f"{name}, {sentences[2]}"
     text = f"{name}, {seen}"
@@ -223,8 +219,8 @@ def _made_caption(photo: PlannedPhoto, seen: str, captions: CaptionSet, texts: s
     return text
 
 
-def _second_row(root: Path, number: int, first: Sequence[object]) -> tuple[object, ...]:
+def _second_row(root: Path, number: int, row: Sequence[object]) -> tuple[object, ...]:
     """The same image under another id, with another text."""
-    index, name, url, text, md5 = first
+    index, name, url, text, md5 = row
     shutil.copyfile(root / IMAGES / f"{name}.jpg", root / IMAGES / f"{number}.jpg")
     return (int(str(index)) + 1, number, url, f"{text} Seen from nearby.", md5)

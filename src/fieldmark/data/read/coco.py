@@ -71,8 +71,8 @@ class WildMe:
 
 def read_known(root: Path, coco: WildMe) -> pl.DataFrame:
     """One row per annotation of a known individual, in the order of the file."""
-    known = read_sightings(root, coco).filter(pl.col("label").is_not_null())
-    return finish_table(known, _home(root, coco) / ANNOTATIONS)
+    named = read_sightings(root, coco).filter(pl.col("label").is_not_null())
+    return finish_table(named, _home(root, coco) / ANNOTATIONS)
 
 
 def read_sightings(root: Path, coco: WildMe) -> pl.DataFrame:

@@ -121,8 +121,8 @@ class ClassFolders:
             raise DataError(or_else)
         lengths = pl.Series([n for *_, n in self.parts], dtype=pl.UInt32)
         columns = {
-            name: pl.Series([part[place] for part in self.parts], dtype=pl.String)
-            for place, name in enumerate(("folder", "split", "class_folder"))
+            name: pl.Series([part[field] for part in self.parts], dtype=pl.String)
+            for field, name in enumerate(("folder", "split", "class_folder"))
         }
         spread = pl.DataFrame(columns).select(
             pl.all().repeat_by(lengths).explode(empty_as_null=False)
@@ -205,11 +205,11 @@ def species_findings(
     listed: ClassFolders | None,
     rows: pl.DataFrame,
     published: PublishedSize,
-    own: Iterable[Finding] = (),
+    more: Iterable[Finding] = (),
 ) -> Iterator[Finding]:
-    """The check of a species dataset: stray files, `own` findings, counts, splits, images."""
+    """The check of a species dataset: stray files, `more` findings, counts, splits, images."""
     yield from folder_findings(listed) if listed else ()
-    yield from own
+    yield from more
     yield from published_findings(rows, published.n_images, published.n_classes)
     yield from split_findings(root, rows, published.folders, published.unseen_level)
     yield from class_findings(rows)

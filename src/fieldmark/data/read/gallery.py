@@ -68,9 +68,9 @@ class VectorGallery:
             hasher.update(contents.digest(path))
         return hasher.hexdigest()
 
-    def locate(self, wanted: pl.Series) -> pl.DataFrame:
+    def locate(self, paths: pl.Series) -> pl.DataFrame:
         """image_path and row of every row that shows a wanted image, in the order of rows."""
-        images, parts, start = wanted.unique().implode(), [], 0
+        images, parts, start = paths.unique().implode(), [], 0
         for part in self._path_parts():
             rows = pl.int_range(start, start + len(part), dtype=pl.Int64, eager=True)
             frame = pl.DataFrame({PATH: part, "row": rows})
@@ -80,9 +80,9 @@ class VectorGallery:
 
     def paths_at(self, rows: Sequence[int]) -> list[str]:
         """The paths of some rows, in the order asked for."""
-        wanted, by_row, start = np.unique(np.asarray(rows, np.int64)), dict[int, str](), 0
+        numbers, by_row, start = np.unique(np.asarray(rows, np.int64)), dict[int, str](), 0
         for part in self._path_parts():
-            inside = wanted[(wanted >= start) & (wanted < start + len(part))]
+            inside = numbers[(numbers >= start) & (numbers < start + len(part))]
             by_row.update(zip(inside.tolist(), part.gather(inside - start), strict=True))
             start += len(part)
         return [by_row[int(row)] for row in rows]
@@ -123,17 +123,17 @@ def open_gallery(root: Path, name: str) -> VectorGallery:
     arrays = _numbered(folder / ARRAYS, f"{ARRAYS}_*.npy")
     metadata = _numbered(folder / METADATA, "*.parquet")
     shapes = {path: _map(path).shape for path in arrays.values()}
-    first = next(iter(shapes))
+    name_0 = next(iter(shapes))
     for path, (_, dim) in shapes.items():
-        if dim != shapes[first][1]:
+        if dim != shapes[name_0][1]:
             raise DataError(
-                f"{path}  has vectors of {dim} numbers: those of {first.name} have "
-                f"{shapes[first][1]}."
+                f"{path}  has vectors of {dim} numbers: those of {name_0.name} have "
+                f"{shapes[name_0][1]}."
             )
     lengths = {path: n for path, (n, _) in shapes.items()}
     _refuse_misfit(folder, arrays, metadata, lengths)
     return VectorGallery(
-        name, tuple(lengths), tuple(metadata.values()), tuple(lengths.values()), shapes[first][1]
+        name, tuple(lengths), tuple(metadata.values()), tuple(lengths.values()), shapes[name_0][1]
     )
 
 
@@ -144,9 +144,9 @@ def _numbered(folder: Path, pattern: str) -> dict[int, Path]:
         match = _NUMBER.search(path.stem)
         if match is None:
             raise DataError(f"{path}  has no number at the end of its name: expected one.")
-        first = files.setdefault(int(match[1]), path)
-        if first != path:
-            raise DataError(f"{path}  has the same number as {first.name}: expected one of them.")
+        former = files.setdefault(int(match[1]), path)
+        if former != path:
+            raise DataError(f"{path}  has the same number as {former.name}: expected one of them.")
     if not files:
         raise DataError(f"{folder}  holds no {pattern}: expected one or more.")
     gaps = [str(number) for number in range(min(files), max(files)) if number not in files]

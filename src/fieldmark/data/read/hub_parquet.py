@@ -39,11 +39,11 @@ class ParquetFile:
 
 def find_parts(root: Path, splits: Mapping[str, str]) -> list[ParquetFile]:
     """The files of the first place that has any; `splits` maps the hub's word to the split."""
-    for place in PLACES:
+    for folder in PLACES:
         parts = [
             ParquetFile(path.relative_to(root).as_posix(), split)
             for word, split in splits.items()
-            for path in _files(root / place, word)
+            for path in _files(root / folder, word)
         ]
         if parts:
             return parts

@@ -75,10 +75,10 @@ def find_sources(
     `shard-{000..099}.tar` stands for a hundred files, as in a shell. A dataset's name comes before
     that of a folder, which `./NAME` names. Raises where one does not exist or holds no image.
     """
-    known = set(datasets)
+    dataset_names = set(datasets)
     every = list(dict.fromkeys(name for word in words for name in expand_ranges(word)))
     sources: list[ImageSource] = []
-    for (kind, parent), group in groupby(every, lambda name: _kind(name, known)):
+    for (kind, parent), group in groupby(every, lambda name: _kind(name, dataset_names)):
         names = list(group)
         if kind == "files":
             items = [ListedImage(name, ImageRef(Path(name).name)) for name in names]
@@ -86,7 +86,7 @@ def find_sources(
         elif kind == "archives":
             sources.append(_archives(names, parent))
         else:
-            sources += [_source(name, known, read_dataset) for name in names]
+            sources += [_source(name, dataset_names, read_dataset) for name in names]
     return sources
 
 
@@ -114,7 +114,7 @@ def expand_ranges(word: str) -> list[str]:
     >>> expand_ranges("a-{08..10}.tar")
     ['a-08.tar', 'a-09.tar', 'a-10.tar']
     """
-    ranges = [(first, int(first), int(last)) for first, last in _RANGE.findall(word)]
+    ranges = [(start_text, int(start_text), int(last)) for start_text, last in _RANGE.findall(word)]
     if not ranges or Path(word).exists():
         return [word]
     n = 1
@@ -123,8 +123,8 @@ def expand_ranges(word: str) -> list[str]:
     if not 0 < n <= _MOST_SHARDS:
         raise UsageError(f"{word}: the range stands for {n:,} files; expected {{000..099}}.")
     numbers = [
-        [str(number).zfill(len(first)) for number in range(start, stop + 1)]
-        for first, start, stop in ranges
+        [str(number).zfill(len(start_text)) for number in range(start, stop + 1)]
+        for start_text, start, stop in ranges
     ]
     texts = _RANGE.split(word)[::3]
     return [
@@ -218,8 +218,8 @@ def _archives(names: Sequence[str], folder: Path) -> ImageSource:
         for name, path in zip(names, paths, strict=True):
             for inner in _inside(path, name):
                 image = f"{path.name}::{inner}"
-                own = inner.partition("::")[0] if _is_table(path) else inner
-                item = own if len(paths) == 1 else f"{path.name}::{own}"
+                listed_name = inner.partition("::")[0] if _is_table(path) else inner
+                item = listed_name if len(paths) == 1 else f"{path.name}::{listed_name}"
                 yield ListedImage(item, ImageRef(image))
 
     if len(paths) == 1:

@@ -250,8 +250,8 @@ def as_boolean(column: str) -> pl.Expr:
 def capitalised(column: str) -> pl.Expr:
     """`tamias striatus` → `Tamias striatus`, as ranks and scientific names are written."""
     text = pl.col(column)
-    first, rest = text.str.slice(0, 1).str.to_uppercase(), text.str.slice(1).str.to_lowercase()
-    return (first + rest).alias(column)
+    initial, rest = text.str.slice(0, 1).str.to_uppercase(), text.str.slice(1).str.to_lowercase()
+    return (initial + rest).alias(column)
 
 
 def numbered(column: str) -> pl.Expr:

@@ -109,12 +109,12 @@ def _label(folder: str) -> str:
 def _scientific_names(root: Path) -> pl.DataFrame:
     """label, scientific_name: `Spinus tristis`."""
     path = root / NAMES_FILE
-    wanted = ("labels", "scientific name")
+    columns = ("labels", "scientific name")
     if not path.is_file():
         return pl.DataFrame(schema={"label": pl.String, "scientific_name": pl.String})
-    listed = read_table(path, wanted)
-    need_columns(path, listed.columns, wanted)
-    pairs = listed.select(wanted).drop_nulls().unique("labels", keep="first", maintain_order=True)
+    listed = read_table(path, columns)
+    need_columns(path, listed.columns, columns)
+    pairs = listed.select(columns).drop_nulls().unique("labels", keep="first", maintain_order=True)
     names = {_label(label): name.strip().capitalize() for label, name in pairs.rows()}
     return pl.DataFrame({"label": list(names), "scientific_name": list(names.values())})
 

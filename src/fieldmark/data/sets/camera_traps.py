@@ -211,8 +211,8 @@ def make(root: Path, world: World, size: int) -> None:
     pool = species_pool(world, "camera_traps", SPECIES_A_SET, *ANIMALS)
     n_species = max(SPECIES_A_SET, min(len(pool), size // IMAGES_A_SPECIES) // len(PUBLISHED))
     n_each = max(2, size // len(PUBLISHED) // n_species)
-    for place, name in enumerate(PUBLISHED):
-        indices = [pool[(place * n_species + k) % len(pool)] for k in range(n_species)]
+    for number, name in enumerate(PUBLISHED):
+        indices = [pool[(number * n_species + k) % len(pool)] for k in range(n_species)]
         chosen = [world.species[index] for index in indices]
         rows = [
             _made_row(root, world, name, animal, turn)
@@ -252,10 +252,10 @@ def _made_row(root: Path, world: World, name: str, animal: _Animal, turn: int) -
         camera=pick(9, world.seed, "camera_traps", name, burst, "camera"),
     )
     write_photo(world.photo(scene), path)
-    known = {rank: species.ranks[rank].lower() for rank in RANKS[: animal.n_ranks]}
+    rank_of = {rank: species.ranks[rank].lower() for rank in RANKS[: animal.n_ranks]}
     is_whole = animal.n_ranks == len(RANKS)
     return {
-        **dict(zip(_FILE_RANKS, [known.get(rank) for rank in RANKS], strict=True)),
+        **dict(zip(_FILE_RANKS, [rank_of.get(rank) for rank in RANKS], strict=True)),
         "image_id": f"{name} : {file}",
         "sequence_id": f"{name} : location_{scene.camera}_sequence_index_{burst:06}"
         if is_ohio
@@ -263,7 +263,7 @@ def _made_row(root: Path, world: World, name: str, animal: _Animal, turn: int) -
         "location_id": f"{name} : {scene.camera}" if is_ohio else name,
         "frame_num": scene.shot if is_ohio else -1,
         "original_label": animal.common_name.replace(" ", "_"),
-        "scientific_name": species.scientific_name.lower() if is_whole else known["class"],
+        "scientific_name": species.scientific_name.lower() if is_whole else rank_of["class"],
         "common_name": animal.common_name,
         "filepath": f"{name}/{file}",
         "uuid": key,

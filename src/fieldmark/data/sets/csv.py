@@ -84,10 +84,10 @@ def table(
     """One row per row of the table, in its order; columns that are not named are guessed."""
     path = find_table(root)
     names = read_columns(path)
-    asked = {"image": image, "label": label, "unit": unit, "split": split, "id": id}
+    given = {"image": image, "label": label, "unit": unit, "split": split, "id": id}
     stored = image_columns(path)
     problems: list[str] = []
-    for role, name in asked.items():
+    for role, name in given.items():
         if not isinstance(name, (str, NoneType)):
             raise UsageError(f"option {role} = {name!r}: expected the name of a column.")
         allowed = [column for column in names if role == "image" or column not in stored]
@@ -95,9 +95,9 @@ def table(
             problems.append(_no_such_column(path, role, name, allowed))
     if problems:
         raise DataError(join_problems(problems))
-    guessable = {column for known in KNOWN_NAMES.values() for column in known}
+    guessable = {column for aliases in KNOWN_NAMES.values() for column in aliases}
     text_columns = [
-        column for column in names if column in asked.values() or _fold(column) in guessable
+        column for column in names if column in given.values() or _fold(column) in guessable
     ]
     frame = read_table(path, as_text=text_columns).with_columns(_clean(pl.col(pl.String)))
     label = label or _needed(path, "label", frame.columns)
@@ -136,20 +136,21 @@ def _fold(name: str) -> str:
 def _first(names: Sequence[str], role: str) -> str | None:
     """The first known name for the role that the table has."""
     by_fold = {_fold(name): name for name in reversed(names)}
-    known = [name for name in KNOWN_NAMES[role] if name in by_fold]
+    names_here = [name for name in KNOWN_NAMES[role] if name in by_fold]
     if role == "label" and {"phylum", "order"} <= by_fold.keys() and "cls" not in by_fold:
-        known = [name for name in known if name != "class"]  # there it is the rank
-    return by_fold[known[0]] if known else None
+        names_here = [name for name in names_here if name != "class"]  # there it is the rank
+    return by_fold[names_here[0]] if names_here else None
 
 
 def _needed(path: Path, role: str, names: Sequence[str]) -> str:
     name = _first(names, role)
     if name is None:
-        expected = ", ".join(KNOWN_NAMES[role][:5])
+        short = [known for known in KNOWN_NAMES[role] if "_" not in known and len(known) <= 8]
+        expected = ", ".join(short[:7])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
-            f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`, or "
-            f"`options: {{{role}: NAME}}` in a task file."
+            f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`. In a task "
+            f"file: `options: {{{role}: NAME}}`."
         )
     return name
 
@@ -162,8 +163,8 @@ def _no_such_column(path: Path, role: str, name: str, names: Sequence[str]) -> s
 
 def _guess_unit(frame: pl.DataFrame, label: str) -> str | None:
     by_fold = {_fold(name): name for name in reversed(frame.columns)}
-    for known in KNOWN_NAMES["unit"]:
-        name = by_fold.get(known)
+    for alias in KNOWN_NAMES["unit"]:
+        name = by_fold.get(alias)
         if name and name != label:
             n_units = frame.get_column(name).n_unique()
             if LEAST_UNITS <= n_units < len(frame):
@@ -173,8 +174,8 @@ def _guess_unit(frame: pl.DataFrame, label: str) -> str | None:
 
 def _guess_id(frame: pl.DataFrame) -> str | None:
     by_fold = {_fold(name): name for name in reversed(frame.columns)}
-    for known in KNOWN_NAMES["id"]:
-        column = frame.get_column(by_fold[known]) if known in by_fold else None
+    for alias in KNOWN_NAMES["id"]:
+        column = frame.get_column(by_fold[alias]) if alias in by_fold else None
         if column is not None and column.null_count() == 0 and column.is_unique().all():
             return column.name
     return None
@@ -210,8 +211,8 @@ def _column(frame: pl.DataFrame, name: str | None) -> pl.Series:
 
 def _splits(frame: pl.DataFrame, name: str | None) -> pl.Series:
     column = _column(frame, name).cast(pl.String)
-    words = {word: split_name(word) for word in column.unique().drop_nulls()}
-    return column.replace(words)
+    split_of = {word: split_name(word) for word in column.unique().drop_nulls()}
+    return column.replace(split_of)
 
 
 def _stored_images(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:

@@ -114,8 +114,8 @@ def _species() -> pl.Expr:
 
 
 def _path() -> pl.Expr:
-    known = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
-    return pl.concat_str(known, separator="|").alias("path")
+    ranks = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
+    return pl.concat_str(ranks, separator="|").alias("path")
 
 
 def _lowest() -> pl.Expr:
@@ -142,10 +142,10 @@ def _label() -> pl.Expr:
 def _with_split(frame: pl.DataFrame) -> pl.DataFrame:
     dates = frame.drop_nulls(["label", "date"]).sort("label", "date")
     at_80_percent = pl.col("date").get(pl.len() * 4 // 5)
-    first = pl.col("date").first()
-    second = pl.col("date").filter(pl.col("date") > first).first()
+    first_day = pl.col("date").first()
+    second_day = pl.col("date").filter(pl.col("date") > first_day).first()
     # Where the 80 % are reached on the first day already, the test begins with the second.
-    begins = pl.when(at_80_percent > first).then(at_80_percent).otherwise(second)
+    begins = pl.when(at_80_percent > first_day).then(at_80_percent).otherwise(second_day)
     cuts = dates.group_by("label").agg(begins.alias("test_begins"))
     frame = frame.join(cuts, on="label", how="left", maintain_order="left")
     is_usable = pl.col("label").is_not_null() & pl.col("date").is_not_null()
@@ -199,8 +199,8 @@ def make(root: Path, world: World, size: int) -> None:
     pool = pool[: max(4, min(len(pool), size // 8))]
     rows: list[dict[str, object]] = []
     for number in range(max(size, 8 * len(pool))):
-        turn, place = divmod(number, len(pool))
-        scene = Scene(species=pool[place], individual=turn, burst=number)
+        turn, rank = divmod(number, len(pool))
+        scene = Scene(species=pool[rank], individual=turn, burst=number)
         row = _row(world, scene, number, turn)
         if row["image_thumbnail_large"]:
             name = str(row["image_thumbnail_large"]).rpartition("/")[2]

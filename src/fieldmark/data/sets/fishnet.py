@@ -85,8 +85,8 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per photo whose nine traits are all known, train.csv first."""
-    known = photos(root).drop_nulls(list(TRAITS))
-    return finish_table(known, root)
+    with_traits = photos(root).drop_nulls(list(TRAITS))
+    return finish_table(with_traits, root)
 
 
 def photos(root: Path) -> pl.DataFrame:
@@ -202,10 +202,10 @@ def make(root: Path, world: World, size: int) -> None:
     traits = _traits(world, pool)
     rows: dict[str, list[dict[str, object]]] = {"train": [], "test": []}
     for number in range(max(size, 6 * len(pool))):
-        turn, place = divmod(number, len(pool))
+        turn, rank = divmod(number, len(pool))
         split = "test" if turn % 3 == 2 else "train"
         # Even individuals are for training, odd ones for the test.
-        scene = Scene(species=pool[place], individual=2 * turn + (split == "test"), burst=number)
+        scene = Scene(species=pool[rank], individual=2 * turn + (split == "test"), burst=number)
         row = _row(world, scene, number, traits)
         folder = root / IMAGE_FOLDER / str(row["Folder"])
         take_photo(world, scene, folder / str(row["image"]).rpartition("/")[2])

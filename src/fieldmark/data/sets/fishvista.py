@@ -81,11 +81,11 @@ def table(root: Path) -> pl.DataFrame:
     """One row per photo, the tables in the order of the splits."""
     frame = pl.concat([_read(root, f"identification_{split}.csv", split) for split in SPLITS])
     frame = _with_classification(root, frame)
-    places = _places(root)
+    path_of = _places(root)
     frame = frame.with_columns(
         id="filename",
         image=pl.col("filename").replace_strict(
-            places, default=pl.format(f"{IMAGE_FOLDER}/{{}}", "filename"), return_dtype=pl.String
+            path_of, default=pl.format(f"{IMAGE_FOLDER}/{{}}", "filename"), return_dtype=pl.String
         ),
         label="standardized_species",
         unit="standardized_species",
@@ -103,10 +103,10 @@ def table(root: Path) -> pl.DataFrame:
 def check(root: Path) -> Iterator[Finding]:
     """Traits nobody knows, species that are in train though they should not be, unread images."""
     rows = table(root)
-    asked = rows.drop_nulls("split")
-    yield from _open_findings(asked)
-    yield from _constant_findings(asked)
-    yield from _species_findings(asked)
+    identified = rows.drop_nulls("split")
+    yield from _open_findings(identified)
+    yield from _constant_findings(identified)
+    yield from _species_findings(identified)
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -133,21 +133,21 @@ def _with_classification(root: Path, frame: pl.DataFrame) -> pl.DataFrame:
     if not parts:
         return frame.with_columns(classification_split=pl.lit(None, pl.String))
     species = pl.concat(parts).unique("filename", keep="first", maintain_order=True)
-    known = frame.join(
+    listed = frame.join(
         species.select("filename", "classification_split"),
         on="filename",
         how="left",
         maintain_order="left",
     )
     others = species.join(frame.select("filename"), on="filename", how="anti")
-    return pl.concat([known, others], how="diagonal")
+    return pl.concat([listed, others], how="diagonal")
 
 
 def _read_classification(path: Path, split: str) -> pl.DataFrame:
     frame = read_annotations(path, ("filename", "standardized_species"))
     refuse_odd(path, frame, {"filename": (is_given, "a file name")})
-    wanted = [name for name in ("filename", *_OPTIONAL) if name in frame.columns]
-    return frame.select(*wanted, pl.lit(split).alias("classification_split"))
+    columns = [name for name in ("filename", *_OPTIONAL) if name in frame.columns]
+    return frame.select(*columns, pl.lit(split).alias("classification_split"))
 
 
 def _places(root: Path) -> dict[str, str]:
@@ -214,11 +214,11 @@ def make(root: Path, world: World, size: int) -> None:
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in SPLITS}
     species: dict[str, list[dict[str, object]]] = {name: [] for name in CLASSIFICATION_SPLITS}
     for number in range(max(size, 6 * len(pool))):
-        turn, place = divmod(number, len(pool))
+        turn, rank = divmod(number, len(pool))
         split = ("train", "train", "test_insp", "train", "val", "train")[turn % 6]
-        split = "test_lvsp" if place >= len(pool) - n_left_out else split
+        split = "test_lvsp" if rank >= len(pool) - n_left_out else split
         is_test = split != "train"
-        scene = Scene(species=pool[place], individual=2 * turn + is_test, burst=number)
+        scene = Scene(species=pool[rank], individual=2 * turn + is_test, burst=number)
         row = _row(world, scene, number, traits)
         take_photo(world, scene, root / str(row["file_name"]))
         rows[split].append(row)

@@ -101,15 +101,15 @@ def _scan(root: Path) -> _Scan:
     splits: dict[str, str | None] = {}
     """of the folders below root; None for one that is no split"""
     for path in images:
-        first, _, rest = path.partition("/")
+        top, _, rest = path.partition("/")
         if not has_splits:
-            (items.append((path, path, None, first)) if rest else outside.append(path))
+            (items.append((path, path, None, top)) if rest else outside.append(path))
             continue
-        if first not in splits:
-            splits[first] = split_name(first) if first.lower() in SPLITS else None
+        if top not in splits:
+            splits[top] = split_name(top) if top.lower() in SPLITS else None
         label, _, name = rest.partition("/")
-        if name and splits[first] is not None:
-            items.append((path, path, splits[first], label))
+        if name and splits[top] is not None:
+            items.append((path, path, splits[top], label))
         else:
             outside.append(path)
     return _Scan(items, outside, strays)

@@ -91,10 +91,19 @@ def table(root: Path, rows: str = "photo") -> pl.DataFrame:
 
 def _photos(root: Path) -> pl.DataFrame:
     parts = {split: _read(root, split) for split in FILES}
-    names = _class_names(parts["train"])
+    # class_id → species, where the table names exactly one and no other class has it.
+    pairs = (
+        parts["train"].drop_nulls("species").select("class_id", "species").unique().sort("class_id")
+    )
+    fit = pairs.filter(
+        ~pl.col("class_id").is_duplicated()
+        & ~pl.col("species").is_duplicated()
+        & (pl.col("species") != UNKNOWN)
+    )
+    names = dict(fit.rows())
     ranks = _class_ranks(parts["train"])
-    known = parts["train"].get_column("class_id").unique().to_list()
-    is_unknown = (pl.col("class_id") == "-1") | ~pl.col("class_id").is_in(known)
+    trained = parts["train"].get_column("class_id").unique().to_list()
+    is_unknown = (pl.col("class_id") == "-1") | ~pl.col("class_id").is_in(trained)
     frame = pl.concat(list(parts.values()))
     frame = frame.with_columns(is_unknown=is_unknown)
     frame = frame.with_columns(_poison(root, frame).alias("is_poisonous"))
@@ -185,17 +194,6 @@ def _file_names(folder: Path, names: pl.Series) -> pl.Series:
     return pl.Series(names.name, on_disk, dtype=pl.String)
 
 
-def _class_names(train: pl.DataFrame) -> dict[str, str]:
-    """class_id → species, where the table names exactly one and no other class has it."""
-    pairs = train.drop_nulls("species").select("class_id", "species").unique().sort("class_id")
-    fit = pairs.filter(
-        ~pl.col("class_id").is_duplicated()
-        & ~pl.col("species").is_duplicated()
-        & (pl.col("species") != UNKNOWN)
-    )
-    return dict(fit.rows())
-
-
 def _class_ranks(train: pl.DataFrame) -> dict[str, dict[str, str]]:
     """Rank → class_id → its value, where all photos of the class agree."""
     values = train.group_by("class_id").agg(
@@ -224,9 +222,9 @@ def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
 def _kind(frame: pl.DataFrame) -> pl.Expr:
     """As the contest counts: a class that is not listed is not poisonous."""
     is_known = frame.get_column("is_poisonous").is_not_null().any()
-    known = pl.when("is_poisonous").then(pl.lit("poisonous")).otherwise(pl.lit("edible"))
-    known = known if is_known else pl.lit(None, pl.String)
-    return pl.when("is_unknown").then(pl.lit(UNKNOWN)).otherwise(known)
+    kind = pl.when("is_poisonous").then(pl.lit("poisonous")).otherwise(pl.lit("edible"))
+    kind = kind if is_known else pl.lit(None, pl.String)
+    return pl.when("is_unknown").then(pl.lit(UNKNOWN)).otherwise(kind)
 
 
 # --- checking ---
@@ -237,8 +235,8 @@ def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     if n_train:
         text = f"{counted(n_train, 'photo')} of train with class_id -1: nothing can be learnt."
         yield Finding("warning", text)
-    known = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
-    if known.get_column("label").n_unique() < 2:
+    trained = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
+    if trained.get_column("label").n_unique() < 2:
         yield Finding("error", "at least two classes are needed in train.")
     val = rows.filter(pl.col("split") == "val")
     n = val.get_column("is_unknown").sum()
@@ -251,12 +249,14 @@ def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
 
 def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     path = root / POISON_FILE
-    known = rows.filter(~pl.col("is_unknown"))
-    if known.get_column("kind").null_count():
+    of_classes = rows.filter(~pl.col("is_unknown"))
+    if of_classes.get_column("kind").null_count():
         text = f"{path}  is not there: the cost of poisonous species cannot be counted."
         yield Finding("note", text)
         return
-    unlisted = known.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
+    unlisted = (
+        of_classes.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
+    )
     if len(unlisted):
         n = counted(len(unlisted), "class", "classes")
         where = POISON_FILE if path.is_file() else "the column `poisonous`"
@@ -296,15 +296,15 @@ def make(root: Path, world: World, size: int) -> None:
     """
     pool = species_pool(world, "fungiclef", 7, "mushroom", "herb", "tree")
     pool = pool[: max(4, min(len(pool), size // 8))]
-    classes: dict[int, int] = {species: place for place, species in enumerate(pool[:-2])}
+    classes: dict[int, int] = {species: rank for rank, species in enumerate(pool[:-2])}
     classes |= {pool[-2]: len(pool) + 7, pool[-1]: -1}
     poisonous = _poisonous(world, classes)
     rows: dict[str, list[list[object]]] = {"train": [], "val": []}
     number = 0
     while number < 4 * len(pool) or sum(map(len, rows.values())) < size:
-        turn, place = divmod(number, len(pool))
-        split = "val" if place >= len(pool) - 2 else _ROUND[turn % 4]
-        species = pool[place]
+        turn, rank = divmod(number, len(pool))
+        split = "val" if rank >= len(pool) - 2 else _ROUND[turn % 4]
+        species = pool[rank]
         seen = (number, species, classes[species], poisonous.get(species))
         rows[split] += _write(root, world, seen, split)
         number += 1

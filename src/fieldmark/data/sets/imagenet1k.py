@@ -83,8 +83,10 @@ def check(root: Path) -> Iterator[Finding]:
     parts = find_parts(root, PARTS)
     listed = None if parts else class_folders(root, SPLIT_FOLDERS)
     folders = {"train": "data", "val": "data"} if parts else {"train": "train", "val": "val"}
-    own = (*part_findings(parts), *_test_findings(root), *_name_findings(rows))
-    return species_findings(root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), own)
+    findings = (*part_findings(parts), *_test_findings(root), *_name_findings(rows))
+    return species_findings(
+        root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), findings
+    )
 
 
 # --- reading ---

@@ -257,12 +257,16 @@ def make(root: Path, world: World, size: int) -> None:
 
 
 def _plan(world: World, number: int, n_species: int) -> _ShotSequence:
-    turn, place = divmod(number, len(_TURNS))
-    split = _TURNS[place]
+    turn, turn_of_round = divmod(number, len(_TURNS))
+    split = _TURNS[turn_of_round]
     cameras = _CAMERAS[split]
     is_first_round = number < len(_TURNS) * (n_species + 1)
     # In the first rounds every split meets every class in turn, so that small copies have them all.
-    y = (turn + place) if is_first_round else pick(7 * n_species, world.seed, "iwildcam", number)
+    y = (
+        (turn + turn_of_round)
+        if is_first_round
+        else pick(7 * n_species, world.seed, "iwildcam", number)
+    )
     return _ShotSequence(
         number=number,
         split=split,

@@ -138,7 +138,9 @@ def _read(root: Path, split: str) -> pl.DataFrame:
             "labels": (is_whole, "the number of one class"),
         },
     )
-    _refuse_strange_labels(root, path, frame)
+    labels = [str(number) for number in _class_names(root)]
+    expected = f"a number of {ANNOTATIONS}/classes.json"
+    refuse_odd(path, frame, {"labels": (pl.col("labels").is_in(labels), expected)})
     grouped = frame.group_by("video_id", maintain_order=True).agg(
         pl.col("original_vido_id").first().alias("video"),
         pl.col("frame_id").cast(pl.Int64).alias("frame_ids"),
@@ -156,12 +158,6 @@ def _named(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     expected = f"{' '.join(FILE_COLUMNS)}, separated by single spaces"
     need_columns(f"{path}:1", frame.columns, FILE_COLUMNS, expected)
     return frame
-
-
-def _refuse_strange_labels(root: Path, path: Path, frame: pl.DataFrame) -> None:
-    known = [str(number) for number in _class_names(root)]
-    expected = f"a number of {ANNOTATIONS}/classes.json"
-    refuse_odd(path, frame, {"labels": (pl.col("labels").is_in(known), expected)})
 
 
 def _class_names(root: Path) -> dict[int, str]:
@@ -273,11 +269,11 @@ def make(root: Path, world: World, size: int) -> None:
     rows: dict[str, list[list[object]]] = {"train": [], "val": []}
     number = n_frames = 0
     while number < 3 * len(names) or n_frames < size:
-        turn, place = divmod(number, len(names))
+        turn, label = divmod(number, len(names))
         split = "val" if CLIP_SPLITS[turn % 3] == "test" else "train"
         scene = clip_scene(world, "kabr", number, pool, split == "val")
         length = N_FRAMES + 1 + pick(most - N_FRAMES, world.seed, "kabr", number)
-        rows[split] += _write_clip(root, world, scene, (number + 1, place, length))
+        rows[split] += _write_clip(root, world, scene, (number + 1, label, length))
         n_frames += length
         number += 1
     short = clip_scene(world, "kabr", number, pool, False)

@@ -201,14 +201,14 @@ def make(root: Path, world: World, size: int) -> None:
     names = list(_SHOWN) if size >= 1000 else list(_SHOWN)[:4]
     rows: dict[str, list[list[object]]] = {"train": [], "test": []}
     for number in range(max(3 * len(names), size // N_FRAMES)):
-        turn, place = divmod(number, len(names))
+        turn, label = divmod(number, len(names))
         split = CLIP_SPLITS[turn % 3]
         scene = clip_scene(world, "mammalnet", number, pool, split == "test")
         name = f"made{number:07}"
         for frame, file in enumerate(FRAMES):
-            moment = replace(scene, behaviour=_SHOWN[names[place]], frame=2 * frame)
+            moment = replace(scene, behaviour=_SHOWN[names[label]], frame=2 * frame)
             take_photo(world, moment, root / FRAME_FOLDER / name / file)
-        rows[split].append([f"trimmed_videos/{name}.mp4", place, pool.index(scene.species)])
+        rows[split].append([f"trimmed_videos/{name}.mp4", label, pool.index(scene.species)])
     for split, listed in rows.items():
         write_rows(root / ANNOTATIONS / f"{split}.csv", (), listed, separator=" ")
     genera = [world.species[index].scientific_name.lower() for index in pool]

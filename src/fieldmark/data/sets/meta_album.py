@@ -71,8 +71,8 @@ def _in_parentheses(text: str) -> ClassNames:
 
 def _leaf(text: str) -> ClassNames:
     """`Alpinia Galanga (Rasna)` → Alpinia galanga, Rasna."""
-    words = " ".join(text.replace("_", " ").split())
-    match = re.fullmatch(r"([A-Z][a-z]+) ([A-Za-z-]+) ?\(([^()]+)\)", words)
+    spaced = " ".join(text.replace("_", " ").split())
+    match = re.fullmatch(r"([A-Z][a-z]+) ([A-Za-z-]+) ?\(([^()]+)\)", spaced)
     return (f"{match[1]} {match[2].lower()}", match[3].strip()) if match else (None, None)
 
 
@@ -139,19 +139,19 @@ INFO = Info(
 def table(root: Path, set: str = "") -> pl.DataFrame:
     """One row per image, in the order of the files; of one set, or of all that are there."""
     folders = _folders(root)
-    wanted = _wanted(set)
-    if wanted and root in folders.values():
-        own = next(iter(folders))
-        if own not in ("", wanted):
-            raise DataError(f"{root}  is the set {own!r}: expected {wanted!r}.")
-        folders = {wanted: root}
-    elif wanted:
-        if wanted not in folders:
+    chosen = _wanted(set)
+    if chosen and root in folders.values():
+        set_here = next(iter(folders))
+        if set_here not in ("", chosen):
+            raise DataError(f"{root}  is the set {set_here!r}: expected {chosen!r}.")
+        folders = {chosen: root}
+    elif chosen:
+        if chosen not in folders:
             raise DataError(
-                f"{root / SETS[wanted].folder}  is missing or holds neither {LABELS} nor "
+                f"{root / SETS[chosen].folder}  is missing or holds neither {LABELS} nor "
                 f"{METADATA}. `fieldmark datasets meta_album` shows layout and sources."
             )
-        folders = {wanted: folders[wanted]}
+        folders = {chosen: folders[chosen]}
     if not folders:
         raise DataError(
             f"{root}  holds no set of Meta-Album: expected folders like FNG_Mini, each with "
@@ -224,7 +224,7 @@ def _read(root: Path, name: str, folder: Path) -> pl.DataFrame:
     below = home.relative_to(root).as_posix()
     classes = frame.get_column("label").unique().sort().to_list()
     names = [SETS[name].names(text) if name else (None, None) for text in classes]
-    facts = pl.DataFrame(
+    about = pl.DataFrame(
         {
             "label": classes,
             "scientific_name": [scientific for scientific, _ in names],
@@ -232,7 +232,7 @@ def _read(root: Path, name: str, folder: Path) -> pl.DataFrame:
         },
         schema=dict.fromkeys(("label", "scientific_name", "common_name"), pl.String),
     )
-    frame = frame.join(facts, on="label", how="left", maintain_order="left")
+    frame = frame.join(about, on="label", how="left", maintain_order="left")
     return frame.select(
         pl.format(f"{name}/{{}}" if name else "{}", "file").alias("id"),
         pl.format("{}" if below == "." else f"{below}/{{}}", "file").alias("image"),
@@ -246,8 +246,8 @@ def _read(root: Path, name: str, folder: Path) -> pl.DataFrame:
 
 def _read_official(folder: Path) -> tuple[pl.DataFrame, Path]:
     """file, label, super_category; and the folder that files are named from."""
-    facts = _facts(folder)
-    image, category, above = (str(facts.get(key) or name) for key, name in _COLUMNS.items())
+    about = _facts(folder)
+    image, category, above = (str(about.get(key) or name) for key, name in _COLUMNS.items())
     path = folder / LABELS
     frame = with_optional(read_annotations(path, (image, category), nulls=_NULLS), (above,))
     rules = {image: (is_given, "a file name"), category: (is_given, "a class")}
@@ -282,7 +282,7 @@ def make(root: Path, world: World, size: int) -> None:
 
     At least four classes a set, two photos each; the last class of fng has one photo only.
     """
-    for place, (name, album) in enumerate(SETS.items()):
+    for set_number, (name, album) in enumerate(SETS.items()):
         rows: list[tuple[str, str, str]] = []
         condition = "microscope" if name == "plk" else "day"
         for photo in plan_photos(
@@ -291,17 +291,17 @@ def make(root: Path, world: World, size: int) -> None:
             if name == "fng" and photo.rank == 3 and photo.turn:
                 continue
             label = _made_label(name, photo.species, photo.rank)
-            file = f"{place}{photo.rank:03}{photo.turn:04}.jpg"
-            folder = IMAGE_FOLDER if place % 2 == 0 else label
-            _take_small(world, photo, place, root / album.folder / folder / file)
+            file = f"{set_number}{photo.rank:03}{photo.turn:04}.jpg"
+            folder = IMAGE_FOLDER if set_number % 2 == 0 else label
+            _take_small(world, photo, set_number, root / album.folder / folder / file)
             rows.append((file, label, photo.species.ranks["family"]))
-        write = _write_official if place % 2 == 0 else _write_bioclip
+        write = _write_official if set_number % 2 == 0 else _write_bioclip
         write(root / album.folder, rows)
 
 
-def _take_small(world: World, photo: PlannedPhoto, place: int, path: Path) -> None:
+def _take_small(world: World, photo: PlannedPhoto, set_number: int, path: Path) -> None:
     """Sets show other individuals of the same species."""
-    individual, burst = 1_000 * place + photo.turn, 100_000 * place + photo.scene.burst
+    individual, burst = 1_000 * set_number + photo.turn, 100_000 * set_number + photo.scene.burst
     taken = world.photo(replace(photo.scene, individual=individual, burst=burst))
     write_photo(replace(taken, image=taken.image.resize((SIDE_PX, SIDE_PX))), path)
 
@@ -333,7 +333,7 @@ def _made_label(name: str, species: Species, rank: int) -> str:
 
 def _write_official(folder: Path, rows: list[tuple[str, str, str]]) -> None:
     write_rows(folder / LABELS, tuple(_COLUMNS.values()), rows)
-    facts = {
+    about = {
         "dataset_name": folder.name,
         "dataset_description": "made by fieldmark",
         "total_categories": len({label for _, label, _ in rows}),
@@ -341,7 +341,7 @@ def _write_official(folder: Path, rows: list[tuple[str, str, str]]) -> None:
         "has_super_categories": True,
         **_COLUMNS,
     }
-    (folder / INFO_FILE).write_text(json.dumps(facts), encoding="utf-8")
+    (folder / INFO_FILE).write_text(json.dumps(about), encoding="utf-8")
 
 
 def _write_bioclip(folder: Path, rows: list[tuple[str, str, str]]) -> None:

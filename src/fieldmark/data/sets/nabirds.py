@@ -101,8 +101,8 @@ def table(root: Path) -> pl.DataFrame:
         },
         schema_overrides=dict.fromkeys(("id", "image", "split", "class_id"), pl.String),
     )
-    facts = _classes(names, _parents(home, names), sorted(set(classes.values())))
-    frame = frame.join(facts, on="class_id", how="left", maintain_order="left")
+    about = _classes(names, _parents(home, names), sorted(set(classes.values())))
+    frame = frame.join(about, on="class_id", how="left", maintain_order="left")
     columns = ("id", "image", "split", "label", "common_name", "group", "top_group", "lineage")
     return finish_table(frame.select(*columns, "class_id"), home / IMAGES)
 
@@ -243,8 +243,8 @@ def make(root: Path, world: World, size: int) -> None:
         path = f"{leaf:04}/{key.replace('-', '')}.jpg"
         scene = replace(photo.scene, stage="juvenile" if form else "adult")
         extent = take_photo(world, scene, root / IMAGE_FOLDER / path)
-        facts = (path, leaf, int(photo.split == "train"), extent, (0, 0, *extent))
-        for rows, fact in zip(tables.values(), facts, strict=True):
+        columns = (path, leaf, int(photo.split == "train"), extent, (0, 0, *extent))
+        for rows, fact in zip(tables.values(), columns, strict=True):
             rows.append([key, *fact] if isinstance(fact, tuple) else [key, fact])
     names, above = _tree(leaves)
     for name, rows in tables.items():

@@ -86,8 +86,10 @@ def check(root: Path) -> Iterator[Finding]:
     rows = _table(root, home, listed)
     below = home.relative_to(root)
     folders = {split: f"{below}/images/{split}" for split in SPLIT_FOLDERS}
-    own = (*_name_findings(home, rows, _names(home)), *_metadata_findings(home, rows))
-    return species_findings(root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), own)
+    findings = (*_name_findings(home, rows, _names(home)), *_metadata_findings(home, rows))
+    return species_findings(
+        root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), findings
+    )
 
 
 # --- reading ---
@@ -173,12 +175,12 @@ def _photo_facts(home: Path) -> pl.DataFrame:
     """hash and what the metadata says of the photo."""
     path = home / METADATA
     content = read_json_object(path, "image hash → facts") if path.is_file() else {}
-    odd = next((key for key, facts in content.items() if not isinstance(facts, dict)), None)
+    odd = next((key for key, photo in content.items() if not isinstance(photo, dict)), None)
     if odd is not None:
         raise DataError(f"{path}  {odd!r} holds {content[odd]!r}: expected an object of facts.")
     columns: dict[str, list[str | None]] = {"hash": list(content)}
     for name in _PHOTO_FACTS:
-        values = (facts.get(name) for facts in content.values())
+        values = (photo.get(name) for photo in content.values())
         columns[name] = [None if value is None else str(value) for value in values]
     frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
     return frame.rename({"split": "stated_split", "species_id": "stated_species_id"})
@@ -234,16 +236,16 @@ FIRST_ID = 1_355_868
 
 def make(root: Path, world: World, size: int) -> None:
     """Plants in folders of ids with the three JSON files; a few photos share an observation."""
-    facts: dict[str, dict[str, str]] = {}
+    about_photo: dict[str, dict[str, str]] = {}
     names: dict[str, str] = {}
     for photo in plan_photos(world, size, "plantnet", PATTERN, PLANTS):
         key = str(FIRST_ID + 13 * photo.rank)
         names[key] = f"{photo.species.scientific_name} L."
         name = digest(world.seed, "plantnet", photo.rank, photo.turn).hex()
         take_photo(world, photo.scene, root / "images" / photo.split / key / f"{name}.jpg")
-        facts[name] = _made_facts(photo, key)
+        about_photo[name] = _made_facts(photo, key)
     index = {str(number): key for number, key in enumerate(sorted(names))}
-    for path, content in ((METADATA, facts), (NAMES, names), (INDEX, index)):
+    for path, content in ((METADATA, about_photo), (NAMES, names), (INDEX, index)):
         (root / path).write_text(json.dumps(content), encoding="utf-8")
 
 

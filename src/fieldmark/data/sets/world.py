@@ -233,8 +233,8 @@ def _plan_part(
     world: World, part: Subcollection, number: int, size: int
 ) -> Iterator[CollectionPhoto]:
     variants = part.variants(world)
-    wanted = max(part.n_group, size // 2)
-    variants = variants[: wanted - wanted % part.n_group]
+    n_variants = max(part.n_group, size // 2)
+    variants = variants[: n_variants - n_variants % part.n_group]
     n_shots = 1 if size < 4 * len(variants) else 2
     n_bursts = 2 * max(1, round(size / len(variants) / n_shots / 2))  # even: half for each split
     bursts: dict[int, int] = {}

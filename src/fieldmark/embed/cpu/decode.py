@@ -153,7 +153,9 @@ def _seen(stored: _Stored, recipe: Recipe) -> np.ndarray:
     shrink = min(height / scaled_h, width / scaled_w)
     waste = scaled_h * scaled_w / (out_h * out_w)
     if recipe.interpolation not in KERNELS or shrink < MIN_SHRINK or waste > MAX_WASTE:
-        return _by_pillow(stored, recipe)
+        import PIL.Image
+
+        return recipe(PIL.Image.fromarray(_upright(stored.pixels, stored.turn)))
     left, top = round(left * scaled_w / width), round(top * scaled_h / height)
     if stored.turn.flips_columns:
         left = scaled_w - out_w - left
@@ -189,12 +191,6 @@ def _resize(pixels: np.ndarray, height: int, width: int, interpolation: str) -> 
     planes = torch.from_numpy(pixels)[None].permute(0, 3, 1, 2)
     resized = interpolate(planes, (height, width), mode=interpolation, antialias=True)
     return np.ascontiguousarray(resized[0].permute(1, 2, 0).numpy())
-
-
-def _by_pillow(stored: _Stored, recipe: Recipe) -> np.ndarray:
-    import PIL.Image
-
-    return recipe(PIL.Image.fromarray(_upright(stored.pixels, stored.turn)))
 
 
 def _upright(pixels: np.ndarray, turn: _Turn) -> np.ndarray:

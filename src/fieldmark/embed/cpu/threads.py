@@ -51,14 +51,14 @@ STATUS_EVERY_S = 1.0
 def run_threads(
     model: Backbone,
     root: Path,
-    wanted: Iterable[WantedFile],
+    files: Iterable[WantedFile],
     sink: Sink,
     options: EmbedOptions,
     progress: Progress,
 ) -> Throughput:
     """Embeds what the sink asks for of the wanted files."""
     with kept_memory():
-        return _ThreadRun(model, root, sink, options, progress).run(wanted)
+        return _ThreadRun(model, root, sink, options, progress).run(files)
 
 
 class PreparedFile(NamedTuple):
@@ -116,11 +116,11 @@ class _ThreadRun:
         default_factory=lambda: dict.fromkeys(("read", "decode", "forward", "write"), 0.0)
     )
 
-    def run(self, wanted: Iterable[WantedFile]) -> Throughput:
+    def run(self, files: Iterable[WantedFile]) -> Throughput:
         self.began = self.shown = time.perf_counter()
-        own = getattr(self.model, "batch_size", DEFAULT_BATCH)
-        self.batch_size = self.options.batch_size or own
-        for arrived in self._arriving(wanted):
+        model_batch = getattr(self.model, "batch_size", DEFAULT_BATCH)
+        self.batch_size = self.options.batch_size or model_batch
+        for arrived in self._arriving(files):
             self.n_fallback += arrived.n_fallback
             self.busy_s["read"] += arrived.read_s
             self.busy_s["decode"] += arrived.decode_s
@@ -141,14 +141,14 @@ class _ThreadRun:
             batch_size=self.batch_size,
         )
 
-    def _arriving(self, wanted: Iterable[WantedFile]) -> Iterator[_Arrived]:
+    def _arriving(self, files: Iterable[WantedFile]) -> Iterator[_Arrived]:
         """Prepared files in order, at most AHEAD batches of parts ahead of the model."""
         window = self.batch_size * AHEAD
         queue: deque[tuple[int, Future[_Arrived]]] = deque()
         n_ahead = 0
         with ThreadPoolExecutor(self.options.threads) as pool, ThreadPoolExecutor(1) as streamer:
             try:
-                for file in wanted:
+                for file in files:
                     is_member = bool(split_reference(file.image)[1])
                     ahead = (
                         streamer.submit(read_stamped, self.root, file.image) if is_member else None

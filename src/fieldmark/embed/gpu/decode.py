@@ -194,23 +194,27 @@ class BufferDecoder:
         stored: list[_BufferJpeg] = []
         others: list[tuple[ImagePart, np.ndarray]] = []
         wished = self._sink.read(
-            [HashedFile(wanted, file.content, file.mark) for wanted, file in pairs]
+            [HashedFile(file_wanted, file.content, file.mark) for file_wanted, file in pairs]
         )
-        for (wanted, file), parts in zip(pairs, wished, strict=True):
+        for (file_wanted, file), parts in zip(pairs, wished, strict=True):
             if not parts or file.content.problem:
                 continue
             if file.facts is not None:
                 stored.append(_BufferJpeg(file, file.facts, parts))
             else:
-                others += self._decoded_by_reader(buffer, wanted, file, parts)
+                others += self._decoded_by_reader(buffer, file_wanted, file, parts)
         pixels = self._decode_jpegs(buffer, stored, decoder)
         return [*pixels, self._upload(others)] if others else pixels
 
     def _decoded_by_reader(
-        self, buffer: SharedBuffer, wanted: WantedFile, file: FileBytes, parts: Sequence[ImagePart]
+        self,
+        buffer: SharedBuffer,
+        file_wanted: WantedFile,
+        file: FileBytes,
+        parts: Sequence[ImagePart],
     ) -> Iterator[tuple[ImagePart, np.ndarray]]:
         height, width = self._recipe.size
-        by_ref = dict(zip(wanted.refs, file.pixels, strict=True))
+        by_ref = dict(zip(file_wanted.refs, file.pixels, strict=True))
         for part in parts:
             pixels = by_ref[part.ref]
             if pixels.offset < 0:
@@ -255,10 +259,10 @@ class BufferDecoder:
     def _cut_out(self, canvas: Any, group: Sequence[_BufferJpeg]) -> Iterator[Pixels]:
         cuts: list[Cut] = []
         parts: list[ImagePart] = []
-        for place, jpeg in enumerate(group):
+        for number, jpeg in enumerate(group):
             for part in jpeg.parts:
                 try:
-                    cuts.append(self._cut(place, jpeg.facts, part.ref))
+                    cuts.append(self._cut(number, jpeg.facts, part.ref))
                 except DataError as error:
                     self._sink.failed(part, plain_reason(error))
                     continue
@@ -268,29 +272,29 @@ class BufferDecoder:
             pixels = self._resample(canvas, cuts, recipe.size, recipe.interpolation, recipe.fill)
             yield parts, pixels
 
-    def _cut(self, place: int, facts: JpegFacts, ref: ImageRef) -> Cut:
-        stored = facts.height, facts.width
-        height, width = stored[::-1] if facts.turn in SWAPPED else stored
+    def _cut(self, number: int, jpeg: JpegFacts, ref: ImageRef) -> Cut:
+        stored = jpeg.height, jpeg.width
+        height, width = stored[::-1] if jpeg.turn in SWAPPED else stored
         bounds = (0, 0, width, height)
         if ref.crop is not None:
             bounds = crop_box(width, height, ref.crop, ref.image)
         left, top, right, bottom = bounds
         box, out = self._recipe.placed(bottom - top, right - left)
         seen = (box[0] + left, box[1] + top, box[2] + left, box[3] + top)
-        return Cut(place, stored, seen, bounds, out, facts.turn)
+        return Cut(number, stored, seen, bounds, out, jpeg.turn)
 
     def _decode_here(self, buffer: SharedBuffer, jpeg: _BufferJpeg) -> list[Pixels]:
         """A file that the card refuses, decoded the reference way."""
         data = bytes(buffer.view(jpeg.file.offset, jpeg.file.size))
         refs = [part.ref for part in jpeg.parts]
-        own: list[tuple[ImagePart, np.ndarray]] = []
+        decoded: list[tuple[ImagePart, np.ndarray]] = []
         seen = see_exactly(data, refs, self._recipe, self._model)
         for part, pixels in zip(jpeg.parts, seen, strict=True):
             if isinstance(pixels, str):
                 self._sink.failed(part, pixels)
             else:
-                own.append((part, pixels))
-        return [self._upload(own)] if own else []
+                decoded.append((part, pixels))
+        return [self._upload(decoded)] if decoded else []
 
 
 def choose_resampler(device: Any) -> Callable[..., Any]:

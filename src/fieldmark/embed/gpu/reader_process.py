@@ -118,10 +118,10 @@ class _BufferFiller:
         base = request.buffer * self._job.buffer_bytes
         room, at = self._job.buffer_bytes, 0
         files: list[FileBytes] = []
-        for wanted in request.files:
-            data, entry = self._load(wanted)
+        for file in request.files:
+            data, entry = self._load(file)
             if entry.facts is not None and at + entry.size > room and files:
-                self._left[wanted.image] = (data, entry)
+                self._left[file.image] = (data, entry)
                 break
             if entry.facts is not None and at + entry.size <= room:
                 self._memory[base + at : base + at + entry.size] = data
@@ -131,31 +131,31 @@ class _BufferFiller:
             if entry.content.problem:
                 files.append(entry)
                 continue
-            pixels, end = self._decode(wanted, data, base, at)
+            pixels, end = self._decode(file, data, base, at)
             if end > room and files:  # a request's first file fits: see `fitting`
-                self._left[wanted.image] = (data, entry)
+                self._left[file.image] = (data, entry)
                 break
             files.append(entry._replace(facts=None, pixels=pixels))
             at = end
         return BufferAnswer(request.buffer, files, self._read_s, self._decode_s)
 
-    def _load(self, wanted: WantedFile) -> tuple[bytes, FileBytes]:
-        if wanted.image in self._left:
-            return self._left.pop(wanted.image)
+    def _load(self, file: WantedFile) -> tuple[bytes, FileBytes]:
+        if file.image in self._left:
+            return self._left.pop(file.image)
         began = time.perf_counter()
-        content, mark, data = read_content(self._job.root, wanted.image)
+        content, mark, data = read_content(self._job.root, file.image)
         is_jpeg = self._job.is_for_card and not content.problem and content.key != ABSENT
-        facts = jpeg_facts(data) if is_jpeg else None
+        jpeg = jpeg_facts(data) if is_jpeg else None
         self._read_s += time.perf_counter() - began
-        return data, FileBytes(content, mark, size=len(data), facts=facts)
+        return data, FileBytes(content, mark, size=len(data), facts=jpeg)
 
     def _decode(
-        self, wanted: WantedFile, data: bytes, base: int, at: int
+        self, file: WantedFile, data: bytes, base: int, at: int
     ) -> tuple[list[Pixels], int]:
         """Pixels of every part, from `at` on as far as they fit; and where they would end."""
         began = time.perf_counter()
         made: list[Pixels] = []
-        for seen in see_exactly(data, wanted.refs, self._job.transform, self._job.model):
+        for seen in see_exactly(data, file.refs, self._job.transform, self._job.model):
             if isinstance(seen, str):
                 made.append(Pixels(-1, seen))
                 continue

@@ -172,8 +172,8 @@ class Dispatcher:
             return [run.popleft() for _ in range(min(most, len(run)))]
 
     def _fetch(self, run: deque[WantedFile], most: int) -> None:
-        first = self._peek()
-        archive = _archive(first) if first else ""
+        next_file = self._peek()
+        archive = _archive(next_file) if next_file else ""
         while (file := self._peek()) is not None and _archive(file) == archive:
             if not archive and len(run) == most:
                 return
@@ -275,23 +275,23 @@ class ReaderPool:
                 self._buffers.put(None)
 
     def _fill(self, number: int, reader: BufferReader) -> None:
-        asked: deque[list[Any]] = deque()
+        requests: deque[list[Any]] = deque()
         rest: deque[Any] = deque()
         most = self._most
         while True:
-            while len(asked) < min(AHEAD, reader.job.n_buffers):
+            while len(requests) < min(AHEAD, reader.job.n_buffers):
                 files = [rest.popleft() for _ in range(min(most, len(rest)))]
-                files = files or self._files.take(number, most, may_wait=not asked)
+                files = files or self._files.take(number, most, may_wait=not requests)
                 if not files:
                     break
                 buffer = reader.free.get()
                 if buffer is None or self._stop.is_set():
                     raise PipelineStopped
                 reader.request(buffer, files)
-                asked.append(files)
-            if not asked:
+                requests.append(files)
+            if not requests:
                 return
-            answer, files = reader.answer(), asked.popleft()
+            answer, files = reader.answer(), requests.popleft()
             n_read = len(answer.files)
             if n_read < len(files):  # the buffer was full
                 rest.extendleft(reversed(files[n_read:]))

@@ -91,9 +91,9 @@ def resample(
     """
     is_swapped = cuts[0].is_swapped
     out_h, out_w = size[::-1] if is_swapped else size
-    places = [cut.place for cut in cuts]
-    if places != list(range(len(canvas))):
-        canvas = canvas[torch.tensor(places, device=canvas.device)]
+    numbers = [cut.place for cut in cuts]
+    if numbers != list(range(len(canvas))):
+        canvas = canvas[torch.tensor(numbers, device=canvas.device)]
     n, rows, _, columns = canvas.shape
     x_weights = _weights([_line(cut, 0) for cut in cuts], columns, out_w, kind, canvas.device)
     y_weights = _weights([_line(cut, 1) for cut in cuts], rows, out_h, kind, canvas.device)
@@ -138,7 +138,9 @@ def _line(cut: Cut, axis: int) -> _Line:
     """Of the stored picture: axis 0 runs along its columns, 1 along its rows."""
     upright = 1 - axis if cut.is_swapped else axis
     is_mirrored = MIRRORED.get(cut.turn, (False, False))[axis]
-    box, bounds = (_stored_box(own, cut.turn, *cut.stored) for own in (cut.box, cut.bounds))
+    box, bounds = (
+        _stored_box(stored_box, cut.turn, *cut.stored) for stored_box in (cut.box, cut.bounds)
+    )
     ends = (box[axis], box[axis + 2], bounds[axis], bounds[axis + 2])
     return _Line(*ends, cut.out[1 - upright], is_mirrored)
 

@@ -183,12 +183,12 @@ class _Best:
         self.n_taken += len(block_bd)
         length = longest(block_bd)
         n_queries = max(1, _TILE // max(1, len(block_bd)))
-        for first in range(0, len(self.query_qd), n_queries):
-            part = slice(first, first + n_queries)
+        for start_query in range(0, len(self.query_qd), n_queries):
+            part = slice(start_query, start_query + n_queries)
             query_p, row_p = self._hopeful(part, block_bd, length)
             if len(query_p):
                 score_p = exact_scores(self.query_qd[part], block_bd, query_p, row_p)
-                self._merge(first + query_p, start + row_p, score_p)
+                self._merge(start_query + query_p, start + row_p, score_p)
 
     def _hopeful(
         self, part: slice, block_bd: np.ndarray, length: float
@@ -246,18 +246,18 @@ def _blocks(
             at, start = at + len(block_bd), start + len(block_bd)
 
 
-def _advise(array: np.ndarray, first: int, n_rows: int, advice: str) -> None:
+def _advise(array: np.ndarray, start_row: int, n_rows: int, advice: str) -> None:
     """Tells the system that rows of a file come next, or are done with: the disk reads while the
     processor multiplies, and pages that were used do not count as this process' memory.
     """
     if not isinstance(array, np.memmap) or array.mode != "r" or not array.flags.c_contiguous:
         return
     file: Any = getattr(array, "_mmap", None)
-    if not hasattr(file, "madvise") or first >= len(array):
+    if not hasattr(file, "madvise") or start_row >= len(array):
         return
     inset = array.offset % mmap.ALLOCATIONGRANULARITY
-    start = inset + first * array.strides[0]
-    stop = inset + min(first + n_rows, len(array)) * array.strides[0]
+    start = inset + start_row * array.strides[0]
+    stop = inset + min(start_row + n_rows, len(array)) * array.strides[0]
     page = start - start % mmap.PAGESIZE
     if stop <= len(file):
         file.madvise(getattr(mmap, advice), page, stop - page)

@@ -177,16 +177,16 @@ class _Side:
 
     def pairs_of(self, tile: _Tile) -> np.ndarray:
         """Pairs whose asking row is in the tile, line by line."""
-        first = tile.first[self.axis]
-        last = first + tile.score_ab.shape[self.axis]
-        return self.order[self.start_n[first] : self.start_n[last]]
+        begin = tile.first[self.axis]
+        last = begin + tile.score_ab.shape[self.axis]
+        return self.order[self.start_n[begin] : self.start_n[last]]
 
     def see_best(self, tile: _Tile) -> None:
         """Keeps the best candidate of each line; tiles come by rising candidates."""
-        first, score_lc = tile.first[self.axis], tile.lines(self.axis)
+        begin, score_lc = tile.first[self.axis], tile.lines(self.axis)
         top_l = score_lc.max(axis=1).astype(np.float64)
         floor_l = np.maximum(
-            top_l - 2 * tile.slack, self.top_n[first : first + len(top_l)] - tile.slack
+            top_l - 2 * tile.slack, self.top_n[begin : begin + len(top_l)] - tile.slack
         )
         line_s = np.flatnonzero(top_l >= floor_l)
         if len(line_s) < len(top_l):
@@ -202,7 +202,7 @@ class _Side:
             order = np.lexsort((other_h, -score_h, at_h))
             best_h = order[np.searchsorted(at_h[order], np.arange(len(line_s)))]
             best_s, score_s = other_h[best_h], score_h[best_h]
-        asks_s = first + line_s
+        asks_s = begin + line_s
         is_new = score_s > self.top_n[asks_s] + tile.tie
         self.best_n[asks_s[is_new]] = tile.first[1 - self.axis] + best_s[is_new]
         self.top_n[asks_s[is_new]] = score_s[is_new]

@@ -256,7 +256,7 @@ class JobFolder:
         ids = [f"{now:%Y%m%dT%H%M%S%f}-{tag}-{number:04d}" for number in range(len(planned))]
         self.steps_folder.mkdir(parents=True, exist_ok=True)
         steps = []
-        for own, step in zip(ids, planned, strict=True):
+        for step_id, step in zip(ids, planned, strict=True):
             after = tuple(ids[index] for index in step.after)
             work = replace(step.work, after=after)
             record = StepRecord(
@@ -269,13 +269,13 @@ class JobFolder:
                 created=f"{now:%Y-%m-%dT%H:%M:%SZ}",
                 executor=executor,
             )
-            hidden = self.steps_folder / f".{own}"
+            hidden = self.steps_folder / f".{step_id}"
             hidden.mkdir()
             StepFolder(hidden).write_record(record)
             write_work(hidden, work)
-            hidden.rename(self.steps_folder / own)
-            steps.append(StepFolder(self.steps_folder / own))
-            self._steps[own] = steps[-1]
+            hidden.rename(self.steps_folder / step_id)
+            steps.append(StepFolder(self.steps_folder / step_id))
+            self._steps[step_id] = steps[-1]
         return steps
 
     def prune(self, now: Callable[[], float] = time.time) -> None:

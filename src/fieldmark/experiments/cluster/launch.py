@@ -135,7 +135,7 @@ class _Launcher:
     progress: Progress
     held: dict[str, Lease] = field(default_factory=dict)
     """that it has the steps of a launch, by the tag of that launch: its own, and of dead ones"""
-    own: dict[str, StepFolder] = field(default_factory=dict)
+    steps: dict[str, StepFolder] = field(default_factory=dict)
     """the steps of its runs, and those that these come after"""
     doubtful: set[str] = field(default_factory=set)
     """steps that may be lost: their worker was alive for all that was known when this started"""
@@ -160,7 +160,7 @@ class _Launcher:
             new = self._make(taken)
             lease.check()
             self._hand_over(new)
-            self.own |= {step.id: step for step in new}
+            self.steps |= {step.id: step for step in new}
             self.new |= {step.id for step in new}
         self._say_submitted(new)
 
@@ -189,21 +189,21 @@ class _Launcher:
         statuses = self.executors.statuses(steps)
         for step in steps:
             status, record = statuses[step.id], step.record
-            mine = names & set(record.names)
+            shared = names & set(record.names)
             if status.state == "lost":
                 self.earlier += [(set(record.names), path) for path in step.attempts]
-            if not mine or status.state in ("lost", "unsubmitted"):
+            if not shared or status.state in ("lost", "unsubmitted"):
                 continue
             if status.state != "merged":
-                self._hold(step.tag, f"it does {len(mine):,} of the {len(names):,} runs")
-            taken |= mine
-            if status.state == "silent" and step.id not in self.own:
+                self._hold(step.tag, f"it does {len(shared):,} of the {len(names):,} runs")
+            taken |= shared
+            if status.state == "silent" and step.id not in self.steps:
                 self.doubtful.add(step.id)
             for other in (*record.after, step.id):
                 if (folder := self.job_folder.step(other)) is not None:
-                    self.own.setdefault(other, folder)
+                    self.steps.setdefault(other, folder)
         # What this launcher saw get lost stays lost, unless it was in doubt from the beginning.
-        tried = (s for s in self.own.values() if s.id not in self.doubtful)
+        tried = (s for s in self.steps.values() if s.id not in self.doubtful)
         return taken | {name for step in tried for name in step.record.names}
 
     def _hold(self, tag: str, what: str = "") -> None:
@@ -248,23 +248,23 @@ class _Launcher:
         return replace(work, earlier=earlier)
 
     def _say_submitted(self, new: Collection[StepFolder]) -> None:
-        n_attached = len(self.own) - len(self.new)
+        n_attached = len(self.steps) - len(self.new)
         if n_attached:
             steps = counted(n_attached, "step")
             self.progress.say(f"waiting for {steps} of an earlier command, with some of these runs")
         if new:
             kinds = Counter(step.record.kind for step in new)
-            words = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+            counts = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
             steps = counted(len(new), "step")
-            self.progress.say(f"{steps} submitted ({words}) on {self.executor.name}")
+            self.progress.say(f"{steps} submitted ({counts}) on {self.executor.name}")
 
     def watch(self) -> None:
         """Until none of its steps is alive and all that finished are merged."""
-        first, last = WAITS_S.get(self.executor.name, SOON_S)
-        wait = first
-        self.progress.start("runs", sum(len(s.record.names) for s in self.own.values()))
+        shortest, longest = WAITS_S.get(self.executor.name, SOON_S)
+        wait = shortest
+        self.progress.start("runs", sum(len(s.record.names) for s in self.steps.values()))
         while True:
-            statuses = self.executors.statuses(list(self.own.values()))
+            statuses = self.executors.statuses(list(self.steps.values()))
             is_changed = self._merge_ready()
             is_changed |= self._show(statuses)
             if not any(status.is_alive for status in statuses.values()):
@@ -272,9 +272,9 @@ class _Launcher:
                 if again := lost & self.doubtful:
                     self._take_up(again)
                     continue
-                if all(map(self._is_settled, self.own.values())):
+                if all(map(self._is_settled, self.steps.values())):
                     return
-            wait = first if is_changed else min(wait * 1.3, last)
+            wait = shortest if is_changed else min(wait * 1.3, longest)
             time.sleep(wait)
 
     def _is_settled(self, step: StepFolder) -> bool:
@@ -286,7 +286,7 @@ class _Launcher:
         """Submits anew what was in doubt at the beginning and has shown to be lost."""
         for name in lost:
             self.doubtful.discard(name)
-            del self.own[name]
+            del self.steps[name]
         self.submit()
 
     def _merge_ready(self) -> bool:
@@ -297,8 +297,8 @@ class _Launcher:
         for late, why in merged_now.put_off:
             n_tries, _ = self.put_off.get(late.id, (0, ""))
             self.put_off[late.id] = n_tries + 1, why
-        mine = [step for step in merged_now.steps if step.id in self.own]
-        for step in mine:
+        merged = [step for step in merged_now.steps if step.id in self.steps]
+        for step in merged:
             for failure in getattr(step.outcome, "failures", ()):
                 self.progress.say(f"{failure.title}: {failure.error}")
         return bool(merged_now.steps)
@@ -306,14 +306,14 @@ class _Launcher:
     def _show(self, statuses: dict[str, StepStatus]) -> bool:
         """Tells how far it is; whether that has changed."""
         states = Counter[str](status.state for status in statuses.values())
-        merged = [s for s in self.own.values() if statuses[s.id].state == "merged"]
+        merged = [s for s in self.steps.values() if statuses[s.id].state == "merged"]
         n_done = sum(len(step.record.names) for step in merged)
         self.progress.advance(n_done - self._n_shown)
         self._n_shown = n_done
-        words = [f"{n} {state}" for state, n in states.items() if state != "merged"]
+        pieces = [f"{n} {state}" for state, n in states.items() if state != "merged"]
         reasons = Counter(s.reason for s in statuses.values() if s.state == "pending" and s.reason)
-        words += [f"({reasons.most_common(1)[0][0]})"] if reasons else []
-        self.progress.status(" ".join(words))
+        pieces += [f"({reasons.most_common(1)[0][0]})"] if reasons else []
+        self.progress.status(" ".join(pieces))
         is_changed, self._states = states != self._states, states
         return is_changed
 
@@ -321,35 +321,36 @@ class _Launcher:
         """What came of its runs, in its own steps and in those of dead launchers."""
         names: list[RunName] = []
         failures: list[Failure] = []
-        words: dict[str, None] = {}
+        closing: dict[str, None] = {}
         n_claimed = 0
         titles = {planned.job.title for planned in self.plan.to_run}
         with Store.open(self.settings.store) as store:
-            for step in self.own.values():
+            for step in self.steps.values():
                 outcome = step.outcome
                 if outcome is None:
                     failures += self._lost(step)
                 elif step.id in self.put_off and not step.is_merged:
-                    failures += self._unread(step)
+                    _, why = self.put_off[step.id]
+                    error = f"it is done, but its results cannot be read now: {why}"
+                    failures += [
+                        Failure(title, error, RunsFailed.exit_code) for title in step.record.runs
+                    ]
                 elif step.record.names:
                     names += outcome.names
                     failures += [f for f in outcome.failures if f.title in titles]
-                    words |= dict.fromkeys(outcome.closing_lines)
+                    closing |= dict.fromkeys(outcome.closing_lines)
                     n_claimed += outcome.n_claimed
             gaps = gaps_of(self.plan, names, store)
-        return Outcome(tuple(dict.fromkeys(names)), tuple(failures), n_claimed, tuple(words), gaps)
-
-    def _unread(self, step: StepFolder) -> list[Failure]:
-        _, why = self.put_off[step.id]
-        error = f"it is done, but its results cannot be read now: {why}"
-        return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]
+        return Outcome(
+            tuple(dict.fromkeys(names)), tuple(failures), n_claimed, tuple(closing), gaps
+        )
 
     def _lost(self, step: StepFolder) -> list[Failure]:
         """Of a step without a result: where to look, which is the embedding if that has none."""
         before = (self.job_folder.step(name) for name in step.record.after)
-        first = next((one for one in before if one is not None and not one.is_finished), step)
+        ended = next((one for one in before if one is not None and not one.is_finished), step)
         error = (
-            f"step {short_id(first.id)} ended without a result (cancelled, killed or out of time). "
-            f"`fieldmark jobs logs {short_id(first.id)}` shows why; run the same command to retry."
+            f"step {short_id(ended.id)} ended without a result (cancelled, killed or out of time). "
+            f"`fieldmark jobs logs {short_id(ended.id)}` shows why; run the same command to retry."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]

@@ -54,8 +54,8 @@ class PastUse:
     def seconds(self, planned: Planned) -> float | None:
         """Of the run alone; None where no run like it is known."""
         self._read()
-        known = sorted(self._seconds.get(_kind_of(planned), ()))
-        return known[len(known) // 2] if known else None
+        seconds = sorted(self._seconds.get(_kind_of(planned), ()))
+        return seconds[len(seconds) // 2] if seconds else None
 
     def peak_bytes(self, planned: Planned) -> int:
         """The most memory of runs like it, or of the model; 0 where none is known."""
@@ -84,8 +84,8 @@ class PastUse:
                     peak = (part.info or {}).get("peak_mb")
                     if isinstance(peak, int):
                         self._peaks[kind] = max(self._peaks.get(kind, 0), peak << 20)
-                        known = self._model_peaks.get(model, 0)
-                        self._model_peaks[model] = max(known, peak << 20)
+                        former_peak = self._model_peaks.get(model, 0)
+                        self._model_peaks[model] = max(former_peak, peak << 20)
 
 
 def _kind(spec: RunSpec) -> Kind:
@@ -107,14 +107,14 @@ def request_for(
     """What a step of that kind with these runs should ask for; `speed` in images a second."""
     model = runs[0].job.model
     n_images = -(-sum(run.n_missing for run in runs) // n_shards)
-    known = [past.seconds(run) for run in runs]
-    alone = sum(seconds for seconds in known if seconds is not None)
+    run_seconds = [past.seconds(run) for run in runs]
+    alone = sum(seconds for seconds in run_seconds if seconds is not None)
     if kind == "embed":
         seconds = n_images / speed if speed else UNKNOWN_S[kind] / MARGIN
         peak = past.model_peak_bytes(model)
     else:
         embedding = (n_images / speed if speed else None) if kind == "model" and n_images else 0.0
-        is_known = None not in known and embedding is not None and kind != "chat"
+        is_known = None not in run_seconds and embedding is not None and kind != "chat"
         seconds = alone + (embedding or 0.0) if is_known else UNKNOWN_S[kind] / MARGIN
         peak = max(past.peak_bytes(run) for run in runs)
     return StepRequest(
@@ -131,5 +131,5 @@ def describe_request(request: StepRequest) -> str:
     '1 h 30 min, 8 GB, 4 CPUs, 1 GPU'
     """
     memory, gpus = -(-request.memory_bytes // GIB), request.gpus
-    asked = [duration(request.seconds), f"{memory} GB", counted(request.cpus, "CPU")]
-    return ", ".join([*asked, counted(gpus, "GPU")] if gpus else asked)
+    parts = [duration(request.seconds), f"{memory} GB", counted(request.cpus, "CPU")]
+    return ", ".join([*parts, counted(gpus, "GPU")] if gpus else parts)

@@ -39,8 +39,8 @@ class StepStatus:
 class Executors:
     """The executors of steps, by name; made when they are first needed."""
 
-    def __init__(self, *known: Executor) -> None:
-        self._executors = {executor.name: executor for executor in known}
+    def __init__(self, *executors: Executor) -> None:
+        self._executors = {executor.name: executor for executor in executors}
 
     def __getitem__(self, name: str) -> Executor:
         if name not in self._executors:
@@ -50,18 +50,18 @@ class Executors:
     def statuses(self, steps: Sequence[StepFolder]) -> dict[str, StepStatus]:
         """By id of step; each executor is asked once."""
         statuses: dict[str, StepStatus] = {}
-        asked: dict[str, list[StepFolder]] = defaultdict(list)
+        steps_of: dict[str, list[StepFolder]] = defaultdict(list)
         for step in steps:
             if step.is_finished:
                 statuses[step.id] = _finished(step)
             elif (job := step.job) is not None:
-                asked[job.executor].append(step)
+                steps_of[job.executor].append(step)
             else:
                 state: StepState = "running" if step.has_worker else "unsubmitted"
                 statuses[step.id] = StepStatus(state)
-        for name, own in asked.items():
-            states = self[name].states(own)
-            for step in own:
+        for name, executor_steps in steps_of.items():
+            states = self[name].states(executor_steps)
+            for step in executor_steps:
                 statuses[step.id] = _judged(step, states.get(step.id))
         return statuses
 

@@ -88,13 +88,13 @@ def run_name(plan: Plan, planned: Planned) -> str:
 
 def make_steps(plan: Plan, options: StepOptions) -> list[PlannedStep]:
     """The steps of all runs that are to be done; one comes after those it waits for."""
-    wanted = [planned for planned in plan.to_run if planned.question is not None]
-    _refuse_unsendable([planned.job for planned in wanted])
+    to_run = [planned for planned in plan.to_run if planned.question is not None]
+    _refuse_unsendable([planned.job for planned in to_run])
     maker = _StepMaker(plan, options, PastUse(plan.workspace.settings.store))
     by_chain: dict[tuple[str, Path], list[Planned]] = {}
     chat: dict[str, list[Planned]] = {}
-    is_capped = any(_has_cap(planned.job.settings) for planned in wanted)
-    for planned in wanted:
+    is_capped = any(_has_cap(planned.job.settings) for planned in to_run)
+    for planned in to_run:
         job, question = planned.job, planned.question
         if ANSWERS in abilities(job.model):
             if maker.name(planned) not in options.leave_out:
@@ -165,21 +165,21 @@ class _StepMaker:
 
     def _speed(self, model: str) -> float:
         """Images a second, as seen before; 0 where nothing is known."""
-        known = self.plan.models.identity(model).fingerprint
+        fingerprint = self.plan.models.identity(model).fingerprint
         cache = self.plan.workspace.settings.cache
-        return throughput_of(cache, known).images_per_s if known else 0.0
+        return throughput_of(cache, fingerprint).images_per_s if fingerprint else 0.0
 
     def _packs(self, runs: Sequence[Planned], factor: int) -> Iterator[list[Planned]]:
         pack: list[Planned] = []
         seconds, n_usual = 0.0, max(PACK_RUNS, -(-len(runs) // PACKS))
         for run in runs:
-            known = self.past.seconds(run)
-            own = PACK_S / n_usual if known is None else known
-            if pack and (seconds + own > PACK_S * factor or len(pack) >= 4 * n_usual * factor):
+            measured_s = self.past.seconds(run)
+            run_s = PACK_S / n_usual if measured_s is None else measured_s
+            if pack and (seconds + run_s > PACK_S * factor or len(pack) >= 4 * n_usual * factor):
                 yield pack
                 pack, seconds = [], 0.0
             pack.append(run)
-            seconds += own
+            seconds += run_s
         if pack:
             yield pack
 
@@ -196,8 +196,8 @@ class _StepMaker:
         request = request_for(
             kind, runs, self.past, n_shards=shard[1], speed=self._speed(min(models))
         )
-        own = plan.workspace.settings
-        has_gpu = kind != "runs" and own.device != "cpu" and any(map(may_use_gpu, models))
+        settings = plan.workspace.settings
+        has_gpu = kind != "runs" and settings.device != "cpu" and any(map(may_use_gpu, models))
         request = StepRequest(
             min(request.seconds, options.seconds or math.inf),
             options.memory_bytes or request.memory_bytes,
@@ -207,7 +207,7 @@ class _StepMaker:
         work = StepWork(
             kind,
             tuple(run.job for run in runs),
-            _absolute(own),
+            _absolute(settings),
             {model: plan.models.known(model) for model in models},
             shard,
             contents=tuple(path.absolute() for path in options.contents),

@@ -88,16 +88,16 @@ class StepOutcome:
 
     @classmethod
     def from_json(cls, text: str) -> StepOutcome:
-        facts: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads(text)
         names = {
-            "names": _names(facts["names"]),
-            "failures": tuple(Failure(**failure) for failure in facts["failures"]),
-            "closing_lines": tuple(facts["closing_lines"]),
-            "models": {name: KnownModel(**known) for name, known in facts["models"].items()},
-            "again": _names(facts["again"]),
-            "unready": {key: Failure(**why) for key, why in facts["unready"].items()},
+            "names": _names(content["names"]),
+            "failures": tuple(Failure(**failure) for failure in content["failures"]),
+            "closing_lines": tuple(content["closing_lines"]),
+            "models": {name: KnownModel(**fields) for name, fields in content["models"].items()},
+            "again": _names(content["again"]),
+            "unready": {key: Failure(**why) for key, why in content["unready"].items()},
         }
-        return cls(**(facts | names))
+        return cls(**(content | names))
 
 
 def _names(pairs: Sequence[Sequence[str]]) -> tuple[RunName, ...]:

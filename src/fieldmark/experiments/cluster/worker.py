@@ -70,7 +70,13 @@ class StepTask:
         from submitit.helpers import DelayedSubmission
 
         folder = Path(self.folder)
-        if _n_idle(folder) < MOST_IDLE:
+        # How many times in a row, with this one, a step was stopped where it had stood before.
+        step, mark = StepFolder(folder), _brought_about(folder)
+        before = step.checkpoint
+        n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
+        with suppress(StoreError):
+            step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
+        if n_idle < MOST_IDLE:
             return DelayedSubmission(self)
         StepProgress(folder).say(
             "given up: Slurm restarted this step several times without progress. Give it more time "
@@ -79,22 +85,12 @@ class StepTask:
         return None
 
 
-def _n_idle(folder: Path) -> int:
-    """How many times in a row, with this one, a step was stopped where it had stood before."""
-    step, mark = StepFolder(folder), _brought_about(folder)
-    before = step.checkpoint
-    n_idle = before["n_idle"] + 1 if before.get("mark") == mark else 0
-    with suppress(StoreError):
-        step.tell("checkpoint", {"mark": mark, "n_idle": n_idle})
-    return n_idle
-
-
 def _brought_about(folder: Path) -> list[int]:
     """What stays of a step when it is killed: finished parts, and bytes of features and answers.
     Others add to these too; then the step is given up later.
     """
     settings = read_work(folder).settings
-    kept = (settings.cache / "features", settings.results / "journal")
+    kept = (settings.cache / "features", settings.journal)
     return [max(map(_n_parts, folder.glob("attempt-*")), default=0), *map(_n_bytes, kept)]
 
 
@@ -171,9 +167,9 @@ def _outcomes_before(folder: Path, work: StepWork) -> list[StepOutcome] | None:
     end = time.monotonic() + patience
     while True:
         outcomes = [read_outcome(folder.parent / step) for step in work.after]
-        known = [outcome for outcome in outcomes if outcome is not None]
-        if len(known) == len(outcomes):
-            return known
+        readable = [outcome for outcome in outcomes if outcome is not None]
+        if len(readable) == len(outcomes):
+            return readable
         if time.monotonic() >= end:
             return None
         time.sleep(LOOK_EVERY_S)
@@ -200,7 +196,7 @@ class _Step:
         plan = make_plan(self.work.jobs, settings, may_load=True, models=models, is_private=True)
         plan.workspace.shared |= {
             "leases": True,
-            "journal": self.work.settings.results / "journal",
+            "journal": self.work.settings.journal,
         }
         outcome = self._embed(plan) if self.work.kind == "embed" else self._run(plan, settings)
         models.contents.flush()
@@ -209,8 +205,8 @@ class _Step:
         )
 
     def _settings(self) -> Settings:
-        own = self.work.settings
-        return replace(own, results=self.attempt, threads=own.threads or self.work.cpus)
+        settings = self.work.settings
+        return replace(settings, results=self.attempt, threads=settings.threads or self.work.cpus)
 
     def _models(self, settings: Settings) -> Models:
         """Those of a step that needs features only are what the steps before saw them to be."""
@@ -218,22 +214,22 @@ class _Step:
         contents = Contents(
             self.attempt / MEMORY, settings.n_threads, [path for path in also if path.is_file()]
         )
-        known: dict[str, KnownModel] = dict(self.work.models)
+        models: dict[str, KnownModel] = dict(self.work.models)
         has_features = self.work.kind == "runs"
         if has_features:
             for outcome in self.before:
-                known |= outcome.models
-            known = {name: model for name, model in known.items() if model.is_complete}
+                models |= outcome.models
+            models = {name: model for name, model in models.items() if model.is_complete}
         folders = (self.work.settings.results / "models",)
-        return Models(settings, True, known, contents, has_features, folders)
+        return Models(settings, True, models, contents, has_features, folders)
 
     def _before(self, step: str) -> Path:
         return self.folder.parent / step / "shard"
 
     def _adopt(self) -> None:
         """Takes over what attempts before this one hold."""
-        own = StepFolder(self.folder).attempts
-        former = [*self.work.earlier, *(path for path in own if path != self.attempt)]
+        attempts = StepFolder(self.folder).attempts
+        former = [*self.work.earlier, *(path for path in attempts if path != self.attempt)]
         stores = [path / "fieldmark.db" for path in former if (path / "fieldmark.db").is_file()]
         if stores:
             with Store.open(self.attempt / "fieldmark.db", is_private=True) as store:
@@ -269,12 +265,12 @@ class _Step:
     def _embed(self, plan: Plan) -> StepOutcome:
         """Features of its shard of all images that the jobs need; what fails, fails the runs."""
         unready: dict[str, Failure] = {}
-        wanted: dict[tuple[str, Path], _WantedImages] = {}
+        by_model: dict[tuple[str, Path], _WantedImages] = {}
         for planned in plan.jobs:
             with _noting([planned], unready):
-                _want(planned, plan, wanted)
+                _want(planned, plan, by_model)
         n = 0
-        for images in wanted.values():
+        for images in by_model.values():
             with _noting(images.jobs, unready):
                 refs = [ref for ref in images.refs if in_shard(ref.image, *self.work.shard)]
                 options = embed_options(plan.workspace)
@@ -302,7 +298,7 @@ class _WantedImages:
     refs: dict[ImageRef, None]
 
 
-def _want(planned: Planned, plan: Plan, wanted: dict[tuple[str, Path], _WantedImages]) -> None:
+def _want(planned: Planned, plan: Plan, by_model: dict[tuple[str, Path], _WantedImages]) -> None:
     """Adds the images of a job."""
     question = planned.question
     rows = required_rows(question, plan.workspace) if question else None
@@ -312,7 +308,7 @@ def _want(planned: Planned, plan: Plan, wanted: dict[tuple[str, Path], _WantedIm
     if backbone is None:
         return
     key = (backbone.fingerprint, question.root)
-    images = wanted.setdefault(key, _WantedImages(backbone, question.root, [], {}))
+    images = by_model.setdefault(key, _WantedImages(backbone, question.root, [], {}))
     images.jobs.append(planned)
     images.refs.update((ref, None) for refs in refs_of(rows) for ref in refs)
 
@@ -354,7 +350,7 @@ class StepProgress(Lines):
         if now - self._written < WRITE_EVERY_S:
             return
         self._written = now
-        facts: Mapping[str, Any] = {
+        row: Mapping[str, Any] = {
             "text": self.label or self._last,
             "n_done": self.done,
             "n_total": self.total,
@@ -363,4 +359,4 @@ class StepProgress(Lines):
             "pid": os.getpid(),
         }
         with suppress(StoreError):
-            self._step.tell("progress", facts)
+            self._step.tell("progress", row)

@@ -61,7 +61,7 @@ class _SentWords(NamedTuple):
 
 def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     came: dict[tuple[int, int], Answer] = {}
-    asked: dict[int, list[_SentWords]] = {}
+    sent_words: dict[int, list[_SentWords]] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         row, number = request.info
@@ -72,7 +72,7 @@ def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
         for row in setup.part.rows:
             questions = _questions(setup, row)
             # Without their prompts: these hold pictures.
-            asked[row] = [
+            sent_words[row] = [
                 _SentWords(question.words, question.continuations) for question in questions
             ]
             for number, question in enumerate(questions):
@@ -82,20 +82,22 @@ def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
                 yield Request(name, messages, info=info, continuations=likely)
 
     sending.ask(requests(), keep, setup.task.task)
-    return [_reply(row, asked[row], came) for row in setup.part.rows]
+    return [_reply(row, sent_words[row], came) for row in setup.part.rows]
 
 
 def _reply(
-    row: int, asked: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]
+    row: int, sent_words: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]
 ) -> DocumentReply:
     """Conditional likelihoods first, then those without context."""
-    answers = tuple(came[row, number] for number in range(len(asked)))
+    answers = tuple(came[row, number] for number in range(len(sent_words)))
     pairs = [
         ((likelihood.logprob, likelihood.is_greedy),)
         for answer in answers
         for likelihood in answer.likelihoods
     ]
-    return DocumentReply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
+    return DocumentReply(
+        row, sent_words[0].words, tuple(pairs), answers, sent_words[0].continuations
+    )
 
 
 def _questions(setup: Setup, row: int) -> list[_Reading]:
@@ -109,10 +111,12 @@ def _questions(setup: Setup, row: int) -> list[_Reading]:
     if has_many_inputs(setup, row):
         answer = (f"{between}{fields.target(doc, row)}",)
         return [_Reading(build_prompt(setup, row, choice), answer) for choice in choices]
-    asked = [_Reading(build_prompt(setup, row), tuple(f"{between}{choice}" for choice in choices))]
+    readings = [
+        _Reading(build_prompt(setup, row), tuple(f"{between}{choice}" for choice in choices))
+    ]
     if any(item.name == "acc_mutual_info" for item in setup.task.metric_list or ()):
-        asked.append(_Reading(None, tuple(choices), is_alone=True))
-    return asked
+        readings.append(_Reading(None, tuple(choices), is_alone=True))
+    return readings
 
 
 def has_many_inputs(setup: Setup, row: int) -> bool:
@@ -122,7 +126,7 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
 
 def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     came: dict[int, Answer] = {}
-    asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
+    question_of: dict[int, tuple[str, tuple[Option, ...]]] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         came[request.info] = answer
@@ -131,33 +135,29 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
             settings = letter_settings(settings_of(setup, sending))
-            prompt = _without_many_inputs(setup, row)
+            if has_many_inputs(setup, row):
+                raise UsageError(
+                    f"{setup.task.place_of('doc_to_text')}  the choices of this task are "
+                    "questions, which needs a model that gives likelihoods (hf-chat/…)."
+                )
+            prompt = build_prompt(setup, row)
             choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)
-            asked[row] = (question[-1].text, options)
+            question_of[row] = (question[-1].text, options)
             yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
 
     sending.ask(requests(), keep, setup.task.task)
-    return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
+    return [_lettered(row, *question_of[row], came[row]) for row in setup.part.rows]
 
 
-def _without_many_inputs(setup: Setup, row: int) -> Prompt:
-    if has_many_inputs(setup, row):
-        raise UsageError(
-            f"{setup.task.place_of('doc_to_text')}  the choices of this task are questions, which "
-            "needs a model that gives likelihoods (hf-chat/…)."
-        )
-    return build_prompt(setup, row)
-
-
-def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -> DocumentReply:
+def _lettered(row: int, prompt: str, options: Sequence[Option], answer: Answer) -> DocumentReply:
     scores: Sequence[float] | None = letter_scores(answer, options)
     how = BY_LETTER if scores is not None else BY_TEXT
     chosen = letter_choice(answer, options)
     if scores is None and chosen is not None:
         scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
     shown = tuple(option.name for option in options)
-    reply = DocumentReply(row, words, (), (answer,), shown, how)
+    reply = DocumentReply(row, prompt, (), (answer,), shown, how)
     if scores is None:
         return replace(reply, is_read=False)
     pairs: list[tuple[Any, ...]] = [

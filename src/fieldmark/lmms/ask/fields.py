@@ -21,8 +21,7 @@ from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.code.inside import TEMPLATE_OUTPUT, TemplateLimit, template_limits
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.data.pictures import find_picture, holds_picture, without_pictures
-from fieldmark.lmms.data.sources import folders_of
+from fieldmark.lmms.data.pictures import folders_for, holds_picture, without_pictures
 from fieldmark.lmms.read.schema import DocumentTask
 
 if TYPE_CHECKING:
@@ -244,7 +243,7 @@ class Fields:
     def _placed(self, visual: Any) -> Any:
         if not isinstance(visual, str):
             return visual
-        path = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
+        path = folders_for(self.task).find(visual)
         return visual if path is None else str(path)
 
     def _wrong(self, key: str, index: int | None, text: str) -> UsageError:
@@ -313,6 +312,8 @@ def is_plain(task: DocumentTask) -> bool:
 def _only_shows(template: str) -> bool:
     from jinja2 import TemplateSyntaxError, nodes
 
+    if len(template) > _LONGEST:
+        return False
     shown = (nodes.Output, nodes.TemplateData, nodes.Name)
     try:
         tree = _environment().parse(template)
@@ -324,6 +325,10 @@ def _only_shows(template: str) -> bool:
 _MISSING = re.compile(r"^'([^']+)' is undefined$")
 _MOST_NAMES = 8
 """so many columns are named when none is close to the one asked for"""
+
+
+_LONGEST = 100_000
+"""characters of a template: compiling 2 MB took 3.3 GB; the public ones have some thousand"""
 
 
 def render(template: str, doc: Mapping[str, Any], where: str = "") -> str:
@@ -349,8 +354,8 @@ def _rendered(template: str, doc: Mapping[str, Any]) -> str:
         TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError,
         RecursionError, re.error,
     ) as error:  # fmt: skip
-        words = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise UsageError(f"the template {_short_template(template)} failed: {words}.") from error
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise UsageError(f"the template {_short_template(template)} failed: {reason}.") from error
     if len(text) > TEMPLATE_OUTPUT:
         most = f"{len(text):,} characters: expected at most {TEMPLATE_OUTPUT:,}"
         raise UsageError(f"the template {_short_template(template)} gives {most}.")
@@ -362,13 +367,16 @@ def compile_template(template: str) -> Template:
     """`UsageError` where it is not valid Jinja."""
     from jinja2 import TemplateSyntaxError
 
+    if len(template) > _LONGEST:
+        most = f"{len(template):,} characters: expected at most {_LONGEST:,}"
+        raise UsageError(f"the template {_short_template(template)} has {most}.")
     try:
         return _environment().from_string(template)
     except TemplateSyntaxError as error:
-        words = (error.message or "it cannot be read").rstrip(".")
+        reason = (error.message or "it cannot be read").rstrip(".")
         line = f", its line {error.lineno}" if "\n" in template.strip() else ""
         raise UsageError(
-            f"the template {_short_template(template)} is not valid Jinja{line}: {words}."
+            f"the template {_short_template(template)} is not valid Jinja{line}: {reason}."
         ) from None
     except (RecursionError, MemoryError, SyntaxError) as error:  # SyntaxError: Python's own limits
         raise UsageError(f"the template {_short_template(template)} is nested too deep.") from error
@@ -407,5 +415,5 @@ def _missing(message: str, doc: Mapping[str, Any]) -> str:
 
 
 def _short_template(template: str) -> str:
-    first = " ".join(template.split())
-    return repr(first if len(first) <= 50 else f"{first[:49]}…")
+    line = " ".join(template.split())
+    return repr(line if len(line) <= 50 else f"{line[:49]}…")

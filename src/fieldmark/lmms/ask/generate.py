@@ -63,7 +63,7 @@ class RequestSender(Protocol):
 def generate(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
     """One request per document and repeat."""
     came: dict[tuple[int, int], Answer] = {}
-    asked: dict[int, str] = {}
+    prompt_of: dict[int, str] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         came[request.info, request.repeat] = answer
@@ -71,14 +71,14 @@ def generate(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
             sending.progress.advance()
 
     title = setup.part.task.task
-    sending.ask(_requests(setup, sending, asked), keep, title)
-    return [_reply(setup, row, asked[row], came) for row in setup.part.rows]
+    sending.ask(_requests(setup, sending, prompt_of), keep, title)
+    return [_reply(setup, row, prompt_of[row], came) for row in setup.part.rows]
 
 
-def _requests(setup: Setup, sending: RequestSender, asked: dict[int, str]) -> Iterator[Request]:
+def _requests(setup: Setup, sending: RequestSender, prompt_of: dict[int, str]) -> Iterator[Request]:
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
-        asked[row] = prompt.text
+        prompt_of[row] = prompt.text
         for repeat in range(setup.task.n_repeats):
             settings = settings_of(setup, sending, repeat)
             yield Request(str(row), prompt.messages, settings, repeat, row)
@@ -87,15 +87,15 @@ def _requests(setup: Setup, sending: RequestSender, asked: dict[int, str]) -> It
 def settings_of(setup: Setup, sending: RequestSender, repeat: int = 0) -> AnswerSettings:
     """Repeats differ in their seed: with one seed an endpoint would say the same every time."""
     settings = sending.model.settings(setup.generation.settings)
-    own = settings.seed
-    return settings if own is None or not repeat else replace(settings, seed=own + repeat)
+    seed = settings.seed
+    return settings if seed is None or not repeat else replace(settings, seed=seed + repeat)
 
 
 def _reply(
-    setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]
+    setup: Setup, row: int, prompt: str, came: Mapping[tuple[int, int], Answer]
 ) -> DocumentReply:
     answers = tuple(came[row, repeat] for repeat in range(setup.task.n_repeats))
-    return DocumentReply(row, asked, (tuple(answer.text for answer in answers),), answers)
+    return DocumentReply(row, prompt, (tuple(answer.text for answer in answers),), answers)
 
 
 def seen_by_mock(setup: Setup, model: ChatModel | LocalModel) -> dict[str, str]:
@@ -187,6 +187,6 @@ def _go_on(setup: Setup, talk: _Conversation, number: int) -> tuple[Message, ...
 
 def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:
     if len(shown) == 1:
-        return read_messages(shown[0], setup.part.task.place_of("doc_to_messages"))
+        return read_messages(shown[0], setup.part.task)
     visuals, text = shown
     return (user_message(setup, visuals, text),)

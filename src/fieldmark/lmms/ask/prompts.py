@@ -18,7 +18,7 @@ from fieldmark.lmms.ask.settings import Generation
 from fieldmark.lmms.ask.shots import Examples, Shot, question_of
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.documents import DocumentPart
-from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.data.pictures import PictureFolders, folders_for, to_picture
 from fieldmark.lmms.read.schema import DocumentTask
 
 ROLES = ("system", "user", "assistant")
@@ -105,7 +105,8 @@ def _turns(
 def user_message(setup: Setup, visuals: Sequence[Any] | None, text: str) -> Message:
     """One turn of the user: what is shown, then what is asked."""
     where = setup.task.place_of("doc_to_visual")
-    return user(*(to_picture(visual, where) for visual in visuals or ()), Text(text))
+    folders = folders_for(setup.task)
+    return user(*(to_picture(visual, where, folders) for visual in visuals or ()), Text(text))
 
 
 def choices_of(setup: Setup, row: int) -> list[str]:
@@ -117,20 +118,20 @@ def choices_of(setup: Setup, row: int) -> list[str]:
 
 def _own_messages(setup: Setup, row: int) -> Prompt:
     part = setup.part
-    where = part.task.place_of("doc_to_messages")
     given = setup.fields.messages(part.document(row, media=True), row)
-    messages = read_messages(given, where)
+    messages = read_messages(given, part.task)
     return Prompt("\n".join(message.text for message in messages if message.text), messages)
 
 
-def read_messages(given: Any, where: str) -> tuple[Message, ...]:
+def read_messages(given: Any, task: DocumentTask) -> tuple[Message, ...]:
     """What `doc_to_messages` gives, as messages."""
+    where, folders = task.place_of("doc_to_messages"), folders_for(task)
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise UsageError(f"{where}  gives {_short(given)}: expected a list of messages.")
-    return tuple(_message(message, where) for message in given)
+    return tuple(_message(message, where, folders) for message in given)
 
 
-def _message(given: Any, where: str) -> Message:
+def _message(given: Any, where: str, folders: PictureFolders) -> Message:
     role = given.get("role") if isinstance(given, Mapping) else None
     if role not in ROLES:
         raise UsageError(
@@ -138,10 +139,10 @@ def _message(given: Any, where: str) -> Message:
         )
     content = given.get("content", "")
     pieces = [content] if isinstance(content, (str, Mapping)) else content
-    return Message(cast(Role, role), tuple(_piece(piece, where) for piece in pieces))
+    return Message(cast(Role, role), tuple(_piece(piece, where, folders) for piece in pieces))
 
 
-def _piece(given: Any, where: str) -> MessagePart:
+def _piece(given: Any, where: str, folders: PictureFolders) -> MessagePart:
     if isinstance(given, str):
         return Text(given)
     kind = given.get("type") if isinstance(given, Mapping) else None
@@ -149,7 +150,8 @@ def _piece(given: Any, where: str) -> MessagePart:
         return Text(str(given.get("text", "")))
     if kind in ("image", "image_url"):
         shown = given.get("url", given.get("image", given.get("image_url")))
-        return to_picture(shown.get("url") if isinstance(shown, Mapping) else shown, where)
+        url = shown.get("url") if isinstance(shown, Mapping) else shown
+        return to_picture(url, where, folders)
     raise UsageError(f"{where}  gives content {_short(given)}: text and images can be sent.")
 
 

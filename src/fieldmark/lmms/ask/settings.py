@@ -59,8 +59,8 @@ def generation_kwargs(task: DocumentTask, keys: Sequence[str]) -> dict[str, Any]
     every = task.model_specific_generation_kwargs
     if every is not None:
         name = next((key for key in (*keys, "default") if key in every), "")
-        own = every.get(name) if name else None
-        made.update(_mapping(task, "model_specific_generation_kwargs", name, own))
+        of_model = every.get(name) if name else None
+        made.update(_mapping(task, "model_specific_generation_kwargs", name, of_model))
     if made.get("temperature") is not None:
         made["temperature"] = _number(task, made, "temperature")
     return made
@@ -114,8 +114,8 @@ def read_generation(task: DocumentTask, keys: Sequence[str], seed: int) -> Gener
 def _stops(task: DocumentTask, keys: Sequence[str]) -> tuple[str, ...]:
     """The file's own stop strings; "" stops nothing."""
     blocks = task.model_specific_generation_kwargs or {}
-    own = next((blocks[key] for key in (*keys, "default") if key in blocks), None) or {}
-    until = {**(task.generation_kwargs or {}), **own}.get("until")
+    block = next((blocks[key] for key in (*keys, "default") if key in blocks), None) or {}
+    until = {**(task.generation_kwargs or {}), **block}.get("until")
     stops = [until] if isinstance(until, str) else until or []
     return tuple(str(stop) for stop in stops if stop)
 

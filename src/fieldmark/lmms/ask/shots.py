@@ -67,7 +67,7 @@ class Examples:
             )
         is_first = self.sampler == "first_n"
         chosen = range(k) if is_first else draws.places(k, n, self.seed, task.task, row, "shots")
-        return [place + (is_same and place >= row) for place in chosen]
+        return [row_number + (is_same and row_number >= row) for row_number in chosen]
 
     def _shot(self, doc: dict[str, Any], full: dict[str, Any], index: int | None) -> Shot:
         text = question_of(self.fields, doc, index)
@@ -110,8 +110,8 @@ def make_examples(part: DocumentPart, fields: Fields, seed: int) -> Examples:
     if samples is not None and len(samples) < part.k:
         where = part.task.place_of("fewshot_config", "samples")
         raise UsageError(f"{where}  lists {len(samples)} examples, {part.k} were asked for.")
-    own = {key: config[key] for key in SHOT_FIELDS if config.get(key) is not None}
-    shown = replace(fields, task=part.task.model_copy(update=own)) if own else fields
+    changes = {key: config[key] for key in SHOT_FIELDS if config.get(key) is not None}
+    shown = replace(fields, task=part.task.model_copy(update=changes)) if changes else fields
     return Examples(part, shown, samples, sampler, seed, samples is None)
 
 
@@ -120,7 +120,7 @@ def _samples(task: DocumentTask, given: Any) -> tuple[dict[str, Any], ...] | Non
         return None
     where = task.place_of("fewshot_config", "samples")
     if isinstance(given, Function):
-        given = call(load_function(given, task.trust), where=given.place)
+        given = call(load_function(given, task.trust), where=given.where)
     if not isinstance(given, Sequence) or not all(isinstance(sample, dict) for sample in given):
         raise UsageError(f"{where}  expected a list of documents, or a function that gives one.")
     return tuple(given)

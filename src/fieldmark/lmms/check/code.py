@@ -56,10 +56,13 @@ def code_problems(
 def _problems(
     functions: Mapping[Path, Sequence[Function]], errors: Mapping[Function, str]
 ) -> Iterator[Problem]:
-    places: dict[str, str] = {}
+    first_places: dict[str, str] = {}
     for path, named in functions.items():
         wrong = {function: errors[function] for function in named if errors.get(function)}
-        for problem in (*_lacking(wrong), *(_failing(*item, places) for item in wrong.items())):
+        for problem in (
+            *_lacking(wrong),
+            *(_failing(*item, first_places) for item in wrong.items()),
+        ):
             yield problem.found_in(path)
 
 
@@ -82,9 +85,9 @@ def try_imports(
         try:
             problems = SANDBOX.run(_import, whole, trust, limit_s=timeout_s)
         except SandboxLost as lost:
-            problems = [f"{one.place}  {one}: importing {path.name} {lost}." for one in whole]
+            problems = [f"{one.where}  {one}: importing {path.name} {lost}." for one in whole]
         for function, there, text in zip(of_file, whole, problems, strict=True):
-            errors[function] = text.replace(there.place, function.place, 1)
+            errors[function] = text.replace(there.where, function.where, 1)
     return errors
 
 
@@ -124,26 +127,26 @@ def _lacking(wrong: dict[Function, str]) -> Iterator[Problem]:
     """Several names that one file does not have are one problem; they are taken out of `wrong`."""
     by_file: dict[str, dict[str, Function]] = {}
     for function, text in wrong.items():
-        match = _LACKS.match(text.removeprefix(f"{function.place}  "))
+        match = _LACKS.match(text.removeprefix(f"{function.where}  "))
         if match:
             by_file.setdefault(match["file"], {})[match["name"]] = function
     for file, names in by_file.items():
         if len(names) > 1:
             listed = ", ".join(map(repr, names))
-            first = next(iter(names.values()))
-            yield Problem("error", "function", first.place, f"{file} has none of {listed}.")
+            sample = next(iter(names.values()))
+            yield Problem("error", "function", sample.where, f"{file} has none of {listed}.")
             for function in [absent for absent in wrong if absent in names.values()]:
                 del wrong[function]
 
 
-def _failing(function: Function, line: str, places: dict[str, str]) -> Problem:
-    """`places`: where a text about more than one function was met first."""
-    text = line.removeprefix(f"{function.place}  ")
+def _failing(function: Function, line: str, first_places: dict[str, str]) -> Problem:
+    """`first_places`: where a text about more than one function was met first."""
+    text = line.removeprefix(f"{function.where}  ")
     of_file = text.removeprefix(f"{function}: ")
     if of_file == text:
-        return Problem("error", "function", function.place, text)
+        return Problem("error", "function", function.where, text)
     level, kind, shared = _of_file(of_file)
-    return Problem(level, kind, places.setdefault(shared, function.place), shared)
+    return Problem(level, kind, first_places.setdefault(shared, function.where), shared)
 
 
 def _of_file(text: str) -> tuple[Level, Kind, str]:
@@ -153,11 +156,11 @@ def _of_file(text: str) -> tuple[Level, Kind, str]:
     if match := _PACKAGE.search(text):
         return "warning", "package", f"{match[0]}."
     if match := _NETWORK.match(text):
-        words = f"{match['place']} uses the network when it is imported, which is not allowed."
-        return "warning", "network", words
+        sentence = f"{match['place']} uses the network when it is imported, which is not allowed."
+        return "warning", "network", sentence
     if match := _PROGRAM.match(text):
-        words = f"{match['place']} starts a program when it is imported, which is not allowed."
-        return "warning", "program", words
+        sentence = f"{match['place']} starts a program when it is imported, which is not allowed."
+        return "warning", "program", sentence
     if _SECRET.search(text):
         return "warning", "key wanted", text
     if " ImportError: " in text:
@@ -188,7 +191,7 @@ def call_problems(task: DocumentTask) -> Iterator[Problem]:
             files[spot] = _signatures_of(function, task.trust)
         taken = files[spot].get(name)
         if taken is not None and not (taken[0] <= most and taken[1] >= fewest):
-            yield Problem("error", "function", function.place, _told(key, function, taken, fewest))
+            yield Problem("error", "function", function.where, _told(key, function, taken, fewest))
 
 
 def _named(task: DocumentTask) -> Iterator[tuple[str, Function, tuple[int, int]]]:
@@ -246,13 +249,10 @@ def _signatures(path: Path, _changed_ns: int) -> Signatures:
         for name in _bound(node):
             signatures.pop(name, None)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            signatures[node.name] = _positional(node.args)
+            args = node.args
+            n_all = len(args.posonlyargs) + len(args.args)
+            signatures[node.name] = n_all - len(args.defaults), _ANY if args.vararg else n_all
     return signatures
-
-
-def _positional(args: ast.arguments) -> tuple[int, int]:
-    n_all = len(args.posonlyargs) + len(args.args)
-    return n_all - len(args.defaults), _ANY if args.vararg else n_all
 
 
 def _bound(node: Any) -> Iterator[str]:

@@ -54,10 +54,10 @@ def check_files(
     progress.start("task files", len(paths))
     with nullcontext() if code_s else without_code():
         for path in paths:
-            file, own = _check_file(path, trust, path in others)
+            file, file_problems = _check_file(path, trust, path in others)
             files.append(file)
             progress.advance()
-            problems.extend(problem.found_in(path) for problem in own)
+            problems.extend(problem.found_in(path) for problem in file_problems)
     problems.extend(_duplicates(files))
     problems.extend(_group_problems(files, trust))
     failing = None
@@ -135,9 +135,9 @@ def _problems_as(
         return problems_of(error, "key", str(path)), "", ()
     problems = [one for error in mistakes for one in problems_of(error, "key", str(path))]
     outside = f"outside the folders whose code may run ({trust.words()}): name its folder too."
-    code = [(place, file) for place, file in _code_of(task) if not trust.allows(file)]
+    code = [(where, file) for where, file in _code_of(task) if not trust.allows(file)]
     if code:
-        problems += _parsed([f"{place}  {file} lies {outside}" for place, file in code], path)
+        problems += _parsed([f"{where}  {file} lies {outside}" for where, file in code], path)
         return problems, "", task.variants
     problems += _parsed(task_problems(task), path)
     wrong = {key for error in mistakes for key in error.keys}
@@ -164,11 +164,11 @@ def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:
     for file in files:
         if file.name and file.kind in ("task", "group", "own", "python"):
             by_name.setdefault(file.name, []).append(file)
-    for name, (first, *further) in by_name.items():
+    for name, (original, *further) in by_name.items():
         for second in further:
             word = "group" if second.kind == "group" else "task"
-            text = f"{word} {name!r} is defined in {first.place} too: rename one."
-            yield Problem("error", "name", second.place, text, (first.path, second.path))
+            text = f"{word} {name!r} is defined in {original.place} too: rename one."
+            yield Problem("error", "name", second.place, text, (original.path, second.path))
 
 
 def _group_problems(files: Sequence[CheckedFile], trust: Trust) -> Iterator[Problem]:
@@ -180,13 +180,13 @@ def _group_problems(files: Sequence[CheckedFile], trust: Trust) -> Iterator[Prob
     if not groups:
         return
     index = _index(files, trust)
-    known = {str(file.path) for file in files}
+    checked_files = {str(file.path) for file in files}
     for file in groups:
         try:
             expanded = expand_file(index, file.path, trust)
         except FieldmarkError as error:
             for problem in problems_of(error, "group", file.place):
-                if problem.file == str(file.path) or problem.file not in known:
+                if problem.file == str(file.path) or problem.file not in checked_files:
                     yield problem.found_in(file.path)
         else:
             yield from (problem.found_in(file.path) for problem in group_problems(expanded))

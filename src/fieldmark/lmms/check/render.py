@@ -16,7 +16,7 @@ from fieldmark.errors import CodeNotRun, FieldmarkError
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.data.documents import Split, open_documents
-from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.data.pictures import folders_for, to_picture
 from fieldmark.lmms.metrics.values import gold_places
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.lmms.run import fetch, in_sandbox
@@ -61,8 +61,8 @@ class RenderedDocuments:
         if not self.documents:
             return []
         n = f"{self.n:,} document{'' if self.n == 1 else 's'}"
-        first = (f"task {self.task}  split {self.split}, {n}", "")
-        return [first, *(line for document in self.documents for line in document.show())]
+        heading = (f"task {self.task}  split {self.split}, {n}", "")
+        return [heading, *(line for document in self.documents for line in document.show())]
 
     def plain(self) -> dict[str, Any]:
         shown = ("row", "text", "target", "choices", "visuals")
@@ -107,14 +107,14 @@ def _render_documents(task: DocumentTask, n: int, cache: Path) -> RenderedDocume
         else:
             wrong += _unanswerable(task, shown[-1])
     if task.process_results is None and not fields.has_choices and fields.odd_target:
-        place = task.place_of("doc_to_target")
-        wrong.append(Problem("warning", "document", place, f"{fields.odd_target}."))
+        where = task.place_of("doc_to_target")
+        wrong.append(Problem("warning", "document", where, f"{fields.odd_target}."))
     # What is wrong with several documents for one reason is told of the first.
     by_reason: dict[tuple[str, str], Problem] = {}
     for problem in wrong:
         by_reason.setdefault((problem.place, _NUMBER.sub("", problem.text)), problem)
     notes = (note.partition("  ") for note in documents.notes)
-    idle = [Problem("note", "no effect", place, text) for place, _, text in notes]
+    idle = [Problem("note", "no effect", where, text) for where, _, text in notes]
     problems = (*idle, *by_reason.values())
     return RenderedDocuments(task.task, split.name, len(split), tuple(shown), problems)
 
@@ -139,28 +139,26 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
     visuals: list[str] = []
     target = gold = fields.target(doc, row)
     if task.doc_to_messages is not None:
-        text = _turns(fields.messages(split.document(row, media=True), row))
+        # `user: <image> Which bird is this?`, a line for each turn.
+        messages = fields.messages(split.document(row, media=True), row)
+        lines = []
+        for turn in messages if isinstance(messages, list) else [messages]:
+            content = turn.get("content") if isinstance(turn, dict) else turn
+            parts = content if isinstance(content, list) else [content]
+            role = turn.get("role", "user") if isinstance(turn, dict) else "user"
+            lines.append(f"{role}: {' '.join(map(_part_words, parts))}")
+        text = "\n".join(lines)
     else:
         question = fields.text(doc, row)
         gold = target if isinstance(question, str) else question
         text = f"{fields.description(doc, row)}{question}"
         if task.doc_to_visual is not None:
             for visual in fields.visuals(split.document(row, media=True), row):
-                to_picture(visual, task.place_of("doc_to_visual"))  # says what cannot be sent
+                # says what cannot be sent
+                to_picture(visual, task.place_of("doc_to_visual"), folders_for(task))
                 visuals.append(_picture_words(visual))
     choices = None if task.doc_to_choice is None else fields.choices(doc, row)
     return RenderedDocument(row, text, target, choices, visuals, gold)
-
-
-def _turns(messages: Any) -> str:
-    """`user: <image> Which bird is this?`, a line for each turn."""
-    lines = []
-    for turn in messages if isinstance(messages, list) else [messages]:
-        content = turn.get("content") if isinstance(turn, dict) else turn
-        parts = content if isinstance(content, list) else [content]
-        role = turn.get("role", "user") if isinstance(turn, dict) else "user"
-        lines.append(f"{role}: {' '.join(map(_part_words, parts))}")
-    return "\n".join(lines)
 
 
 def _part_words(part: Any) -> str:

@@ -47,12 +47,12 @@ def task_problems(task: DocumentTask) -> Iterator[Problem]:
 
 def _notes(task: DocumentTask) -> Iterator[Problem]:
     for note in task.notes:
-        place, _, text = note.partition("  ")
+        where, _, text = note.partition("  ")
         is_untagged = "without `!function`" in text
         if is_untagged:
-            yield Problem("warning", "untagged", place, text)
+            yield Problem("warning", "untagged", where, text)
         else:
-            yield Problem("note", "no effect", place, text)
+            yield Problem("note", "no effect", where, text)
 
 
 def _data(task: DocumentTask) -> Iterator[Problem]:
@@ -73,8 +73,8 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
             yield replace(problem, level=level)
         return
     for note in notes:
-        place, _, text = note.partition("  ")
-        yield Problem("note", "no effect", place, text)
+        where, _, text = note.partition("  ")
+        yield Problem("note", "no effect", where, text)
 
 
 def _splits(task: DocumentTask) -> Iterator[Problem]:
@@ -82,14 +82,14 @@ def _splits(task: DocumentTask) -> Iterator[Problem]:
     files = (task.dataset_kwargs or {}).get("data_files")
     if task.dataset_path not in BUILDERS or not isinstance(files, (str, list, dict)):
         return
-    known = [str(name) for name in files] if isinstance(files, dict) else ["train"]
-    asked = "test_split" if task.test_split else "validation_split"
-    for key in dict.fromkeys((asked, "test_split", "validation_split", "fewshot_split")):
+    splits = [str(name) for name in files] if isinstance(files, dict) else ["train"]
+    test_key = "test_split" if task.test_split else "validation_split"
+    for key in dict.fromkeys((test_key, "test_split", "validation_split", "fewshot_split")):
         name = getattr(task, key)
-        if name and name not in known:
-            level: Level = "error" if key == asked else "warning"  # the others may never be read
-            text = f"the dataset has no split {name!r}, it has {', '.join(known)}."
-            yield Problem(level, "data", task.place_of(key), f"{text}{meant(name, known)}")
+        if name and name not in splits:
+            level: Level = "error" if key == test_key else "warning"  # the others may never be read
+            text = f"the dataset has no split {name!r}, it has {', '.join(splits)}."
+            yield Problem(level, "data", task.place_of(key), f"{text}{meant(name, splits)}")
 
 
 GENERATION = (
@@ -170,12 +170,12 @@ def _misspelt(
     task: DocumentTask,
     key: tuple[str, ...],
     block: Mapping[str, Any],
-    known: tuple[str, ...],
+    known_keys: tuple[str, ...],
 ) -> Iterator[Problem]:
     """Keys like a known one that are not it; quite other keys are somebody else's."""
     kind: Kind = "data" if key[0] == "dataset_kwargs" else "generation"
-    for name in (key_name for key_name in block if key_name not in known):
-        near = get_close_matches(str(name), known, n=1, cutoff=_SLIP)
+    for name in (key_name for key_name in block if key_name not in known_keys):
+        near = get_close_matches(str(name), known_keys, n=1, cutoff=_SLIP)
         if near:
             text = f"key {name!r} of {key[0]} is not known. Did you mean {near[0]!r}?"
             yield Problem("warning", kind, task.place_of(*key, name), text)
@@ -184,11 +184,11 @@ def _misspelt(
 def _escapes(task: DocumentTask, key: tuple[str, ...], text: str) -> Iterator[Problem]:
     r"""'\n' in single quotes is a backslash and an n."""
     if any(mark in text for mark in ("\\n", "\\t", "\\r")):
-        words = (
+        sentence = (
             f"{key[-1]} holds a backslash and a letter, not a line break: in YAML only double "
             f'quotes make one, as in "{text}".'
         )
-        yield Problem("warning", "generation", task.place_of(*key), words)
+        yield Problem("warning", "generation", task.place_of(*key), sentence)
 
 
 _TEMPLATES = ("description", "doc_to_text", "doc_to_target", "doc_to_choice")
@@ -211,17 +211,17 @@ def prompt_problems(task: DocumentTask) -> Iterator[Problem]:
 
 
 def _missing(task: DocumentTask) -> Iterator[Problem]:
-    place = task.place_of("output_type" if "output_type" in task.model_fields_set else "task")
+    where = task.place_of("output_type" if "output_type" in task.model_fields_set else "task")
     if task.output_type in NOT_RUN:
         why = NOT_RUN[task.output_type]
         text = f"output_type {task.output_type!r} {why}: fieldmark does not run it."
-        yield Problem("note", "not run", place, text)
+        yield Problem("note", "not run", where, text)
     if task.doc_to_text is None and task.doc_to_messages is None:
         text = "says neither doc_to_text nor doc_to_messages: nothing would be asked."
         yield Problem("error", "prompt", task.place_of("task"), text)
     if task.output_type == "multiple_choice" and task.doc_to_choice is None:
         text = "output_type 'multiple_choice' needs doc_to_choice: a list, a column or a function."
-        yield Problem("error", "prompt", place, text)
+        yield Problem("error", "prompt", where, text)
     if task.doc_to_target is None and task.process_results is None:
         text = "says neither doc_to_target nor process_results: no answer could be scored."
         yield Problem("error", "prompt", task.place_of("task"), text)
@@ -257,8 +257,8 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
         look = partial(_check_metric, task, item.metric, idle)
         yield from _known(look, at("metric"), metrics_for(task.output_type))
     if isinstance(item.aggregation, str):
-        known = known_aggregations()
-        yield from _known(partial(aggregation, item.aggregation), at("aggregation"), known)
+        aggregations = known_aggregations()
+        yield from _known(partial(aggregation, item.aggregation), at("aggregation"), aggregations)
     for option, hint in slips.items():
         text = f"key {option!r} of a metric is not known.{hint}"
         yield Problem("warning", "metric", at(option), text)
@@ -272,33 +272,35 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
 
 def _check_metric(task: DocumentTask, name: str, options: Sequence[str]) -> None:
     """Is the metric known, does it fit what models give back, and are its options its own?"""
-    known, fitting = document_metric(name), metrics_for(task.output_type)
-    if known.name not in fitting:
+    metric, fitting = document_metric(name), metrics_for(task.output_type)
+    if metric.name not in fitting:
         raise UsageError(
-            f"metric {known.name!r} does not fit output_type {task.output_type!r}: "
+            f"metric {metric.name!r} does not fit output_type {task.output_type!r}: "
             f"expected {', '.join(fitting)}, or process_results."
         )
-    if known.function is None:
+    if metric.function is None:
         return
-    takes = inspect.signature(known.function).parameters
+    takes = inspect.signature(metric.function).parameters
     is_open = any(taken.kind is taken.VAR_KEYWORD for taken in takes.values())
     wrong = [option for option in options if option not in takes and not is_open]
     if wrong:
-        own = [name for name in takes if name not in ("references", "predictions")]
+        takes_also = [name for name in takes if name not in ("references", "predictions")]
         raise UsageError(
-            f"metric {known.name!r} has no option {wrong[0]!r}: expected {', '.join(own)}."
-            f"{meant(wrong[0], own)}"
+            f"metric {metric.name!r} has no option {wrong[0]!r}: expected {', '.join(takes_also)}."
+            f"{meant(wrong[0], takes_also)}"
         )
 
 
-def _known(look: Callable[[], object], place: str, known: Sequence[str] = ()) -> Iterator[Problem]:
+def _known(
+    look: Callable[[], object], where: str, listed_names: Sequence[str] = ()
+) -> Iterator[Problem]:
     """All known names are told where none is close."""
     try:
         look()
     except FieldmarkError as error:
         is_far = isinstance(error, UnknownName) and not error.closest
-        listed = f" Known: {', '.join(known)}." if is_far and known else ""
-        yield Problem("error", "metric", place, f"{error}{listed}")
+        listed = f" Known: {', '.join(listed_names)}." if is_far and listed_names else ""
+        yield Problem("error", "metric", where, f"{error}{listed}")
 
 
 def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Problem]:
@@ -308,14 +310,14 @@ def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Pr
             text = f"pipeline {pipeline.name!r} is listed twice in filter_list: rename one."
             yield Problem("error", "metric", task.place_of("filter_list", index, "name"), text)
         for step_index, step in enumerate(pipeline.filter):
-            place = task.place_of("filter_list", index, "filter", step_index, "function")
+            where = task.place_of("filter_list", index, "filter", step_index, "function")
             if isinstance(step.function, str):
                 look = partial(make_filter, step.function, step.options)
-                yield from _known(look, place, sorted(FILTERS))
+                yield from _known(look, where, sorted(FILTERS))
             k = step.options.get("k")
             if step.function == "take_first_k" and isinstance(k, int) and k > task.repeats:
                 text = f"take_first_k needs {k} answers, but repeats is {task.repeats}."
-                yield Problem("error", "metric", place, text)
+                yield Problem("error", "metric", where, text)
 
 
 def _fewshot(task: DocumentTask) -> Iterator[Problem]:
@@ -341,21 +343,21 @@ def group_problems(expanded: Expanded) -> Iterator[Problem]:
     tasks = {task.task: task for task in expanded.tasks}
     for group in expanded.groups:
         members = [tasks[name] for name in group.tasks if name in tasks]
-        known = list(dict.fromkeys(name for task in members for name in _result_names(task)))
+        result_names = list(dict.fromkeys(name for task in members for name in _result_names(task)))
         for index, item in enumerate(group.group.aggregate_metric_list):
-            place = group.group.place_of("aggregate_metric_list", index)
+            where = group.group.place_of("aggregate_metric_list", index)
             if isinstance(item.aggregation, str) and item.aggregation != "mean":
                 text = f"aggregation {item.aggregation!r} of a group: expected mean or a function."
-                yield Problem("error", "metric", place, text)
+                yield Problem("error", "metric", where, text)
             for pipeline in item.filter_list:
                 name = f"{item.metric},{pipeline}"
-                if known and name not in known:
-                    more = ", …" if len(known) > _FEW else ""
+                if result_names and name not in result_names:
+                    more = ", …" if len(result_names) > _FEW else ""
                     text = (
                         f"no task of the group has the result {name!r} (metric, filter): "
-                        f"they have {'; '.join(known[:_FEW])}{more}."
+                        f"they have {'; '.join(result_names[:_FEW])}{more}."
                     )
-                    yield Problem("warning", "group", place, text)
+                    yield Problem("warning", "group", where, text)
 
 
 def _result_names(task: DocumentTask) -> list[str]:

@@ -67,10 +67,10 @@ def _load(function: Function, path: Path, modules: CodeLoader) -> Any:
         with _talking(), code_runs(is_import=True):
             module = modules.run_file(path)
     except FAILURES as error:
-        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
+        raise UsageError(f"{function.where}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
-        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
+        raise UsageError(f"{function.where}  {path.name} has no {name!r}.{_meant(module, name)}")
     return getattr(module, name)
 
 
@@ -80,18 +80,18 @@ def refuse_function(function: Function, path: Path) -> None:
     try:
         names = names_in(path)
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
+        raise UsageError(f"{function.where}  {function}: {describe_error(error, path)}.") from error
     if names is not None and name not in names:
-        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{meant(name, names)}")
-    raise CodeNotRun(f"{function.place}  {path.name}")
+        raise UsageError(f"{function.where}  {path.name} has no {name!r}.{meant(name, names)}")
+    raise CodeNotRun(f"{function.where}  {path.name}")
 
 
-def _meant(module: ModuleType, asked: str) -> str:
-    own = [name for name in vars(module) if not name.startswith("__")]
+def _meant(module: ModuleType, attribute: str) -> str:
+    names = [name for name in vars(module) if not name.startswith("__")]
     defined = [
-        name for name in own if getattr(vars(module)[name], "__module__", "") == module.__name__
+        name for name in names if getattr(vars(module)[name], "__module__", "") == module.__name__
     ]
-    return meant(asked, own) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
+    return meant(attribute, names) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
 
 def call(
@@ -142,10 +142,10 @@ def describe_error(error: BaseException, path: Path | None = None) -> str:
     """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
     if isinstance(error, FieldmarkError | NoJudgement | NetworkRefused):
         return " ".join(str(error).split()).rstrip(".")
-    place = _place(error)
-    if place is None and path is not None:
-        place = path.name
-    start = f"{place} " if place else ""
+    where = _place(error)
+    if where is None and path is not None:
+        where = path.name
+    start = f"{where} " if where else ""
     if isinstance(error, ModuleNotFoundError):
         missing = missing_package(error)
         if missing:

@@ -103,8 +103,8 @@ class Dialogue:
             if isinstance(error, FieldmarkError):
                 self.raised = error
             kinds = [kind.__name__ for kind in type(error).__mro__]
-            known = next(kind for kind in (*kinds, "UsageError") if kind in _CROSSING)
-            self._send(error=[known, str(error)])
+            kind_known = next(kind for kind in (*kinds, "UsageError") if kind in _CROSSING)
+            self._send(error=[kind_known, str(error)])
         except Exception as error:
             if not self.is_inside:
                 raise

@@ -27,39 +27,49 @@ def code_digest(functions: Iterable[Function], trust: Trust) -> str:
 
 def code_files(functions: Iterable[Function], trust: Trust) -> set[Path]:
     """Every file that the functions' code consists of, resolved."""
-    places = ModulePaths(trust)
+    modules = ModulePaths(trust)
     seen: set[Path] = set()
     waiting = {find_file(function, trust).resolve() for function in functions}
     while waiting:
         path = waiting.pop()
         seen.add(path)
         if path.suffix == ".py":
-            named = {file.resolve() for file in _named_by(path, places) if places.allows(file)}
+            named = {file.resolve() for file in _named_by(path, modules) if modules.allows(file)}
             waiting |= named - seen
     return seen
 
 
-def _named_by(path: Path, places: ModulePaths) -> Iterator[Path]:
-    facts = facts_of(path.read_bytes())
-    for dots, module, names in facts.imports:
+JUDGES = "lmms_eval.llm_judge"
+
+
+def asks_judge(functions: Iterable[Function], trust: Trust) -> bool:
+    """Does a file behind the functions import what asks a judge? No code is run."""
+    files = [file for file in code_files(functions, trust) if file.suffix == ".py"]
+    imports = (module for file in files for _, module, _ in facts_of(file.read_bytes()).imports)
+    return any(f"{module}.".startswith(f"{JUDGES}.") for module in imports)
+
+
+def _named_by(path: Path, modules: ModulePaths) -> Iterator[Path]:
+    source = facts_of(path.read_bytes())
+    for dots, module, names in source.imports:
         if dots:
             stem = path.parents[min(dots, len(path.parents)) - 1].joinpath(*module.split("."))
             for inner in (stem, *(stem / name for name in names)):
                 yield from _file_of(module_path(inner))
         else:
             for name in (module, *(f"{module}.{name}" for name in names)):
-                yield from _absolute(name, path, places)
-    for text in facts.texts:
+                yield from _absolute(name, path, modules)
+    for text in source.texts:
         if text.isprintable() and is_file(path.parent / text):
             yield path.parent / text
 
 
-def _absolute(name: str, path: Path, places: ModulePaths) -> Iterator[Path]:
+def _absolute(name: str, path: Path, modules: ModulePaths) -> Iterator[Path]:
     """Modules of lmms-eval's tasks with the packages around them, or files near this one."""
     parts = name.split(".")
     if name.startswith(f"{TASKS}."):
         for i in range(3, len(parts) + 1):
-            yield from _file_of(places.of_task_module(".".join(parts[:i])))
+            yield from _file_of(modules.of_task_module(".".join(parts[:i])))
         return
     for folder in (path.parent, path.parent.parent):
         yield from _file_of(module_path(folder.joinpath(*parts)))

@@ -43,14 +43,14 @@ def loader(trust: Trust) -> CodeLoader:
 
 
 def _kept(module: ModuleType) -> dict[str, object]:
-    own = [
+    defined = [
         thing
         for thing in vars(module).values()
         if getattr(thing, "__module__", "") == module.__name__
     ]
     spaces: dict[str, Mapping[str, object]] = {"": vars(module)}
-    spaces |= {thing.__name__: vars(thing) for thing in own if isinstance(thing, type)}
-    for function in (thing for thing in own if isinstance(thing, FunctionType)):
+    spaces |= {thing.__name__: vars(thing) for thing in defined if isinstance(thing, type)}
+    for function in (thing for thing in defined if isinstance(thing, FunctionType)):
         spaces[function.__name__] = {"": function.__defaults__, **vars(function)}
     kept: dict[str, object] = {}
     for space, names in spaces.items():
@@ -111,7 +111,7 @@ class CodeLoader:
         """
         return [_kept(module) for module in self.by_content.values()]
 
-    def absolute(self, name: str, wanted: Sequence[str]) -> ModuleType:
+    def absolute(self, name: str, names: Sequence[str]) -> ModuleType:
         """`import lmms_eval.a.b` gives the first part, `from lmms_eval.a.b import c` the last."""
         parts = name.split(".")
         module = self._find(ROOT)
@@ -119,12 +119,12 @@ class CodeLoader:
             inner = self._find(".".join(parts[:i]))
             _set_part(module, part, inner)
             module = inner
-        for part_name in wanted:
+        for part_name in names:
             if part_name != "*" and not hasattr(module, part_name):
                 self._bring_part(module, f"{name}.{part_name}")
-        return module if wanted else self._find(ROOT)
+        return module if names else self._find(ROOT)
 
-    def beside(self, stem: Path, wanted: Sequence[str], search: Sequence[Path]) -> ModuleType:
+    def beside(self, stem: Path, names: Sequence[str], search: Sequence[Path]) -> ModuleType:
         """What `from .stem import wanted` gives, whatever folder it is taken from."""
         path = module_path(stem)
         if path is None:
@@ -132,26 +132,26 @@ class CodeLoader:
                 f"there is no {stem.name}.py in {stem.parent}", name=stem.name
             )
         module = self._of_path(path, str(path), search)
-        for part in wanted if path.is_dir() else ():
+        for part in names if path.is_dir() else ():
             if part not in vars(module) and module_path(path / part) is not None:
                 vars(module)[part] = self.beside(path / part, (), search)
         return module
 
     def bare(
-        self, name: str, wanted: Sequence[str], folders: Sequence[Path], search: Sequence[Path]
+        self, name: str, names: Sequence[str], folders: Sequence[Path], search: Sequence[Path]
     ) -> ModuleType | None:
         """`import a.b` where a folder holds the file a.py or the folder a; else None."""
-        first, *rest = name.split(".")
-        path = self.places.in_folders(first, folders)
+        root, *rest = name.split(".")
+        path = self.places.in_folders(root, folders)
         if path is None:
             return None
-        top = module = self.beside(path.with_suffix(""), wanted if not rest else (), search)
+        top = module = self.beside(path.with_suffix(""), names if not rest else (), search)
         for i, part in enumerate(rest, start=1):
             stem = path.joinpath(*rest[:i])
-            inner = self.beside(stem, wanted if i == len(rest) else (), search)
+            inner = self.beside(stem, names if i == len(rest) else (), search)
             _set_part(module, part, inner)
             module = inner
-        return module if wanted else top
+        return module if names else top
 
     def _find(self, name: str) -> ModuleType:
         if why := NOT_RUN.get(name.removeprefix(f"{ROOT}.")):
@@ -196,7 +196,9 @@ class CodeLoader:
         if spec is None:
             raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
-        _offer_hub_home()
+        # Some task code reads HF_HOME: it gets the folder the hub's libraries take without it.
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
         importer = Importer(self, path, search, tuple(sys.path))
         vars(module)["__builtins__"] = vars(builtins) | {"__import__": importer}
         sys.modules[name] = self.by_content[key] = module
@@ -229,20 +231,20 @@ class Importer:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        wanted = tuple(fromlist or ())
-        first = name.partition(".")[0]
+        names = tuple(fromlist or ())
+        root = name.partition(".")[0]
         if level:
             folder = self.path.parents[level - 1]
             stem = folder.joinpath(*name.split(".")) if name else folder
-            return self.loader.beside(stem, wanted, self.search)
-        if first == ROOT:
-            return self.loader.absolute(name, wanted)
+            return self.loader.beside(stem, names, self.search)
+        if root == ROOT:
+            return self.loader.absolute(name, names)
         self.learn()
-        if self.search and first not in sys.stdlib_module_names:
-            module = self.loader.bare(name, wanted, self.search, self.search)
+        if self.search and root not in sys.stdlib_module_names:
+            module = self.loader.bare(name, names, self.search, self.search)
             if module is not None:
                 return module
-        return self._ordinary(name, wanted)
+        return self._ordinary(name, names)
 
     def learn(self) -> None:
         """Remember the folders the code has put on the search path, as far as they are trusted."""
@@ -257,14 +259,14 @@ class Importer:
         module: ModuleType = self(name, fromlist=("*",))
         return module
 
-    def _ordinary(self, name: str, wanted: Sequence[str]) -> Any:
-        first = name.partition(".")[0]
+    def _ordinary(self, name: str, names: Sequence[str]) -> Any:
+        root = name.partition(".")[0]
         try:
-            module = builtins.__import__(name, None, None, wanted, 0)
+            module = builtins.__import__(name, None, None, names, 0)
         except ModuleNotFoundError as error:
-            if error.name != first:
+            if error.name != root:
                 raise
-            beside = self.loader.bare(name, wanted, [self.path.parent], self.search)
+            beside = self.loader.bare(name, names, [self.path.parent], self.search)
             if beside is None:
                 raise
             return beside
@@ -280,12 +282,6 @@ def _compiled(content: bytes, path: Path) -> CodeType:
     with warnings.catch_warnings():  # about other people's escape sequences
         warnings.simplefilter("ignore")
         return compile(content, str(path), "exec", dont_inherit=True)
-
-
-def _offer_hub_home() -> None:
-    """Some task code reads HF_HOME: it gets the folder the hub's libraries take without it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
 
 
 def _set_part(module: ModuleType, part: str, inner: ModuleType) -> None:
@@ -344,8 +340,8 @@ class ModulePaths:
 
     def of_task_module(self, name: str) -> Path | None:
         """The file or folder of `lmms_eval.tasks.a.b`, if a named folder holds it."""
-        first, *rest = name.removeprefix(f"{TASKS}.").split(".")
-        paths = (module_path(folder.joinpath(first, *rest)) for folder in self.tasks_folders())
+        top, *rest = name.removeprefix(f"{TASKS}.").split(".")
+        paths = (module_path(folder.joinpath(top, *rest)) for folder in self.tasks_folders())
         return next((path for path in paths if path and self.allows(path)), None)
 
     def in_folders(self, name: str, folders: Iterable[Path]) -> Path | None:
@@ -377,7 +373,7 @@ def find_file(function: Function, trust: Trust) -> Path:
     stem, _, name = function.text.rpartition(".")
     if not stem or not name.isidentifier():
         raise UsageError(
-            f"{function.place}  {str(function)!r} cannot be read: expected !function file.name, "
+            f"{function.where}  {str(function)!r} cannot be read: expected !function file.name, "
             "for example utils.doc_to_text."
         )
     beside = function.file.parent / f"{stem}.py"
@@ -386,10 +382,10 @@ def find_file(function: Function, trust: Trust) -> Path:
         path = ModulePaths(trust).of_task_module(stem)
         path = path / "__init__.py" if path and path.is_dir() else path
     if path is None or not path.is_file():
-        raise UsageError(f"{function.place}  {_no_file(function, stem)}")
+        raise UsageError(f"{function.where}  {_no_file(function, stem)}")
     if not ModulePaths(trust).allows(path):
         raise UsageError(
-            f"{function.place}  {function} lies in {path.resolve()}, outside the folders whose "
+            f"{function.where}  {function} lies in {path.resolve()}, outside the folders whose "
             f"code may run ({trust.words()}): name its folder too."
         )
     return path
@@ -403,6 +399,6 @@ def _no_file(function: Function, stem: str) -> str:
     folder = function.file.parent
     if stem.startswith(f"{TASKS}."):
         return f"no folder you named holds {stem}: name lmms-eval's tasks folder too."
-    known = sorted(path.stem for path in folder.glob("*.py"))
+    stems = sorted(path.stem for path in folder.glob("*.py"))
     where = "beside this file" if str(folder) == "." else f"in {folder}"
-    return f"there is no {stem}.py {where}.{meant(stem, known)}"
+    return f"there is no {stem}.py {where}.{meant(stem, stems)}"

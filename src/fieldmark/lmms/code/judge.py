@@ -80,8 +80,8 @@ class Judge:
         resampled nobody is asked.
         """
         model = self.model or model_of_environment(named)
-        words = canonical_json([model.address, list(messages), repr(settings)])
-        key = draws.digest(words).hex()
+        question = canonical_json([model.address, list(messages), repr(settings)])
+        key = draws.digest(question).hex()
         with self._lock:
             if call != self._call:
                 self._call, self._asked = call, Counter()
@@ -143,12 +143,12 @@ def judging(judge: Judge) -> Iterator[Judge]:
 
 def ask_judge(messages: Sequence[Any], settings: AnswerSettings, named: str) -> Answer:
     """The judge's answer; `named` is the model that the task would ask."""
-    asked = (messages, settings, named, n_calls(), bool(_resampling))
+    question = (messages, settings, named, n_calls(), bool(_resampling))
     if is_inside():
-        answer: Answer = ask_outside("judge", *asked)
+        answer: Answer = ask_outside("judge", *question)
         return answer
     with contextlib.nullcontext(_judges[-1]) if _judges else judging(Judge()) as judge:
-        return judge.ask(*asked)
+        return judge.ask(*question)
 
 
 @contextlib.contextmanager

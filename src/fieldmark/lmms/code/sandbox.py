@@ -58,7 +58,11 @@ class Sandbox:
         does, or `SandboxLost`. It may ask the handlers by `ask_outside`.
         """
         with self._lock:
-            process = self._running()
+            if self._process is not None and self._process.owner != os.getpid():
+                self._process = None  # a fork of the process it belongs to
+            if self._process is None:
+                self._process = _Process()
+            process = self._process
             process.limit_s, process.template_s = limit_s, self.template_s
             dialogue = process.dialogue
             dialogue.handlers, dialogue.raised = handlers or {}, None
@@ -80,13 +84,6 @@ class Sandbox:
         """What the function that runs there offers under the name; for handlers."""
         assert self._process is not None
         return self._process.dialogue.ask(name, *args)
-
-    def _running(self) -> _Process:
-        if self._process is not None and self._process.owner != os.getpid():
-            self._process = None  # a fork of the process it belongs to
-        if self._process is None:
-            self._process = _Process()
-        return self._process
 
     def close(self) -> None:
         if self._process is not None and self._process.owner == os.getpid():

@@ -20,7 +20,7 @@ class Function:
     line: int = 0
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         return f"{self.file}:{self.line}" if self.line else str(self.file)
 
     def __str__(self) -> str:

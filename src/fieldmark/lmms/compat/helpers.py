@@ -45,8 +45,8 @@ def anls(
     references: Sequence[str], predictions: Sequence[Any], thresh_hold: float = 0.5
 ) -> dict[str, float]:
     """`anls` of the metrics, in the form `lmms_eval.api.metrics` gives it."""
-    first = predictions[0] if isinstance(predictions[0], str) else predictions[0][0]
-    return {"anls": document_anls(references, [first], thresh_hold)}
+    prediction = predictions[0] if isinstance(predictions[0], str) else predictions[0][0]
+    return {"anls": document_anls(references, [prediction], thresh_hold)}
 
 
 MODEL_KEYS = (
@@ -140,10 +140,10 @@ def parse_mmmu_multi_choice_response(
     for mark in ",.!?;:'":
         response = response.strip(mark)
     response = f" {response} "
-    for form, place in (("({})", "({})"), ("{} ", " {} "), ("{}.", " {} ")):
+    for form, pattern in (("({})", "({})"), ("{} ", " {} "), ("{}.", " {} ")):
         named = [choice for choice in all_choices if form.format(choice) in response]
         if named:
-            return _last(named, [response.rfind(place.format(choice)) for choice in named])
+            return _last(named, [response.rfind(pattern.format(choice)) for choice in named])
     if len(response.split()) > LONG:
         text = response.lower()
         named = [letter for letter, choice in index2ans.items() if choice.lower() in text]
@@ -152,5 +152,5 @@ def parse_mmmu_multi_choice_response(
     return random.choice(list(all_choices))
 
 
-def _last(named: Sequence[str], places: Sequence[int]) -> str:
-    return named[places.index(max(places))]
+def _last(named: Sequence[str], positions: Sequence[int]) -> str:
+    return named[positions.index(max(positions))]

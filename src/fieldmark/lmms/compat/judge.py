@@ -100,13 +100,13 @@ def ask_judge(messages: Sequence[dict[str, Any]], config: ServerConfig) -> Judge
 def with_images(messages: Sequence[dict[str, Any]], images: Sequence[Any]) -> list[dict[str, Any]]:
     """The messages with the images put before the text of the last one of the user."""
     result = [dict(message) for message in messages]
-    asked = [message for message in result if message.get("role") == "user"]
-    if not images or not asked:
+    user_turns = [message for message in result if message.get("role") == "user"]
+    if not images or not user_turns:
         return result
-    content = asked[-1]["content"]
+    content = user_turns[-1]["content"]
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
     pictures = [{"type": "image_url", "image_url": {"url": _address(image)}} for image in images]
-    asked[-1]["content"] = [*pictures, *parts]
+    user_turns[-1]["content"] = [*pictures, *parts]
     return result
 
 

@@ -108,7 +108,12 @@ class OpenAIVerifier:
         self, question: str, prediction: str, ground_truth: str, **more: Any
     ) -> VerifyResult:
         if self.custom_prompt is None:
-            return self._right_or_wrong(question, prediction, ground_truth, more)
+            verdict = self.server.evaluate_binary(
+                question, ground_truth, prediction, more.get("output_format", "0/1")
+            )
+            is_right = bool(verdict["result"])
+            metadata = {"model": verdict["model"]}
+            return VerifyResult(float(is_right), is_right, verdict["raw_response"], metadata)
         prompt = self._prompt(question, prediction, ground_truth, more)
         messages = [{"role": "user", "content": prompt}]
         answer = self.server.evaluate(JudgeRequest(messages, images=more.get("images")))
@@ -121,16 +126,6 @@ class OpenAIVerifier:
             return self.custom_prompt(question, prediction, truth, **more)
         texts = {"question": question, "prediction": prediction, "ground_truth": truth}
         return str(self.custom_prompt).format(**texts, **more)
-
-    def _right_or_wrong(
-        self, question: str, prediction: str, truth: str, more: dict[str, Any]
-    ) -> VerifyResult:
-        verdict = self.server.evaluate_binary(
-            question, truth, prediction, more.get("output_format", "0/1")
-        )
-        is_right = bool(verdict["result"])
-        metadata = {"model": verdict["model"]}
-        return VerifyResult(float(is_right), is_right, verdict["raw_response"], metadata)
 
     def _read(self, text: str) -> VerifyResult:
         if self.response_parser is not None:

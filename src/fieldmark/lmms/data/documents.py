@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -18,14 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
-from fieldmark.errors import DataError, UsageError, meant
+from fieldmark.errors import DataError, FieldmarkError, UsageError, meant
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.data.open import fresh_transforms, load, quiet_datasets
-from fieldmark.lmms.data.pictures import DAMAGE, LISTS, decoded, find_picture, words_of
-from fieldmark.lmms.data.sources import DocumentSource, find_source, folders_of
+from fieldmark.lmms.data.pictures import (
+    ANYWHERE,
+    DAMAGE,
+    LISTS,
+    PictureFolders,
+    decoded,
+    folders_for,
+    words_of,
+)
+from fieldmark.lmms.data.sources import DocumentSource, find_source
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.protocols import Draw
-from fieldmark.source_lines import is_file
 
 
 def source_of(task: DocumentTask) -> DocumentSource:
@@ -70,9 +77,9 @@ class Documents:
         task: DocumentTask,
         every: Mapping[str, Any],
         notes: tuple[str, ...] = (),
-        places: tuple[Path, ...] = (),
+        folders: tuple[Path, ...] = (),
     ) -> None:
-        self.task, self.notes, self.places = task, notes, places
+        self.task, self.notes, self.places = task, notes, folders
         self._every = every
         self._made: dict[str, Split] = {}
 
@@ -114,12 +121,12 @@ class Documents:
     def _prepared(self, name: str, key: str) -> Split:
         where = self.task.place_of(key)
         if name not in self._every:
-            words = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
-            raise DataError(f"{where}  {words}{meant(name, self._every)}")
+            reason = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+            raise DataError(f"{where}  {reason}{meant(name, self._every)}")
         data = self._every[name]
         if self.task.process_docs is not None:
             data = self._processed(data, name)
-        return Split(data, name, where, folders_of(self.task, "dataset_kwargs"))
+        return Split(data, name, where, folders_for(self.task))
 
     def _processed(self, data: Any, name: str) -> Any:
         """Task code may draw: the same documents come out whatever ran before."""
@@ -177,9 +184,9 @@ class DocumentPart:
             )
 
     def digest_now(self, anew: bool = False) -> str:
-        own = self.documents.test.digest(self.rows, anew)
+        digest = self.documents.test.digest(self.rows, anew)
         shown = self.documents.fewshot if self.k else None
-        return own if shown is None else f"{own}+{shown.digest(range(len(shown)), anew)}"
+        return digest if shown is None else f"{digest}+{shown.digest(range(len(shown)), anew)}"
 
 
 def draw_part(opened: OpenTask, draw: Draw) -> DocumentPart:
@@ -201,7 +208,9 @@ class Split:
     `folders` are where files are looked for that rows name.
     """
 
-    def __init__(self, data: Any, name: str, where: str = "", folders: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, data: Any, name: str, where: str = "", folders: PictureFolders = ANYWHERE
+    ) -> None:
         self.name, self.where, self.folders = name, where, folders
         self._data = data
         self._digests: dict[tuple[int, ...], str] = {}
@@ -284,12 +293,15 @@ class Split:
     def _decoded(self, index: int, name: str, value: Any) -> Any:
         try:
             return decoded(self._features[name], value, self.folders)
+        except FieldmarkError as error:
+            raise type(error)(f"{self._start(index, name)}: {error}") from error
         except DAMAGE as error:
-            start = f"{self.where}  " if self.where else ""
-            raise DataError(
-                f"{start}document {index} of split {self.name!r}: column {name!r} "
-                f"cannot be read: {words_of(error)}."
-            ) from error
+            text = f"{self._start(index, name)} cannot be read: {words_of(error)}."
+            raise DataError(text) from error
+
+    def _start(self, index: int, name: str) -> str:
+        start = f"{self.where}  " if self.where else ""
+        return f"{start}document {index} of split {self.name!r}: column {name!r}"
 
     def _own_row(self, index: int) -> dict[str, Any]:
         """A row as the task's own function makes it."""
@@ -319,32 +331,37 @@ def _encoded(feature: Any) -> Any:
     return feature
 
 
-def _feed(hasher: hashlib.blake2b, value: Any, folders: Sequence[Path]) -> None:
+def _feed(
+    hasher: hashlib.blake2b, value: Any, folders: PictureFolders, is_row: bool = True
+) -> None:
     """Every value with its kind and length, so that no two rows look alike; keys in order."""
     if isinstance(value, Mapping):
         if set(value) == {"bytes", "path"}:
-            return _feed(hasher, _media_bytes(value, folders), ())
+            return _feed(hasher, _media_bytes(value, folders), folders, is_row=False)
         hasher.update(f"m{len(value)}:".encode())
         for key in sorted(value, key=str):
-            _feed(hasher, str(key), ())
-            _feed(hasher, value[key], folders)
+            _feed(hasher, str(key), folders, is_row=False)
+            _feed(hasher, value[key], folders, is_row)
     elif isinstance(value, (list, tuple)):
         hasher.update(f"l{len(value)}:".encode())
         for inner in value:
-            _feed(hasher, inner, folders)
+            _feed(hasher, inner, folders, is_row)
     else:
         is_bytes = isinstance(value, (bytes, bytearray))
         data = bytes(value) if is_bytes else str(value).encode("utf-8", "surrogatepass")
         hasher.update(f"{type(value).__name__}{len(data)}:".encode() + data)
-        named = find_picture(value, folders) if isinstance(value, str) and folders else None
+        is_text = is_row and isinstance(value, str) and folders.folders
+        named = folders.find(value) if is_text else None
         if named is not None:
-            _feed(hasher, named.read_bytes(), ())
+            _feed(hasher, named.read_bytes(), folders, is_row=False)
     return None
 
 
-def _media_bytes(value: Mapping[str, Any], folders: Sequence[Path]) -> Any:
+def _media_bytes(value: Mapping[str, Any], folders: PictureFolders) -> Any:
     """What a picture's file holds; where it lies does not count."""
     if value["bytes"] is not None or value["path"] is None:
         return value["bytes"]
-    path = find_picture(value["path"], folders) or Path(value["path"])
-    return path.read_bytes() if is_file(path) else str(value["path"])
+    try:
+        return folders.at(value["path"]).read_bytes()
+    except FieldmarkError:  # told by whoever opens it
+        return str(value["path"])

@@ -14,6 +14,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,39 @@ from fieldmark import draws
 from fieldmark.data import content_key, stamp
 from fieldmark.errors import CodeNotRun, DataError, MissingExtra, UsageError
 from fieldmark.files import write_file
-from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, missing_shards, snapshot
+from fieldmark.lmms.data.sources import (
+    BUILDERS,
+    DocumentSource,
+    missing_shards,
+    refuse_outside,
+    snapshot,
+)
 from fieldmark.registry import may_run
+from fieldmark.source_lines import is_file
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
 _HUB_ONLY = ("revision", "token")
+_PREPARE = ("download_mode", "verification_mode", "storage_options")
 
 
 def load(datasets: Any, source: DocumentSource, cache: Path, fetch: bool) -> Mapping[str, Any]:
     """Split name → table. Prepared tables are kept in `cache`."""
     if source.kind == "saved":
-        return _splits(datasets, _tried(datasets, source, datasets.load_from_disk, source.path))
+        every = _splits(datasets, _tried(datasets, source, datasets.load_from_disk, source.path))
+        for table in every.values():  # its own list of files may name any
+            for file in table.cache_files:
+                refuse_outside(Path(file["filename"]), source, cache)
+        return every
     if source.path == "pandas" and source.kind == "files":
         return _pickled(datasets, source)
     if source.kind != "hub" and not source.remote:
         return _load(datasets, source, source.path, cache / "local" / _version(source))
-    _refuse_readers(datasets, source)
+    # The library reads more than files: `iceberg`, for one, asks a server of its own.
+    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
+        raise UsageError(
+            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
+            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
+        )
     if not fetch:
         return _from_this_machine(datasets, source, cache)
     every = _load(datasets, source, source.path, cache)
@@ -58,22 +76,27 @@ def _version(source: DocumentSource) -> str:
     return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
 
 
-def _refuse_readers(datasets: Any, source: DocumentSource) -> None:
-    """The library reads more than files: `iceberg`, for one, asks a server of its own."""
-    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
-        raise UsageError(
-            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
-            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
-        )
-
-
 def _load(datasets: Any, source: DocumentSource, path: str, cache: Path) -> Mapping[str, Any]:
     options = dict(source.options)
     if source.kind != "hub":
         options = {key: value for key, value in options.items() if key not in _HUB_ONLY}
-    opened = _tried(
-        datasets, source, datasets.load_dataset, path, source.name, cache_dir=str(cache), **options
-    )
+    if source.kind == "folder" and is_file(Path(path) / "state.json"):
+        raise DataError(
+            f"{source.where}  {path!r} was saved: dataset_kwargs.load_from_disk reads it."
+        )
+    prepare = {key: options.pop(key) for key in _PREPARE if key in options}
+    part, in_memory = options.pop("split", None), options.pop("keep_in_memory", False)
+    # As `load_dataset` does it, with a look at the files before one of them is opened.
+    builder = _tried(
+        datasets, source, datasets.load_dataset_builder, path, source.name, cache_dir=str(cache),
+        **options,
+    )  # fmt: skip
+    for files in (builder.config.data_files or {}).values():  # a card may name any
+        for file in files:
+            if "://" not in str(file):
+                refuse_outside(Path(file), source, cache)
+    _tried(datasets, source, builder.download_and_prepare, **prepare)
+    opened = _tried(datasets, source, builder.as_dataset, split=part, in_memory=bool(in_memory))
     return _splits(datasets, opened)
 
 
@@ -140,21 +163,21 @@ def _attempts(
         yield source, source.path, Path(datasets.config.HF_DATASETS_CACHE)
     folder = snapshot(source.path, source.options.get("revision"))
     if folder is not None and not missing_shards(folder):
-        local = DocumentSource("folder", str(folder), source.name, source.where, source.options)
+        local = replace(source, kind="folder", path=str(folder), notes=(), remote=())
         yield local, str(folder), cache
 
 
 def _tried(datasets: Any, source: DocumentSource, function: Any, *args: Any, **options: Any) -> Any:
     import pyarrow
 
-    known = (
+    expected = (
         OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError,
         StopIteration, EOFError, pickle.UnpicklingError, pyarrow.ArrowException,
         datasets.exceptions.DatasetsError,
     )  # fmt: skip
     try:
         return function(*args, **options)
-    except known as error:
+    except expected as error:
         raise DataError(f"{source.where}  {_told(source, error)}") from error
 
 
@@ -171,13 +194,13 @@ def _told(source: DocumentSource, error: BaseException) -> str:
     option = _OPTION.search(str(inner))
     if option:
         return f"dataset_kwargs has {option[1] or option[2]!r}, no option of {source.path!r}."
-    words = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
+    reason = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
     if isinstance(inner, StopIteration):
-        words = "a file is empty"
-    if len(words) > 240:
-        words = f"{words[:239]}…"
+        reason = "a file is empty"
+    if len(reason) > 240:
+        reason = f"{reason[:239]}…"
     what = ", ".join(filter(None, (repr(source.path), source.name)))
-    return f"the documents ({what}) cannot be opened: {words}."
+    return f"the documents ({what}) cannot be opened: {reason}."
 
 
 def _splits(datasets: Any, opened: Any) -> Mapping[str, Any]:
@@ -231,8 +254,8 @@ def recall(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, A
 
 
 def _note(source: DocumentSource, cache: Path) -> Path:
-    asked = json.dumps(dict(source.options), sort_keys=True, default=str)
-    key = draws.digest(source.kind, source.path, source.name, asked).hex()
+    options = json.dumps(dict(source.options), sort_keys=True, default=str)
+    key = draws.digest(source.kind, source.path, source.name, options).hex()
     return cache / "fetched" / f"{key}.json"
 
 

@@ -12,7 +12,8 @@ import base64
 import io
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from PIL import Image, ImageOps
 
 from fieldmark.chat import Picture
 from fieldmark.data import is_image, open_encoded
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.data.sources import folders_of, is_of_hub, outside
+from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.source_lines import is_file, with_home
 
 DAMAGE = (
@@ -38,7 +42,53 @@ _PNG_TURNS = (b"eXIf", b"Raw profile type", b"XML:com.adobe.xmp")
 """where a PNG may say that it is turned; asking Pillow would decode it"""
 
 
-def decoded(feature: Any, value: Any, folders: Sequence[Path] = ()) -> Any:
+@dataclass(frozen=True, slots=True)
+class PictureFolders:
+    """Where rows and code of a task may name image files.
+
+    What they name is sent to a model: it lies with the task, where the user said, or where the
+    hub's clients keep what they fetch.
+    """
+
+    folders: tuple[Path, ...] = ()
+    """relative names are looked for in these"""
+    trust: Trust | None = None
+    """None: anywhere"""
+
+    def find(self, text: str) -> Path | None:
+        """The image file a text names; None if it names none that may be read.
+
+        >>> PictureFolders((Path("photos"),)).find("an owl, half asleep")
+        """
+        if len(text) > _LONGEST or not is_image(text):
+            return None
+        paths = (folder / text for folder in self.folders or (Path(),))
+        return next((path for path in paths if self._may_read(path) and is_file(path)), None)
+
+    def at(self, text: str) -> Path:
+        """The same, of a text that names one. Raises."""
+        path = self.find(text) or with_home(text.removeprefix("file://"))
+        # Base64 without a word before it is a text too, of megabytes.
+        is_path = len(text) <= _LONGEST
+        if is_path and not self._may_read(path):
+            raise UsageError(outside(f"the picture {text!r} lies", path, self.trust or Trust()))
+        if not is_path or not is_file(path):
+            more = "…" if len(text) > _LONGEST_SHOWN else ""
+            raise DataError(f"image {text[:_LONGEST_SHOWN]!r}{more} does not exist.")
+        return path
+
+    def _may_read(self, path: Path) -> bool:
+        return self.trust is None or self.trust.allows(path) or is_of_hub(path)
+
+
+ANYWHERE = PictureFolders()
+
+
+def folders_for(task: DocumentTask) -> PictureFolders:
+    return PictureFolders(tuple(folders_of(task, "dataset_kwargs")), task.trust)
+
+
+def decoded(feature: Any, value: Any, folders: PictureFolders = ANYWHERE) -> Any:
     """The value of a column of this kind, deep in lists and mappings too."""
     if value is None:
         return None
@@ -58,12 +108,12 @@ def decoded(feature: Any, value: Any, folders: Sequence[Path] = ()) -> Any:
 
 
 def open_picture(
-    value: Mapping[str, Any], mode: str | None = None, folders: Sequence[Path] = ()
+    value: Mapping[str, Any], mode: str | None = None, folders: PictureFolders = ANYWHERE
 ) -> Image.Image:
     """The picture of `{bytes, path}`; its pixels are read on first use."""
     data, path = value["bytes"], value["path"]
     if data is None:
-        data = (find_picture(path, folders) or Path(path)).read_bytes()
+        data = folders.at(path).read_bytes()
     image = open_encoded(data)
     if value["bytes"] is None:
         vars(image)["filename"] = path
@@ -72,25 +122,14 @@ def open_picture(
     return image.convert(mode) if mode and mode != image.mode else image
 
 
-def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
-    """The image file a text names, looked for in the folders; None if it names none.
-
-    >>> find_picture("an owl, half asleep", [Path("photos")])
-    """
-    if len(text) > _LONGEST or not is_image(text):
-        return None
-    places = (folder / text for folder in folders or (Path(),))
-    return next((place for place in places if is_file(place)), None)
-
-
 def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row as templates see it: a picture has no words, but it can write files."""
     return {name: value for name, value in row.items() if not holds_picture(value)}
 
 
 def holds_picture(value: Any) -> bool:
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, Image.Image)
+    sample = value[0] if isinstance(value, list) and value else value
+    return isinstance(sample, Image.Image)
 
 
 def untouched_bytes(image: Image.Image) -> bytes | None:
@@ -125,7 +164,7 @@ _LONGEST_SHOWN = 200
 _PNG_MODES = {"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"}
 
 
-def to_picture(visual: Any, where: str = "") -> Picture:
+def to_picture(visual: Any, where: str = "", folders: PictureFolders = ANYWHERE) -> Picture:
     """A picture whose bytes are made when they are read; changed Pillow images become PNG."""
     if isinstance(visual, Image.Image):
         # Its own bytes where it is still as it was in the dataset: smaller than a PNG, and exact.
@@ -134,15 +173,15 @@ def to_picture(visual: Any, where: str = "") -> Picture:
     if isinstance(visual, (bytes, bytearray)):
         return Picture(bytes(visual))
     if isinstance(visual, (str, Path)):
-        return _from_address(visual, where)
+        return _from_address(visual, where, folders)
     if isinstance(visual, Mapping):
-        return _from_row(visual, where)
+        return _from_row(visual, where, folders)
     if type(visual).__name__ == "ndarray" and visual.ndim in (2, 3):
         return Picture(lambda: _png(Image.fromarray(visual), where))
     raise _unfit(where, _kind_of(visual))
 
 
-def _from_row(row: Mapping[str, Any], where: str) -> Picture:
+def _from_row(row: Mapping[str, Any], where: str, folders: PictureFolders) -> Picture:
     """`{bytes, path}` as image columns hold them, `{type, url}` as messages do."""
     kind = row.get("type", "image")
     if kind not in ("image", "image_url"):
@@ -157,11 +196,11 @@ def _from_row(row: Mapping[str, Any], where: str) -> Picture:
         return Picture(bytes(row["bytes"]))
     for key in ("path", "url", "image", "image_url"):
         if row.get(key) is not None:
-            return to_picture(row[key], where)
+            return to_picture(row[key], where, folders)
     raise _unfit(where, f"mapping of {', '.join(map(str, row)) or 'nothing'}")
 
 
-def _from_address(address: str | Path, where: str) -> Picture:
+def _from_address(address: str | Path, where: str, folders: PictureFolders) -> Picture:
     text = str(address)
     if text.startswith("data:image/"):
         return Picture(_decoded(text, where))
@@ -169,11 +208,10 @@ def _from_address(address: str | Path, where: str) -> Picture:
     if "://" in text:
         raise UsageError(_line(where, f"{text!r} is remote: a file on this machine is expected."))
     _refuse_others(text, where)
-    path = with_home(text)
-    if not is_file(path):
-        # Base64 without a word before it is a text too, of megabytes.
-        more = "…" if len(text) > _LONGEST_SHOWN else ""
-        raise DataError(_line(where, f"image {text[:_LONGEST_SHOWN]!r}{more} does not exist."))
+    try:
+        path = folders.at(text)
+    except FieldmarkError as error:
+        raise type(error)(_line(where, str(error))) from None
     return Picture(path.read_bytes, name=str(path.resolve()))
 
 
@@ -202,8 +240,8 @@ def _png(image: Image.Image, where: str) -> bytes:
 
 def _kind_of(visual: object) -> str:
     name = type(visual).__name__
-    known = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
-    return known.get(name, name)
+    kinds = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
+    return kinds.get(name, name)
 
 
 def _unfit(where: str, kind: str) -> UsageError:

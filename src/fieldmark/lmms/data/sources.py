@@ -6,6 +6,8 @@ what the Hugging Face Hub's own client has put on this machine is used.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.errors import DataError, UsageError, closest
-from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.source_lines import is_file, is_folder, is_there, with_home
 
@@ -62,6 +64,7 @@ class DocumentSource:
     notes: tuple[str, ...] = ()
     remote: tuple[str, ...] = ()
     """addresses of files that are not on this machine"""
+    trust: Trust = Trust()
 
     def files(self) -> Iterator[Path]:
         """Every file on this machine that it names, or that lies in a folder it names."""
@@ -113,33 +116,50 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Document
     if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
         options.pop("token", None)
     if not isinstance(options.get("revision", ""), str):
-        place, revision = task.place_of("dataset_kwargs", "revision"), options["revision"]
-        raise UsageError(f"{place}  revision = {revision!r}: expected text, put it in quotes.")
+        pinned, revision = task.place_of("dataset_kwargs", "revision"), options["revision"]
+        raise UsageError(f"{pinned}  revision = {revision!r}: expected text, put it in quotes.")
     path, kind = _place(task, is_saved)
     if kind == "files":
         options = _local_files(task, path, options)
     remote = tuple(file for file in _each_file(options.get("data_files")) if "://" in file)
     if remote:
         where = task.place_of("dataset_kwargs", "data_files")
-    source = DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
-    _refuse_outside(task, source)
+    source = DocumentSource(
+        kind, path, task.dataset_name, where, options, notes, remote, task.trust
+    )
+    _refuse_places(source)
     return source
 
 
-def _refuse_outside(task: DocumentTask, source: DocumentSource) -> None:
-    """What a task reads may be sent to a model: it lies with the task, or where the user said."""
+def _refuse_places(source: DocumentSource) -> None:
     for file in chain(source.tops(), source.files()):
-        if not (task.trust.allows(file) or _is_of_hub(file)):
-            raise UsageError(
-                f"{source.where}  the data {str(file)!r} lie outside the folder of the task and "
-                f"those you named ({task.trust.words()}): `--include-path {file.parent}` allows it."
-            )
+        refuse_outside(file, source)
     for address in source.remote:
         links = [link.partition("://") for link in address.split("::")]
         if any(not rest or protocol in LOCAL_PROTOCOLS for protocol, _, rest in links):
             raise UsageError(
                 f"{source.where}  {address!r} is not the address of a file: expected https://… or hf://…."
             )
+
+
+def refuse_outside(file: Path, source: DocumentSource, own: Path | None = None) -> None:
+    """What a task reads may be sent to a model: it lies with the task, or where the user said.
+    `own` is a folder of fieldmark's, where tables are kept.
+    """
+    is_own = own is not None and file.resolve().is_relative_to(own.resolve())
+    if not (is_own or source.trust.allows(file) or is_of_hub(file)):
+        text = outside(f"the data {str(file)!r} lie", file, source.trust)
+        raise UsageError(f"{source.where}  {text}")
+
+
+def outside(what: str, file: Path, trust: Trust) -> str:
+    """Of a file that a link leads to: where it lies."""
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        file = file.resolve()
+    return (
+        f"{what} outside the folder of the task and those you named ({trust.words()}): "
+        f"`--include-path {file.parent}` allows it."
+    )
 
 
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
@@ -240,11 +260,16 @@ def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
     return _each_file(options.get(key))
 
 
-def _is_of_hub(file: Path) -> bool:
-    """Is it what the hub's own client has put on this machine?"""
-    from huggingface_hub.constants import HF_HUB_CACHE
+def is_of_hub(file: Path) -> bool:
+    """Is it what the hub's own clients have put on this machine?"""
+    from huggingface_hub.constants import HF_HOME, HF_HUB_CACHE
 
-    return file.resolve().is_relative_to(Path(HF_HUB_CACHE).resolve())
+    datasets = os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets"
+    try:
+        real = file.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False
+    return any(real.is_relative_to(Path(home).resolve()) for home in (HF_HUB_CACHE, datasets))
 
 
 def files_at(name: str) -> Iterator[Path]:

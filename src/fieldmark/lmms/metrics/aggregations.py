@@ -48,8 +48,8 @@ def median(items: Sequence[Any]) -> Weighted:
         below = np.cumsum(weight_rn[:, order], axis=1)
         if not below.size:
             return np.full(len(weight_rn), np.nan)
-        place = (below <= below[:, -1:] // 2).sum(axis=1)
-        middle = value_n[order][np.minimum(place, len(order) - 1)]
+        rank = (below <= below[:, -1:] // 2).sum(axis=1)
+        middle = value_n[order][np.minimum(rank, len(order) - 1)]
         return np.where(below[:, -1] > 0, middle, np.nan)
 
     return score
@@ -73,8 +73,8 @@ def bits_per_byte(items: Sequence[Any]) -> Weighted:
 
 
 def _per_unit(items: Sequence[Any]) -> Weighted:
-    first, second = _pairs(items, "(log-likelihood, count)")
-    total_n, count_n = _numbers(first), _numbers(second)
+    totals, second = _pairs(items, "(log-likelihood, count)")
+    total_n, count_n = _numbers(totals), _numbers(second)
     return lambda weight_rn: _ratio(weight_rn @ total_n, weight_rn @ count_n)
 
 
@@ -161,8 +161,8 @@ def questions(items: Sequence[Any]) -> list[int]:
 
 def _question_of(document: Any) -> tuple[Any, Any]:
     try:
-        place = document["idx"]
-        return place["paragraph"], place["question"]
+        index = document["idx"]
+        return index["paragraph"], index["question"]
     except (KeyError, TypeError):
         raise UsageError(
             "aggregation 'acc_all' needs documents with idx.paragraph, idx.question and label "
@@ -192,10 +192,10 @@ def _numbers(items: Sequence[Any]) -> np.ndarray:
         value_n = np.empty((0, 0))
     if value_n.shape == (len(items),) and not any(isinstance(item, str) for item in items):
         return value_n
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, str) or not _is_number(item):
             raise UsageError(
-                f"value {place + 1} of {len(items)} is {_short(item)}: expected a number."
+                f"value {index + 1} of {len(items)} is {_short(item)}: expected a number."
             )
     return np.array([float(item) for item in items], np.float64)
 
@@ -208,11 +208,11 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _pairs(items: Sequence[Any], words: str) -> tuple[list[Any], list[Any]]:
-    for place, item in enumerate(items):
+def _pairs(items: Sequence[Any], expected: str) -> tuple[list[Any], list[Any]]:
+    for index, item in enumerate(items):
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise UsageError(
-                f"value {place + 1} of {len(items)} is {_short(item)}: expected a pair {words}."
+                f"value {index + 1} of {len(items)} is {_short(item)}: expected a pair {expected}."
             )
     return [item[0] for item in items], [item[1] for item in items]
 
@@ -295,10 +295,10 @@ def _best_counts(references: Sequence[str], response: str) -> list[float]:
     every = []
     for reference in references:
         counts: list[float] = []
-        for mine, wanted in zip(said_o, _ngrams(reference), strict=True):
-            n_said = sum(mine.values()) if wanted else 0
-            shared = sum(min(n, wanted[gram]) for gram, n in mine.items())
-            counts += [n_said, sum(wanted.values()), shared]
+        for in_answer, in_reference in zip(said_o, _ngrams(reference), strict=True):
+            n_said = sum(in_answer.values()) if in_reference else 0
+            shared = sum(min(n, in_reference[gram]) for gram, n in in_answer.items())
+            counts += [n_said, sum(in_reference.values()), shared]
         every.append(counts)
     return max(every, key=lambda counts: _f_score(np.array(counts)))
 
@@ -306,19 +306,19 @@ def _best_counts(references: Sequence[str], response: str) -> list[float]:
 def _ngrams(text: str) -> list[Counter[str]]:
     letters = "".join(text.split())
     return [
-        Counter(letters[place : place + n] for place in range(len(letters) - n + 1))
+        Counter(letters[start : start + n] for start in range(len(letters) - n + 1))
         for n in range(1, _ORDER + 1)
     ]
 
 
 def _f_score(counts: np.ndarray) -> float:
     """F2 of the mean precision and recall over the orders that both sides have."""
-    n_response, wanted, shared = counts.reshape(_ORDER, 3).T
-    both = (n_response > 0) & (wanted > 0)
+    n_response, n_reference, shared = counts.reshape(_ORDER, 3).T
+    both = (n_response > 0) & (n_reference > 0)
     if not both.any():
         return 0.0
     precision = float((shared[both] / n_response[both]).mean())
-    recall = float((shared[both] / wanted[both]).mean())
+    recall = float((shared[both] / n_reference[both]).mean())
     below = _BETA_SQUARED * precision + recall
     return 100 * (1 + _BETA_SQUARED) * precision * recall / below if below else 0.0
 
@@ -332,7 +332,7 @@ def _each(one: Any, weight_rn: np.ndarray, count_nk: np.ndarray) -> np.ndarray:
 def _texts(items: Sequence[Any]) -> list[tuple[list[str], str]]:
     """(references, response) of each pair; a response may stand in a list of one."""
     pairs = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         pair = item if isinstance(item, tuple | list) and len(item) == 2 else (None, None)
         references = [pair[0]] if isinstance(pair[0], str) else pair[0]
         response = (
@@ -343,7 +343,7 @@ def _texts(items: Sequence[Any]) -> list[tuple[list[str], str]]:
         )
         if not is_texts or not references or not isinstance(response, str):
             raise UsageError(
-                f"value {place + 1} of {len(items)} is {repr(item)[:60]}: "
+                f"value {index + 1} of {len(items)} is {repr(item)[:60]}: "
                 "expected a pair (reference or references, response)."
             )
         pairs.append((list(references), response))

@@ -52,8 +52,8 @@ def exact_match(
         text = text.translate(_NO_PUNCTUATION) if ignore_punctuation else text
         return text.translate(_NO_DIGITS) if ignore_numbers else text
 
-    wanted = {plain(reference) for reference in references}
-    return sum(plain(prediction) in wanted for prediction in predictions) / len(predictions)
+    accepted = {plain(reference) for reference in references}
+    return sum(plain(prediction) in accepted for prediction in predictions) / len(predictions)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -80,12 +80,12 @@ def anls(
     return best if best >= thresh_hold else 0.0
 
 
-def _likeness(wanted: str, prediction: str, least: float) -> float:
+def _likeness(reference: str, prediction: str, least: float) -> float:
     # In capitals, as the metric's authors count: ß has two.
-    length = max(len(wanted.upper()), len(prediction.upper()))
+    length = max(len(reference.upper()), len(prediction.upper()))
     if not length:
         return 1.0
-    a, b = (" ".join(text.lower().split()) for text in (wanted, prediction))
+    a, b = (" ".join(text.lower().split()) for text in (reference, prediction))
     if 1 - abs(len(a) - len(b)) / length < least:  # no alignment can be closer than that
         return 0.0
     return 1 - levenshtein(a, b) / length
@@ -98,9 +98,9 @@ def levenshtein(a: Sequence[Any], b: Sequence[Any]) -> int:
     before = list(range(len(a) + 1))
     for row, letter in enumerate(b, 1):
         here = [row]
-        for place, other in enumerate(a):
-            change = before[place] + (letter != other)
-            here.append(min(change, before[place + 1] + 1, here[-1] + 1))
+        for column, other in enumerate(a):
+            change = before[column] + (letter != other)
+            here.append(min(change, before[column + 1] + 1, here[-1] + 1))
         before = here
     return before[-1]
 
@@ -192,9 +192,9 @@ def known_aggregations() -> list[str]:
 
 def metrics_for(output_type: str) -> list[str]:
     """The names that responses of this output type can be scored by without `process_results`."""
-    wanted = output_type if output_type in (CHOICE, LIKELIHOOD, ROLLING) else TEXT
+    kind = output_type if output_type in (CHOICE, LIKELIHOOD, ROLLING) else TEXT
     every = _metrics() | _ADDED_METRICS
-    return sorted(name for name, metric in every.items() if wanted in metric.outputs)
+    return sorted(name for name, metric in every.items() if kind in metric.outputs)
 
 
 def register_aggregation(
@@ -246,9 +246,9 @@ def adopt(users: Added, call: Callable[..., Any]) -> None:
     _ADDED_METRICS.clear()
     _ADDED_AGGREGATIONS.clear()
     for metric in metrics:
-        own = metric.aggregation or partial(call, f"{_OF_METRIC}{metric.name}")
+        aggregation = metric.aggregation or partial(call, f"{_OF_METRIC}{metric.name}")
         function = partial(call, metric.name)
-        _ADDED_METRICS[metric.name] = replace(metric, function=function, aggregation=own)
+        _ADDED_METRICS[metric.name] = replace(metric, function=function, aggregation=aggregation)
     for way in aggregations:
         _ADDED_AGGREGATIONS[way.name] = replace(way, function=partial(call, way.name))
 

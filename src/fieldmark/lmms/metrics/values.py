@@ -49,17 +49,17 @@ def gold_places(gold: Any, choices: Sequence[str]) -> tuple[int, ...]:
     A gold is a place, a choice's text, or a list of either.
     """
     several = gold if isinstance(gold, list | tuple | np.ndarray) else [gold]
-    places = []
+    numbers = []
     for item in several:
         if isinstance(item, str):
-            places += [list(choices).index(item)] if item in choices else []
+            numbers += [list(choices).index(item)] if item in choices else []
         elif isinstance(item, int | np.integer | float) and float(item).is_integer():
-            places += [int(item)] if 0 <= item < len(choices) else []
-    return tuple(dict.fromkeys(places))
+            numbers += [int(item)] if 0 <= item < len(choices) else []
+    return tuple(dict.fromkeys(numbers))
 
 
 def choice_values(
-    wanted: Sequence[str],
+    names: Sequence[str],
     logprobs: Sequence[float],
     greedy: Sequence[bool],
     gold: Any,
@@ -67,53 +67,53 @@ def choice_values(
     unconditional: Sequence[float] | None = None,
 ) -> dict[str, Any]:
     """The wanted values of a document with choices; `unconditional` is for acc_mutual_info."""
-    _check(wanted, CHOICE)
+    _check(names, CHOICE)
     if not len(choices) == len(logprobs) == len(greedy):
         raise UsageError(
             f"{len(choices)} choices have {len(logprobs)} log-probabilities and {len(greedy)} "
             "greedy flags: expected one of each for every choice."
         )
     score_k = _finite(logprobs)
-    places = gold_places(gold, choices)
+    right = gold_places(gold, choices)
     best = int(score_k.argmax())
-    pair = (best if best in places else (places or (-1,))[0], best)
+    pair = (best if best in right else (right or (-1,))[0], best)
     by_name: dict[str, Callable[[], Any]] = {
-        "acc": lambda: float(best in places),
-        "acc_norm": lambda: _right(score_k / _sizes(map(len, choices)), places),
+        "acc": lambda: float(best in right),
+        "acc_norm": lambda: _right(score_k / _sizes(map(len, choices)), right),
         "acc_bytes": lambda: _right(
             score_k / _sizes(len(choice.encode("utf-8", "surrogatepass")) for choice in choices),
-            places,
+            right,
         ),
         "acc_mutual_info": lambda: _right(
-            _finite(score_k - _unconditional(unconditional, choices)), places
+            _finite(score_k - _unconditional(unconditional, choices)), right
         ),
-        "exact_match": lambda: float(any(greedy[place] for place in places)),
-        "brier_score": lambda: ((places or (-1,))[0], _softmax(score_k)),
+        "exact_match": lambda: float(any(greedy[number] for number in right)),
+        "brier_score": lambda: ((right or (-1,))[0], _softmax(score_k)),
         "f1": lambda: pair,
         "mcc": lambda: pair,
         "matthews_corrcoef": lambda: pair,
-        "chance": lambda: len(places) / len(choices),
+        "chance": lambda: len(right) / len(choices),
         "bypass": lambda: list(map(float, logprobs)),
         "by_pass": lambda: list(map(float, logprobs)),
     }
-    return {name: by_name[name]() for name in wanted}
+    return {name: by_name[name]() for name in names}
 
 
-def likelihood_values(wanted: Sequence[str], logprob: float, is_greedy: bool) -> dict[str, Any]:
+def likelihood_values(names: Sequence[str], logprob: float, is_greedy: bool) -> dict[str, Any]:
     """The wanted values of a document whose target was scored."""
-    _check(wanted, LIKELIHOOD)
+    _check(names, LIKELIHOOD)
     by_name = {
         "perplexity": float(logprob),
         "acc": float(is_greedy),
         "bypass": (float(logprob), bool(is_greedy)),
         "by_pass": (float(logprob), bool(is_greedy)),
     }
-    return {name: by_name[name] for name in wanted}
+    return {name: by_name[name] for name in names}
 
 
-def rolling_values(wanted: Sequence[str], text: str, logprob: float) -> dict[str, Any]:
+def rolling_values(names: Sequence[str], text: str, logprob: float) -> dict[str, Any]:
     """The wanted values of a document whose whole text was scored."""
-    _check(wanted, ROLLING)
+    _check(names, ROLLING)
     in_bytes = (float(logprob), len(text.encode("utf-8", "surrogatepass")))
     by_name = {
         "word_perplexity": (float(logprob), len(text.split())),
@@ -122,7 +122,7 @@ def rolling_values(wanted: Sequence[str], text: str, logprob: float) -> dict[str
         "bypass": float(logprob),
         "by_pass": float(logprob),
     }
-    return {name: by_name[name] for name in wanted}
+    return {name: by_name[name] for name in names}
 
 
 def _call(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -139,11 +139,11 @@ def text_values(
     """
     several = response if isinstance(response, list | tuple) else [response]
     texts = [item.strip() if isinstance(item, str) else _as_text(item) for item in several]
-    wanted = list(target) if isinstance(target, list | tuple) else [target]
-    return {metric.name: _text_value(metric, wanted, texts, call) for metric in metrics}
+    references = list(target) if isinstance(target, list | tuple) else [target]
+    return {metric.name: _text_value(metric, references, texts, call) for metric in metrics}
 
 
-def _text_value(metric: TextMetric, wanted: list[Any], texts: list[str], call: Call) -> Any:
+def _text_value(metric: TextMetric, references: list[Any], texts: list[str], call: Call) -> Any:
     function = metric.function
     if function is None:
         _check([metric.name], TEXT)
@@ -152,28 +152,30 @@ def _text_value(metric: TextMetric, wanted: list[Any], texts: list[str], call: C
     if metric.name in _RAW and metric.function is None:
         return texts[0] if len(texts) == 1 else texts
     if metric.name in _PAIRS and metric.function is None:
-        return [str(target) for target in wanted] if len(wanted) != 1 else str(wanted[0]), texts[0]
+        return [str(target) for target in references] if len(references) != 1 else str(
+            references[0]
+        ), texts[0]
     assert function is not None
-    if len(wanted) == 1 or (metric.name in _WHOLE_LIST and metric.function is None):
-        return _one(metric, function, wanted, texts, call)
+    if len(references) == 1 or (metric.name in _WHOLE_LIST and metric.function is None):
+        return _one(metric, function, references, texts, call)
     # Upstream gives 1 when any target gives more than 0; for values of 0 and 1 that is the best.
-    values = [_one(metric, function, [target], texts, call) for target in wanted]
+    values = [_one(metric, function, [target], texts, call) for target in references]
     return (max if metric.higher_is_better else min)(values, default=0.0)
 
 
 def _one(
     metric: TextMetric,
     function: Callable[..., Any],
-    wanted: list[Any],
+    references: list[Any],
     texts: list[str],
     call: Call,
 ) -> Any:
     """By keywords, as Hugging Face's metrics are called, else with one list of both."""
     options = dict(metric.options)
-    if takes(function, references=wanted, predictions=texts, **options):
-        value = call(function, references=wanted, predictions=texts, **options)
-    elif takes(function, [wanted, texts], **options):
-        value = call(function, [wanted, texts], **options)
+    if takes(function, references=references, predictions=texts, **options):
+        value = call(function, references=references, predictions=texts, **options)
+    elif takes(function, [references, texts], **options):
+        value = call(function, [references, texts], **options)
     else:
         raise UsageError(
             f"metric {metric.name!r} with the options {', '.join(options) or 'none'} takes "
@@ -189,14 +191,14 @@ def _one(
     return value
 
 
-def _check(wanted: Sequence[str], output_type: str) -> None:
-    known = metrics_for(output_type)
-    for name in wanted:
-        if name not in known:
+def _check(names: Sequence[str], output_type: str) -> None:
+    fitting = metrics_for(output_type)
+    for name in names:
+        if name not in fitting:
             document_metric(name)  # a name nobody knows is told with the closest
             raise UsageError(
                 f"metric {name!r} cannot be computed for {output_type}: expected "
-                f"{', '.join(known)}, or a process_results that gives it."
+                f"{', '.join(fitting)}, or a process_results that gives it."
             )
 
 
@@ -210,8 +212,8 @@ def _sizes(lengths: Any) -> np.ndarray:
     return np.maximum(1.0, np.array(list(lengths), np.float64))
 
 
-def _right(score_k: np.ndarray, places: Sequence[int]) -> float:
-    return float(int(score_k.argmax()) in places)
+def _right(score_k: np.ndarray, right: Sequence[int]) -> float:
+    return float(int(score_k.argmax()) in right)
 
 
 def _unconditional(unconditional: Sequence[float] | None, choices: Sequence[str]) -> np.ndarray:

@@ -60,10 +60,10 @@ def read_document_file(path: Path, trust: Trust) -> Located:
 def kind_of(data: Mapping[str, Any] | Located) -> Kind:
     """What sort of file this is; one with keys of both forms is an error."""
     keys: Mapping[str, Any] = data.data if isinstance(data, Located) else data
-    own = [key for key in keys if key in OWN_KEYS]
+    own_keys = [key for key in keys if key in OWN_KEYS]
     their = [key for key in keys if key in THEIR_KEYS]
-    if own and their:
-        raise UsageError(_both_forms(data, own[0], their[0]))
+    if own_keys and their:
+        raise UsageError(_both_forms(data, own_keys[0], their[0]))
     if "class" in keys:
         return "python"
     if isinstance(keys.get("task"), list):
@@ -73,28 +73,28 @@ def kind_of(data: Mapping[str, Any] | Located) -> Kind:
     return "task" if "task" in keys else "abstract"
 
 
-def _both_forms(data: Mapping[str, Any] | Located, own: str, their: str) -> str:
-    words = f"key {own!r} is fieldmark's and key {their!r}"
+def _both_forms(data: Mapping[str, Any] | Located, ours: str, their: str) -> str:
+    reason = f"key {ours!r} is fieldmark's and key {their!r}"
     if not isinstance(data, Located):
-        return f"{words} is lmms-eval's: keep to the keys of one."
-    return f"{data.where([own])}  {words} ({data.where([their])}) lmms-eval's: keep to one form."
+        return f"{reason} is lmms-eval's: keep to the keys of one."
+    return f"{data.where([ours])}  {reason} ({data.where([their])}) lmms-eval's: keep to one form."
 
 
 def with_includes(
-    own: Located, trust: Trust, chain: tuple[Path, ...] = (), seen: set[Path] | None = None
+    located: Located, trust: Trust, chain: tuple[Path, ...] = (), seen: set[Path] | None = None
 ) -> Located:
     """The keys with those of the files that their `include` names below them.
 
     A file that is met again adds nothing, since the first to say a key wins: `seen` are those.
     """
     seen = set() if seen is None else seen
-    data = {key: _fresh(value) for key, value in own.data.items() if key != "include"}
-    merged = replace(own, data=data)
-    if "include" not in own.data:
+    data = {key: _fresh(value) for key, value in located.data.items() if key != "include"}
+    merged = replace(located, data=data)
+    if "include" not in located.data:
         return merged
-    includer = own.file(("include",))
-    for index, name in enumerate(_names(own)):
-        where = own.where(("include", index))
+    includer = located.file(("include",))
+    for index, name in enumerate(_names(located)):
+        where = located.where(("include", index))
         file = _included_file(name, includer, where, trust)
         _check_chain([*chain, includer, file], where)
         if file in seen:
@@ -151,8 +151,8 @@ def _names(located: Located) -> list[str]:
     names = value if isinstance(value, list) else [value]
     for index, name in enumerate(names):
         if not (isinstance(name, str) and name.strip()):
-            place = located.where(("include", index))
-            raise UsageError(f"{place}  include = {name!r}: the name of a file is expected.")
+            where = located.where(("include", index))
+            raise UsageError(f"{where}  include = {name!r}: the name of a file is expected.")
     return names
 
 
@@ -283,8 +283,8 @@ class Index:
             return hits[0]
         if hits:
             files = " and ".join(str(hit.path) for hit in hits)
-            words = f"task {name!r} is defined in {files}: name the file, or rename one."
-            raise UsageError(f"{where}  {words}" if where else words)
+            reason = f"task {name!r} is defined in {files}: name the file, or rename one."
+            raise UsageError(f"{where}  {reason}" if where else reason)
         if name in self.tags:
             return IndexEntry(name, "tag", self.tagged(name)[0].path)
         raise UnknownName("task, group or tag", name, self.names, where=where)

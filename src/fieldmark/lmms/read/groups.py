@@ -44,8 +44,8 @@ def notes_of(task: DocumentTask, located: Located) -> Iterator[str]:
         yield f"{located.where(('group',))}  group in a task is an old word for tag, and read so."
     for key in _CODE_FIELDS:
         if _is_untagged(getattr(task, key), located, key):
-            words = "names a function, but without `!function` it is plain text"
-            yield f"{located.where((key,))}  {key} = {getattr(task, key)!r} {words}."
+            reason = "names a function, but without `!function` it is plain text"
+            yield f"{located.where((key,))}  {key} = {getattr(task, key)!r} {reason}."
 
 
 def _is_untagged(value: object, located: Located, field: str) -> bool:
@@ -87,8 +87,8 @@ def load_group(path: Path, trust: Trust) -> Group:
     located = read_document_file(path, trust)
     kind = kind_of(located)
     if kind != "group":
-        words = "is a task, not a group" if kind == "task" else _INSTEAD[kind]
-        raise UsageError(f"{located.where(_telling_key(kind))}  {words}.")
+        reason = "is a task, not a group" if kind == "task" else _INSTEAD[kind]
+        raise UsageError(f"{located.where(_telling_key(kind))}  {reason}.")
     return make_group(located)
 
 
@@ -253,8 +253,10 @@ class _Expansion:
             task = load_document_task(entry.path, self.trust, over)
             home = self.homes.setdefault(task.task, entry.path)
             if home != entry.path:
-                words = f"task {task.task!r} is defined in {home} too: rename one, or name its file"
-                raise UsageError(f"{task.place_of('task')}  {words}.")
+                reason = (
+                    f"task {task.task!r} is defined in {home} too: rename one, or name its file"
+                )
+                raise UsageError(f"{task.place_of('task')}  {reason}.")
             self.made[key] = self._keep(task)
         return self.made[key]
 
@@ -263,8 +265,8 @@ class _Expansion:
     ) -> list[str]:
         if item.inner is not None:
             return self.add_group(with_overrides(keys, over), chain)
-        own = _part(keys, (), list(item.overrides))
-        both = over if own is None else with_overrides(own, over)
+        of_item = _part(keys, (), list(item.overrides))
+        both = over if of_item is None else with_overrides(of_item, over)
         return self.add(item.name, both, chain, keys.where(("task",)))
 
     def _keep(self, task: DocumentTask) -> str:
@@ -306,11 +308,11 @@ def _part(
     """Some keys of a file, or of a mapping inside it, each still on its own line."""
     if not keys:
         return None
-    depth, wanted = len(prefix), set(keys)
+    depth, names = len(prefix), set(keys)
     lines = {
         key[depth:]: line
         for key, line in located.lines.items()
-        if key[:depth] == prefix and len(key) > depth and key[depth] in wanted
+        if key[:depth] == prefix and len(key) > depth and key[depth] in names
     }
     files: dict[str | int, Path] = {key: located.file((*prefix, key)) for key in keys}
     values = located.data if data is None else data

@@ -253,10 +253,10 @@ class DocumentTask(_StrictModel):
         """
         from fieldmark.tasks.split import Draw
 
-        own = 0 if self.doc_to_messages is not None else self.num_fewshot or 0
-        n_shown = own if n_train is None or self.num_fewshot == 0 else n_train
-        asked = self.model_copy(update={"repeats": repeats}) if repeats else self
-        return asked, Draw(n_train=n_shown, n_test=-1 if n_test is None else n_test, seed=seed)
+        n_of_file = 0 if self.doc_to_messages is not None else self.num_fewshot or 0
+        n_shown = n_of_file if n_train is None or self.num_fewshot == 0 else n_train
+        repeated = self.model_copy(update={"repeats": repeats}) if repeats else self
+        return repeated, Draw(n_train=n_shown, n_test=-1 if n_test is None else n_test, seed=seed)
 
     def plain(self) -> dict[str, Any]:
         """The keys that differ from their defaults, as JSON; code by its name."""
@@ -336,9 +336,9 @@ class Group(_StrictModel):
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        own = {key: inner for key, inner in value.items() if key in GROUP_KEYS}
+        group_keys = {key: inner for key, inner in value.items() if key in GROUP_KEYS}
         rest = {key: inner for key, inner in value.items() if key not in GROUP_KEYS}
-        return own | {"overrides": rest}
+        return group_keys | {"overrides": rest}
 
     def place_of(self, *key: str | int) -> str:
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)

@@ -72,10 +72,10 @@ def _plain(value: Any, depth: int) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def to_json(value: Any, place: str = "value", depth: int = 0) -> Any:
+def to_json(value: Any, where: str = "value", depth: int = 0) -> Any:
     """The value of JSON's own kinds only."""
     if depth > _DEEPEST:
-        raise UsageError(f"{place[:60]}... is nested deeper than {_DEEPEST}: expected plain data.")
+        raise UsageError(f"{where[:60]}... is nested deeper than {_DEEPEST}: expected plain data.")
     if value is None or isinstance(value, bool | np.bool_):
         return None if value is None else bool(value)
     if isinstance(value, str):
@@ -85,35 +85,35 @@ def to_json(value: Any, place: str = "value", depth: int = 0) -> Any:
     if isinstance(value, float | np.floating):
         number = float(value)
         return number if math.isfinite(number) else {f"{_MARK}float": str(number)}
-    return _container(value, place, depth + 1)
+    return _container(value, where, depth + 1)
 
 
-def _container(value: Any, place: str, depth: int) -> Any:
+def _container(value: Any, where: str, depth: int) -> Any:
     if isinstance(value, Mapping):
-        return _mapping(value, place, depth)
+        return _mapping(value, where, depth)
     if isinstance(value, list | tuple):
-        inside = [to_json(inner, f"{place}[{i}]", depth) for i, inner in enumerate(value)]
+        inside = [to_json(inner, f"{where}[{i}]", depth) for i, inner in enumerate(value)]
         return inside if isinstance(value, list) else {f"{_MARK}tuple": inside}
     if isinstance(value, np.ndarray):
-        inside = to_json(value.ravel().tolist(), place, depth)
+        inside = to_json(value.ravel().tolist(), where, depth)
         return {f"{_MARK}array": inside, "dtype": str(value.dtype), "shape": list(value.shape)}
     if isinstance(value, bytes | bytearray):
         return {f"{_MARK}bytes": base64.b64encode(value).decode()}
     if isinstance(value, Set):
-        return {f"{_MARK}set": [to_json(inner, place, depth) for inner in sorted(value, key=repr)]}
+        return {f"{_MARK}set": [to_json(inner, where, depth) for inner in sorted(value, key=repr)]}
     kind = type(value)
     raise UsageError(
-        f"{place} is a {kind.__module__}.{kind.__qualname__}, which cannot be kept: expected "
+        f"{where} is a {kind.__module__}.{kind.__qualname__}, which cannot be kept: expected "
         "numbers, texts, lists, tuples, mappings, sets or numpy arrays."
     )
 
 
-def _mapping(value: Mapping[Any, Any], place: str, depth: int) -> Any:
+def _mapping(value: Mapping[Any, Any], where: str, depth: int) -> Any:
     is_plain = all(isinstance(key, str) and not key.startswith(_MARK) for key in value)
-    inside = [(key, to_json(inner, f"{place}[{key!r}]", depth)) for key, inner in value.items()]
+    inside = [(key, to_json(inner, f"{where}[{key!r}]", depth)) for key, inner in value.items()]
     if is_plain:
         return {str(key): inner for key, inner in inside}
-    return {f"{_MARK}dict": [[to_json(key, f"a key of {place}", depth), e] for key, e in inside]}
+    return {f"{_MARK}dict": [[to_json(key, f"a key of {where}", depth), e] for key, e in inside]}
 
 
 def from_json(value: Any) -> Any:
@@ -122,10 +122,10 @@ def from_json(value: Any) -> Any:
         return [from_json(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    first = next(iter(value), "")
-    if not first.startswith(_MARK):
+    mark = next(iter(value), "")
+    if not mark.startswith(_MARK):
         return {key: from_json(inner) for key, inner in value.items()}
-    return _marked(first[1:], value[first], value)
+    return _marked(mark[1:], value[mark], value)
 
 
 def _marked(kind: str, inside: Any, value: dict[str, Any]) -> Any:

@@ -84,11 +84,11 @@ def strip_response(response: Any, pairs: Sequence[Sequence[str]]) -> Any:
 
 def _without_blocks(text: str, start: str, end: str) -> str:
     while True:
-        first = text.find(start)
-        last = text.find(end, first) if first >= 0 else -1
+        begin = text.find(start)
+        last = text.find(end, begin) if begin >= 0 else -1
         if last < 0:
             return text
-        text = text[:first] + text[last + len(end) :]
+        text = text[:begin] + text[last + len(end) :]
 
 
 NUMBER_AFTER_HASHES = r"#### (\-?[0-9\.\,]+)"
@@ -293,7 +293,7 @@ class MultiChoiceRegexFilter(ExtendedRegexFilter):
         ]
 
     def _letter(self, response: str, choices: Sequence[str]) -> str:
-        letters = [chr(ord("A") + place) for place in range(len(choices))]
+        letters = [chr(ord("A") + number) for number in range(len(choices))]
         text_of = [self.filter_ignores(choice.strip()) for choice in choices]
         to_letter = {
             text: f"({letter})" for text, letter in zip(text_of, letters, strict=True) if text
@@ -331,7 +331,7 @@ class SimpleMultiChoiceRegexFilter(ExtendedRegexFilter):
         texts = [text.strip() for _, text in self._OPTION.findall(question)]
         plain = re.sub(r"[^\w\s]", "", response).strip()
         match = re.search(_either(texts), plain) if texts else None
-        letter_of = {text: chr(ord("A") + place) for place, text in enumerate(texts)}
+        letter_of = {text: chr(ord("A") + number) for number, text in enumerate(texts)}
         return letter_of.get(match.group(), plain) if match else plain
 
 
@@ -343,11 +343,11 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise UsageError(f"pattern {pattern!r} is not a regular expression: {error}.") from error
 
 
-def _select(regex: re.Pattern[str], response: str, place: int) -> str | None:
+def _select(regex: re.Pattern[str], response: str, index: int) -> str | None:
     matches = regex.findall(response)
-    if not -len(matches) <= place < len(matches):
+    if not -len(matches) <= index < len(matches):
         return None
-    match = matches[place]
+    match = matches[index]
     if isinstance(match, tuple):
         match = next(filter(None, match), None)
     return match if match is None else match.strip()
@@ -458,11 +458,11 @@ def _wrong_options(
     function: str | Callable[..., Any], made: Callable[..., Any], options: Mapping[str, Any]
 ) -> str:
     name = function if isinstance(function, str) else getattr(function, "__name__", "filter")
-    known = inspect.signature(made).parameters
-    wrong = [option for option in options if option not in known]
-    hint = meant(wrong[0], known) if wrong else ""
-    words = f"the option {wrong[0]!r}" if wrong else f"{', '.join(options) or 'no option'}"
-    return f"filter {name!r} has {words}: expected {', '.join(known) or 'none'}.{hint}"
+    parameters = inspect.signature(made).parameters
+    wrong = [option for option in options if option not in parameters]
+    hint = meant(wrong[0], parameters) if wrong else ""
+    what = f"the option {wrong[0]!r}" if wrong else f"{', '.join(options) or 'no option'}"
+    return f"filter {name!r} has {what}: expected {', '.join(parameters) or 'none'}.{hint}"
 
 
 def _at(where: str, text: str) -> str:

@@ -91,17 +91,17 @@ class Caller:
     def once(self, items: Sequence[Any], folder: Path | None) -> Any:
         """The real call; files go to the folder, or nowhere."""
         with contextlib.ExitStack() as stack:
-            place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            place.mkdir(parents=True, exist_ok=True)
-            place = place.resolve()  # code is told it while it stands there
-            stack.enter_context(_standing_in(place))
+            folder_here = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            folder_here.mkdir(parents=True, exist_ok=True)
+            folder_here = folder_here.resolve()  # code is told it while it stands there
+            stack.enter_context(_standing_in(folder_here))
             stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
-            own = copies(items)(range(len(items)))
+            copied = copies(items)(range(len(items)))
             if self.fresh is None:
-                return self._call(self.function, own, self._options(place))
+                return self._call(self.function, copied, self._options(folder_here))
             function, modules = self.fresh()
             before = modules.state()
-            made = self._call(function, own, self._options(place))
+            made = self._call(function, copied, self._options(folder_here))
             self.remembers = modules.state() != before
             return made
 
@@ -109,21 +109,21 @@ class Caller:
     def again(self) -> Iterator[Callable[[list[Any]], Any]]:
         """A function to call as often as wanted: it is silent, and what it writes is gone."""
         with contextlib.ExitStack() as stack:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            stack.enter_context(_standing_in(place))
+            folder_here = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            stack.enter_context(_standing_in(folder_here))
             stack.enter_context(_silence())
             stack.enter_context(resampling())
             stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
-            options = self._options(place)
+            options = self._options(folder_here)
             yield lambda items: self._call(self._function(), items, options)
 
     def _function(self) -> Callable[..., Any]:
         return self.fresh()[0] if self.fresh is not None and self.remembers else self.function
 
-    def _options(self, place: Path) -> dict[str, Any]:
+    def _options(self, folder: Path) -> dict[str, Any]:
         if not _asks_for_args(self.function):
             return {}
-        return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(place)})}
+        return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(folder)})}
 
     def _call(
         self, function: Callable[..., Any], items: list[Any], options: Mapping[str, Any]
@@ -196,8 +196,8 @@ def copies(items: Sequence[Any]) -> Callable[[Iterable[int]], list[Any]]:
     try:
         kept = [pickle.dumps(item) for item in items]
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
-        return lambda places: [items[place] for place in places]
-    return lambda places: [pickle.loads(kept[place]) for place in places]
+        return lambda indices: [items[index] for index in indices]
+    return lambda indices: [pickle.loads(kept[index]) for index in indices]
 
 
 def is_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
@@ -268,11 +268,11 @@ def function_limits(
         return LimitsByKey(ScoreLimits(n_units=n_units, warning="one unit only: no interval"))
     with caller.again() as function:
         try:
-            asked = _OwnAggregation(function, items, grouping, resampling, seconds)
+            own_aggregation = _OwnAggregation(function, items, grouping, resampling, seconds)
             missing = ScoreLimits(
                 n_units=n_units, warning="no interval: a second call does not give it"
             )
-            return LimitsByKey(missing, asked.limits())
+            return LimitsByKey(missing, own_aggregation.limits())
         except FieldmarkError as error:
             text = f"no interval, since other documents cannot be asked about: {error}"
             return LimitsByKey(ScoreLimits(n_units=n_units, warning=text))
@@ -291,7 +291,9 @@ class _OwnAggregation:
     ) -> None:
         self.function, self.items, self.grouping = function, items, grouping
         self.resampling, self.seconds = resampling, seconds
-        self.pick: Callable[[Iterable[int]], list[Any]] = lambda places: [items[i] for i in places]
+        self.pick: Callable[[Iterable[int]], list[Any]] = lambda indices: [
+            items[i] for i in indices
+        ]
         self.every: np.ndarray = np.arange(len(items))
         self.values = self._values_and_cost()
 
@@ -373,23 +375,21 @@ class _OwnAggregation:
             text = f"no interval: one call takes {self.cost:.1f} s, too long for resamples"
             none = ScoreLimits(n_units=count_units(self.grouping), warning=text)
             return dict.fromkeys(self.values, none)
-        first: FieldmarkError | None = None
+        first_error: FieldmarkError | None = None
         for grouping in groupings:
             try:
-                return self._jackknifed(grouping, min(most, count_units(grouping)))
+                n_blocks = min(most, count_units(grouping))
+                block_n = unit_blocks(grouping, n_blocks, self.resampling)
+                without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
+                limits = {}
+                for key, value in self.values.items():
+                    value_b = np.array([block.get(key, math.nan) for block in without])
+                    limits[key] = _jackknife(value, value_b, grouping, self.resampling.level)
+                return limits
             except FieldmarkError as error:
-                first = first or error
-        assert first is not None
-        raise first
-
-    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, ScoreLimits]:
-        block_n = unit_blocks(grouping, n_blocks, self.resampling)
-        without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
-        limits = {}
-        for key, value in self.values.items():
-            value_b = np.array([block.get(key, math.nan) for block in without])
-            limits[key] = _jackknife(value, value_b, grouping, self.resampling.level)
-        return limits
+                first_error = first_error or error
+        assert first_error is not None
+        raise first_error
 
 
 def _shared_id(items: Sequence[Any]) -> np.ndarray | None:

@@ -85,10 +85,10 @@ def score_replies(
 
 def _filters(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
     """The steps of a pipeline, ready to be applied."""
-    place = [own.name for own in task.pipelines].index(pipeline.name)
+    index = [task_pipeline.name for task_pipeline in task.pipelines].index(pipeline.name)
     steps = []
     for number, step in enumerate(pipeline.filter):
-        where = task.place_of("filter_list", place, "filter", number)
+        where = task.place_of("filter_list", index, "filter", number)
         function: Any = step.function
         if isinstance(function, Function):
             function = load_function(function, task.trust)
@@ -100,9 +100,9 @@ def _filters(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
 
 def _judge_repeats(setup: Setup, answered: Sequence[ScoredDocument], scorer: _Scorer) -> None:
     """Each repeat by itself, through the first pipeline without the steps that need several."""
-    first = setup.task.pipelines[0]
-    steps = tuple(step for step in first.filter if step.function not in OF_SEVERAL)
-    filters = _filters(setup.task, first.model_copy(update={"filter": steps}))
+    pipeline = setup.task.pipelines[0]
+    steps = tuple(step for step in pipeline.filter if step.function not in OF_SEVERAL)
+    filters = _filters(setup.task, pipeline.model_copy(update={"filter": steps}))
     if not any(step.function == "take_first" for step in steps):
         filters.append(make_filter("take_first"))
     name = setup.task.metrics[0].name
@@ -170,10 +170,10 @@ class _Scorer:
         doc = self.setup.part.document(row, media=task.process_results_use_image)
         results = _stripped(responses) if task.output_type == "generate_until" else list(responses)
         code = self.setup.fields.function("process_results")
-        values = call(code, doc, results, where=function.place, document=row)
+        values = call(code, doc, results, where=function.where, document=row)
         if not isinstance(values, dict):
             raise UsageError(
-                f"{function.place}  document {row}: {function.text} gave "
+                f"{function.where}  document {row}: {function.text} gave "
                 f"{type(values).__name__}: expected a mapping of metrics to values."
             )
         return {str(name): value for name, value in values.items()}
@@ -183,8 +183,8 @@ class _Scorer:
         setup, row, target = self.setup, judged.reply.row, judged.target
         if setup.fields.has_choices:
             choices = choices_of(setup, row)
-            places = gold_places(target, choices)
-            target = [choices[place] for place in places] or [str(target)]
+            numbers = gold_places(target, choices)
+            target = [choices[number] for number in numbers] or [str(target)]
         response = responses[0] if len(responses) == 1 else list(responses)
         safe_call = partial(call, where=setup.task.place_of("metric_list"), document=row)
         return text_values(self._text_metrics, response, target, safe_call)
@@ -206,11 +206,11 @@ class _Scorer:
 
     def _likelihood(self, judged: ScoredDocument, responses: Sequence[Any]) -> dict[str, Any]:
         setup, row = self.setup, judged.reply.row
-        wanted = [item.name for item in setup.task.metrics]
+        metric_names = [item.name for item in setup.task.metrics]
         if setup.task.output_type == "loglikelihood":
-            return likelihood_values(wanted, *responses[0])
+            return likelihood_values(metric_names, *responses[0])
         if setup.task.output_type == "loglikelihood_rolling":
-            return rolling_values(wanted, str(judged.target), responses[0][0])
+            return rolling_values(metric_names, str(judged.target), responses[0][0])
         doc = setup.part.document(row)
         choices = choices_of(setup, row)
         n, gold = len(choices), judged.target
@@ -220,8 +220,8 @@ class _Scorer:
         alone = [pair[0] for pair in responses[n:]] or None
         # Letters are of one length: nothing is to be made up for.
         shown = ["A"] * n if judged.reply.how else choices
-        places = gold_places(gold, choices)
-        return choice_values(wanted, logprobs, greedy, list(places), shown, alone)
+        right = gold_places(gold, choices)
+        return choice_values(metric_names, logprobs, greedy, list(right), shown, alone)
 
 
 def _stripped(responses: Sequence[Any]) -> list[Any]:
@@ -259,8 +259,8 @@ def _prediction(setup: Setup, judged: ScoredDocument) -> str:
         choices = choices_of(setup, judged.reply.row)
         scores = [pair[0] for pair in responses[: len(choices)]]
         return choices[scores.index(max(scores))]
-    first = responses[0] if len(responses) == 1 else responses
-    return first if isinstance(first, str) else plain_json(first)
+    response = responses[0] if len(responses) == 1 else responses
+    return response if isinstance(response, str) else plain_json(response)
 
 
 def _value(setup: Setup, judged: ScoredDocument) -> float | None:
@@ -296,9 +296,9 @@ def _facts(
 def _info(judged: ScoredDocument, doc: dict[str, Any], target: str) -> dict[str, Any]:
     reply = judged.reply
     answers = reply.answers
-    cost, words = spent(answers), plain_json(doc)
-    facts: dict[str, Any] = {
-        "doc": json.loads(words) if len(words) <= MOST_KEPT else None,
+    cost, document_text = spent(answers), plain_json(doc)
+    fields: dict[str, Any] = {
+        "doc": json.loads(document_text) if len(document_text) <= MOST_KEPT else None,
         "choices": list(reply.choices),
         "input": reply.input,
         "resps": json.loads(plain_json(reply.responses)),
@@ -310,7 +310,7 @@ def _info(judged: ScoredDocument, doc: dict[str, Any], target: str) -> dict[str,
         "each": [[plain_json(answer), encode(value)] for answer, value in judged.repeats],
         "how": reply.how,
         "odd": judged.odd,
-        "doc_hash": _hash(words),
+        "doc_hash": _hash(document_text),
         "prompt_hash": _hash(reply.input),
         "target_hash": _hash(target),
         **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
@@ -318,7 +318,7 @@ def _info(judged: ScoredDocument, doc: dict[str, Any], target: str) -> dict[str,
         "latency_s": round(sum(answer.latency_s for answer in answers), 3),
         "error": next((answer.error for answer in answers if answer.error), ""),
     }
-    return {key: value for key, value in facts.items() if value not in (None, "", 0, [], {})}
+    return {key: value for key, value in fields.items() if value not in (None, "", 0, [], {})}
 
 
 def _hash(text: str) -> str:

@@ -141,8 +141,8 @@ def score_documents(
     scores = [score for metric in metrics for score in _scores(metric, rows, settings)]
     numbers = [i for i, score in enumerate(scores) if not math.isnan(score.value)]
     real = [i for i in numbers if scores[i].warning != ELSEWHERE]
-    first = [*real, *numbers, 0][0]
-    return [replace(score, is_primary=i == first) for i, score in enumerate(scores)]
+    primary = [*real, *numbers, 0][0]
+    return [replace(score, is_primary=i == primary) for i, score in enumerate(scores)]
 
 
 def _scores(
@@ -173,8 +173,8 @@ def _are_right_or_wrong(metric: ScoredMetric, items: Sequence[Any]) -> bool:
     return is_mean and _are_shares(np.array(items, np.float64))
 
 
-def _warned(score: Score, *words: str) -> Score:
-    return replace(score, warning="; ".join(filter(None, (*words, score.warning))))
+def _warned(score: Score, *warnings: str) -> Score:
+    return replace(score, warning="; ".join(filter(None, (*warnings, score.warning))))
 
 
 def _computed(
@@ -312,13 +312,13 @@ def agreement_scores(
     there are no scores.
     """
     kept = [
-        place for place, value in enumerate(values) if len(value) > 1 and all(map(_is_known, value))
+        row for row, value in enumerate(values) if len(value) > 1 and all(map(_is_known, value))
     ]
     if not kept:
         return []
-    own = [[float(value) for value in values[place]] for place in kept]
-    answer_lists = [list(answers[place]) for place in kept] if answers else own
-    unit = np.array([units[place] for place in kept], dtype=object) if units else None
+    repeat_values = [[float(value) for value in values[row]] for row in kept]
+    answer_lists = [list(answers[row]) for row in kept] if answers else repeat_values
+    unit = np.array([units[row] for row in kept], dtype=object) if units else None
     items = Items(np.zeros(len(kept), np.int64), unit=unit)
     per_document: dict[str, Callable[[list[float], list[Any]], float]] = {
         MEAN: lambda value, _: float(np.mean(value)),
@@ -326,7 +326,9 @@ def agreement_scores(
         VARIANCE: lambda value, _: float(np.var(value, ddof=1)),
         AGREEMENT: lambda _, answer: float(len({*map(repr, answer)}) == 1),
     }
-    per_score = {name: list(map(value, own, answer_lists)) for name, value in per_document.items()}
+    per_score = {
+        name: list(map(value, repeat_values, answer_lists)) for name, value in per_document.items()
+    }
     return [
         replace(_score(name, np.array(value), items, resampling), metric=f"{metric}/{name}")
         for name, value in per_score.items()
@@ -393,27 +395,29 @@ def _among_answered(
     settings: ScoreSettings,
 ) -> list[Score]:
     """The first score among the documents that were answered, where others count in it."""
-    first = next(score for score in scores if score.is_primary)
-    own = next((metric for metric in metrics if metric.result == first.metric), None)
-    if own is None or first.n <= len(rows):
+    primary = next(score for score in scores if score.is_primary)
+    metric_of_primary = next(
+        (metric for metric in metrics if metric.result == primary.metric), None
+    )
+    if metric_of_primary is None or primary.n <= len(rows):
         return []
-    return [replace(_scores(own, rows, settings)[0], metric=AMONG_ANSWERED)]
+    return [replace(_scores(metric_of_primary, rows, settings)[0], metric=AMONG_ANSWERED)]
 
 
 def _silence(predictions: pl.DataFrame) -> str:
     """Why there is nothing to score, in the words of the first failure."""
     errors = (json.loads(text).get("error", "") for text in predictions["info"] if text)
-    first = next(filter(None, errors), "").rstrip(".")
-    return f"none of {len(predictions)} documents was answered{f': {first}' if first else ''}"
+    error = next(filter(None, errors), "").rstrip(".")
+    return f"none of {len(predictions)} documents was answered{f': {error}' if error else ''}"
 
 
 def _oddities(
     task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None]
 ) -> Iterator[str]:
     """What looks like a mistake in the task's file."""
-    for words, n in sorted(Counter(info.get("odd", "") for info in infos).items()):
-        if words:
-            yield f"{n} of {len(infos)} documents: {words}"
+    for oddity, n in sorted(Counter(info.get("odd", "") for info in infos).items()):
+        if oddity:
+            yield f"{n} of {len(infos)} documents: {oddity}"
     if task.cluster_key and infos and not any(units):
         yield f"cluster_key {task.cluster_key!r} is in no document: each counts as independent"
 
@@ -444,8 +448,8 @@ def higher_is_better(item: MetricItem) -> bool:
     """The file's word, else what belongs to a metric of that name."""
     if item.higher_is_better is not None:
         return item.higher_is_better
-    known = find_document_metric(item.name)
-    return known is None or known.higher_is_better
+    metric = find_document_metric(item.name)
+    return metric is None or metric.higher_is_better
 
 
 def metric_names(task: DocumentTask) -> list[str]:
@@ -462,9 +466,9 @@ def mean_of(task: DocumentTask) -> tuple[str, str]:
 
     Loads no code.
     """
-    first, known = task.metrics[0], find_document_metric(task.metrics[0].name)
-    is_mean = (first.aggregation or (known.aggregation if known else "mean")) == "mean"
-    return first.name if is_mean else "", task.pipelines[0].name
+    metric, listed = task.metrics[0], find_document_metric(task.metrics[0].name)
+    is_mean = (metric.aggregation or (listed.aggregation if listed else "mean")) == "mean"
+    return metric.name if is_mean else "", task.pipelines[0].name
 
 
 def _agreement(
@@ -474,11 +478,11 @@ def _agreement(
     every = [info.get("each", []) for info in infos]
     values = [[decode(value) for _, value in repeats] for repeats in every]
     answers = [[answer for answer, _ in repeats] for repeats in every]
-    first = scored_metrics(task)[0]
+    metric = scored_metrics(task)[0]
     resampling = Resampling(seed=seed, task=f"{task.task} repeats")
-    scores = agreement_scores(first.name, values, units, answers, resampling)
+    scores = agreement_scores(metric.name, values, units, answers, resampling)
     return [
-        replace(repeats, metric=result_name(repeats.metric, first.pipeline)) for repeats in scores
+        replace(repeats, metric=result_name(repeats.metric, metric.pipeline)) for repeats in scores
     ]
 
 

@@ -73,7 +73,13 @@ class HalfNetwork:
 
     def is_worth_compiling(self, few: Any, n_images: int) -> bool:
         """Whether `n_images` yet to come take so long, going by the time for a few."""
-        return n_images * self._seconds_each(few) >= WORTH_S
+        with devices.arithmetic(few.device):
+            self.encode(few, False)
+            torch.cuda.synchronize(few.device)
+            began = time.perf_counter()
+            self.encode(few, False)
+            torch.cuda.synchronize(few.device)
+        return n_images * ((time.perf_counter() - began) / len(few)) >= WORTH_S
 
     def compile(self, images: Any) -> None:
         """From now on for batches of the shape of `images`; what cannot be compiled stays as it
@@ -89,15 +95,6 @@ class HalfNetwork:
             return
         if _least_cosine(exact, fast) >= ALIKE:
             self._compiled = compiled
-
-    def _seconds_each(self, images: Any) -> float:
-        with devices.arithmetic(images.device):
-            self.encode(images, False)
-            torch.cuda.synchronize(images.device)
-            began = time.perf_counter()
-            self.encode(images, False)
-            torch.cuda.synchronize(images.device)
-        return (time.perf_counter() - began) / len(images)
 
 
 def half_network(
@@ -176,8 +173,10 @@ class TorchBackbone:
     @property
     def _can_read_fast(self) -> bool:
         """The fast ways know what a `Recipe` does, and nothing of a transform somebody wrote."""
-        mine, ours = type(self), TorchBackbone
-        is_ours = mine.transform is ours.transform and mine.embed_images is ours.embed_images
+        own_class, ours = type(self), TorchBackbone
+        is_ours = (
+            own_class.transform is ours.transform and own_class.embed_images is ours.embed_images
+        )
         return type(self.preprocess) is Recipe and is_ours
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:

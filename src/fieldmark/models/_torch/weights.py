@@ -92,14 +92,16 @@ def fit_weights(
 
     Strict on purpose: a layer that silently kept its random start would still give numbers.
     """
-    own = module.state_dict()
-    kept = {key: value for key, value in weights.items() if not key.startswith(head) or key in own}
-    problems = [f"lacks {key}" for key in own if key not in kept]
-    problems += [f"has {key}, which the network lacks" for key in kept if key not in own]
+    state = module.state_dict()
+    kept = {
+        key: value for key, value in weights.items() if not key.startswith(head) or key in state
+    }
+    problems = [f"lacks {key}" for key in state if key not in kept]
+    problems += [f"has {key}, which the network lacks" for key in kept if key not in state]
     problems += [
-        f"has {key} as {tuple(kept[key].shape)}, the network as {tuple(own[key].shape)}"
-        for key in own
-        if key in kept and kept[key].shape != own[key].shape
+        f"has {key} as {tuple(kept[key].shape)}, the network as {tuple(state[key].shape)}"
+        for key in state
+        if key in kept and kept[key].shape != state[key].shape
     ]
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -139,7 +141,11 @@ def hub_folder(request: ModelRequest, repo: str, need: Sequence[Sequence[str]]) 
     from huggingface_hub import constants
 
     repo_id, _, revision = repo.partition("@")
-    folders = {_cached_in(repo_id, group, revision) for group in need}
+    try:
+        folders = {_cached_in(repo_id, group, revision) for group in need}
+    except ValueError as error:  # a model's configuration may name anything
+        text = f"model {request.name.text!r}: {repo!r} is no name of a repository on the hub."
+        raise ModelError(text) from error
     if len(folders) == 1 and (folder := folders.pop()):
         return folder
     host = constants.ENDPOINT.partition("://")[2]
@@ -200,11 +206,11 @@ def fetch_code(request: ModelRequest, repo: str) -> None:
 def url_file(request: ModelRequest, url: str) -> Path:
     """A file that torch's own cache holds, or that is put there from `url`."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
-    place = url.partition("://")[2]
+    address = url.partition("://")[2]
     if path.is_file():
         return path
     if request.offline:
-        refuse_offline(request, place)
+        refuse_offline(request, address)
     try:
         question = urllib.request.Request(url, method="HEAD")
         urllib.request.urlopen(question, timeout=PATIENCE_S).close()
@@ -212,28 +218,30 @@ def url_file(request: ModelRequest, url: str) -> Path:
         stamp = re.search(r"-([0-9a-f]{8,})\.", path.name)
         torch.hub.download_url_to_file(url, str(path), stamp.group(1) if stamp else None)
     except RuntimeError as error:  # torch compares the file with the hash in its name
-        raise ModelError(f"{place} arrived damaged and was not kept: try again.") from error
+        raise ModelError(f"{address} arrived damaged and was not kept: try again.") from error
     except OSError as error:
-        _explain(request, place, error)
+        _explain(request, address, error)
     return path
 
 
-def refuse_offline(request: ModelRequest, place: str) -> NoReturn:
+def refuse_offline(request: ModelRequest, address: str) -> NoReturn:
     raise ModelError(
-        f"model {request.name.text!r}: its files from {place} are not in the local cache and "
+        f"model {request.name.text!r}: its files from {address} are not in the local cache and "
         f"fetching is switched off: load it once with a connection, {INSTEAD}."
     )
 
 
-def _explain(request: ModelRequest, place: str, error: Exception) -> NoReturn:
+def _explain(request: ModelRequest, source: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     start = f"model {request.name.text!r}: "
     if kind == "GatedRepoError":
-        text = f"{place} needs permission: accept its terms there, then run `hf auth login`"
+        text = f"{source} needs permission: accept its terms there, then run `hf auth login`"
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{place} does not exist or is private: check the name, or run `hf auth login`"
+        text = f"{source} does not exist or is private: check the name, or run `hf auth login`"
     else:
-        text = f"its files could not be fetched from {place} ({_reason(error)}): connect, {INSTEAD}"
+        text = (
+            f"its files could not be fetched from {source} ({_reason(error)}): connect, {INSTEAD}"
+        )
     raise ModelError(start + text + ".") from error
 
 

@@ -69,7 +69,12 @@ def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
     versions = [(package, library_version(package)) for package in sorted(DISTRIBUTIONS)]
     used = [version for version in versions if closure and version[0] in closure.libraries]
     code = replace(closure, data={}).digest(digest) if closure else ""
-    return draws.digest("user 3", base, _options_content(name, digest), used, code).hex()
+    # The options in order; a file or folder counts by its content, not by its place.
+    contents = []
+    for key, text in sorted(name.options.items()):
+        path = Path(text).expanduser()
+        contents.append((key, f"content {path_digest(path, digest)}" if path.exists() else text))
+    return draws.digest("user 3", base, contents, used, code).hex()
 
 
 def path_digest(path: Path, digest: Digest = file_digest) -> str:
@@ -80,23 +85,14 @@ def path_digest(path: Path, digest: Digest = file_digest) -> str:
         return digest(path).hex()
     names: dict[str, bytes] = {}
     met: set[str] = set()
-    for place, folders, files in os.walk(path, followlinks=True):
-        real = os.path.realpath(place)
+    for folder, folders, files in os.walk(path, followlinks=True):
+        real = os.path.realpath(folder)
         kept = [name for name in folders if name[0] != "." and name != "__pycache__"]
         folders[:] = kept if real not in met else []
         met.add(real)
-        paths = [Path(place, name) for name in files if name[0] != "."]
+        paths = [Path(folder, name) for name in files if name[0] != "."]
         names |= {file.relative_to(path).as_posix(): digest(file) for file in paths}
     return draws.digest(*(part for name in sorted(names) for part in (name, names[name]))).hex()
-
-
-def _options_content(name: ModelName, digest: Digest) -> list[tuple[str, str]]:
-    """The options in order; a file or folder counts by its content, not by its place."""
-    contents = []
-    for key, text in sorted(name.options.items()):
-        path = Path(text).expanduser()
-        contents.append((key, f"content {path_digest(path, digest)}" if path.exists() else text))
-    return contents
 
 
 @lru_cache(maxsize=64)
@@ -120,8 +116,11 @@ def settle(
     """Says what the model rests on, now that it has been built and has looked; `before` are the
     files that its code names, as they were until then.
     """
-    own = _own_fingerprint(model.inner)
-    if closure is None and not own:
+    # What its author wrote as a fingerprint; one inherited from us does not know the code.
+    kinds = [kind for kind in type(model.inner).__mro__ if "fingerprint" in vars(kind)]
+    is_ours = bool(kinds) and kinds[0].__module__.startswith("fieldmark.")
+    author_fingerprint = "" if is_ours else str(getattr(model.inner, "fingerprint", ""))
+    if closure is None and not author_fingerprint:
         raise UsageError(
             f"model {request.name.text!r}: the source of {type(model.inner).__name__} cannot "
             "be read, so it must bring its own `fingerprint`."
@@ -130,12 +129,14 @@ def settle(
     after = named_files(closure, request.digest) if closure else {}
     held = tuple(sorted(pair for pair in before.items() if pair in after.items()))
     key = known_key(request.name, closure, request.digest)
-    asked = wish.asked
-    precision = resolve_precision(request.device, request.precision) if "precision" in asked else ""
-    decode = resolve_decode(request.device, request.decode) if "decode" in asked else ""
+    read_names = wish.asked
+    precision = (
+        resolve_precision(request.device, request.precision) if "precision" in read_names else ""
+    )
+    decode = resolve_decode(request.device, request.decode) if "decode" in read_names else ""
     contents = sorted((path.name, content) for path, content in held)
     weights = str(getattr(model.inner, "fingerprint", ""))
-    parts = ["own", own] if own else ["files", contents, weights]
+    parts = ["own", author_fingerprint] if author_fingerprint else ["files", contents, weights]
     fingerprint = draws.digest(key, precision, *parts, *decode_mark(model.decode)).hex()
     folder = closure.root.parent if closure else Path.cwd()
     is_known = closure is not None and _names_what_it_reads(request.name, closure)
@@ -153,10 +154,3 @@ def _names_what_it_reads(name: ModelName, closure: Closure) -> bool:
     """
     given = any(Path(text).expanduser().exists() for text in name.options.values())
     return bool(closure.data) or given or not closure.reads_files
-
-
-def _own_fingerprint(inner: Any) -> str:
-    """What its author wrote as a fingerprint; one inherited from us does not know the code."""
-    kinds = [kind for kind in type(inner).__mro__ if "fingerprint" in vars(kind)]
-    is_ours = bool(kinds) and kinds[0].__module__.startswith("fieldmark.")
-    return "" if is_ours else str(getattr(inner, "fingerprint", ""))

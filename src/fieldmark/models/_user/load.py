@@ -90,9 +90,9 @@ def _call(factory: Callable[..., Any], request: ModelRequest) -> Any:
     accepted = _parameters(factory)
     if accepted is not None:
         check_options(request.name, accepted)
-        asked = [key for key in ("device", "precision") if key in accepted]
-        arguments = {key: getattr(request, key) for key in asked} | arguments
-        note_asked(*asked)
+        given = [key for key in ("device", "precision") if key in accepted]
+        arguments = {key: getattr(request, key) for key in given} | arguments
+        note_asked(*given)
     try:
         return factory(**arguments)
     except FieldmarkError:

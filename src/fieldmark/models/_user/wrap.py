@@ -31,6 +31,10 @@ NEEDED = {
 }
 
 
+_NOT_ALIKE = 0.03
+"""share of its length by which a feature may differ with the size of the batch (bf16: 0.8 %)"""
+
+
 @dataclass(frozen=True, slots=True)
 class Basis:
     """What a model of the user's turned out to rest on."""
@@ -144,8 +148,18 @@ class UserBackbone:
                 f"model {self.name!r}: transform gave arrays of the shapes {shapes[0]} and "
                 f"{shapes[1]}, expected one shape for all images."
             )
+        batch = np.stack(arrays)
         with naming_model(self.name, "embed_images"):
-            self._behaviour = self.embed_images(np.stack(arrays)).pooled
+            self._behaviour = together = self.embed_images(batch).pooled
+        with naming_model(self.name, "embed_images of a single image"):
+            (alone,) = self.embed_images(batch[:1]).pooled
+        gap, length = np.linalg.norm(alone - together[0]), np.linalg.norm(together[0])
+        if np.isfinite(gap) and gap > _NOT_ALIKE * length:
+            raise ModelError(
+                f"model {self.name!r}: embed_images gives an image other features alone than in a "
+                "batch. Features must not depend on other images or on chance: does a network "
+                "lack `.eval()`?"
+            )
 
     def transform(self, image: Image.Image) -> np.ndarray:
         import numpy as np
@@ -181,10 +195,10 @@ class UserDual(UserBackbone):
         """The model's own where it brings one, beside what `fingerprint` knows of it; else just
         that.
         """
-        own = str(getattr(self.inner, "text_fingerprint", ""))
-        if own and self._fingerprint:
-            return draws.digest("user text", self._fingerprint, own).hex()
-        return own or self.fingerprint
+        of_texts = str(getattr(self.inner, "text_fingerprint", ""))
+        if of_texts and self._fingerprint:
+            return draws.digest("user text", self._fingerprint, of_texts).hex()
+        return of_texts or self.fingerprint
 
     @property
     def logit_scale(self) -> float:

@@ -67,10 +67,10 @@ def load(request: ModelRequest) -> Backbone:
         if request.pixels() not in (None, features.SIZE_PX):
             raise request.wrong("size", f"{features.SIZE_PX}, which it was fitted with")
         return features.WordsModel()
-    known = {name: getattr(features, name) for name in SIZES if name not in ("all", "words")}
-    known["all"] = features.together
+    function_of = {name: getattr(features, name) for name in SIZES if name not in ("all", "words")}
+    function_of["all"] = features.together
     size = request.pixels() or SIZES[request.checkpoint]
-    return Classical(request.checkpoint, known[request.checkpoint], size)
+    return Classical(request.checkpoint, function_of[request.checkpoint], size)
 
 
 class Classical:

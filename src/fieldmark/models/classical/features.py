@@ -42,9 +42,14 @@ def colour(pixels: Pixels) -> Vector:
     high, low = planes.max(axis=0), planes.min(axis=0)
     spread = (high - low).astype(np.float64)
     quarter = (planes >> 6).astype(np.intp)
+    # Which of 24 parts of the colour circle a pixel lies in.
+    red, green, blue = planes.astype(np.float64)
+    safe = np.maximum(spread, 1.0)
+    sixth = np.where(high == green, (blue - red) / safe + 2, (red - green) / safe + 4)
+    sixth = np.where(high == red, (green - blue) / safe, sixth)
     bins = {
         64: quarter[0] * 16 + quarter[1] * 4 + quarter[2],
-        24: _hue_bins(planes.astype(np.float64), high, spread),
+        24: np.asarray(np.floor(sixth * 4).astype(np.intp) % 24),
         8: (spread * 8 / (high + 1.0)).astype(np.intp),
         16: (high >> 4).astype(np.intp),
     }
@@ -56,28 +61,16 @@ def colour(pixels: Pixels) -> Vector:
         for n_bins, index in bins.items():
             weights = spread[part].ravel() if n_bins == 24 else None  # grey pixels have no hue
             parts.append(_share(np.bincount(index[part].ravel(), weights, minlength=n_bins)))
-        parts.append(_moments(planes[(slice(None), *part)].reshape(3, -1) / 255))
+        # Mean, spread and skewness of each channel, and how red goes with green and blue.
+        values = planes[(slice(None), *part)].reshape(3, -1) / 255
+        mean = values.mean(axis=1)
+        centred = values - mean[:, None]
+        squares = centred * centred
+        spreads = np.sqrt(squares.mean(axis=1))
+        skews = np.cbrt((squares * centred).mean(axis=1))
+        products = [(centred[0] * centred[other]).mean() for other in (1, 2)]
+        parts.append(np.concatenate([mean, spreads, skews, products]))
     return np.concatenate(parts)
-
-
-def _hue_bins(planes: np.ndarray, high: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Which of 24 parts of the colour circle a pixel lies in."""
-    red, green, blue = planes
-    safe = np.maximum(spread, 1.0)
-    sixth = np.where(high == green, (blue - red) / safe + 2, (red - green) / safe + 4)
-    sixth = np.where(high == red, (green - blue) / safe, sixth)
-    return np.asarray(np.floor(sixth * 4).astype(np.intp) % 24)
-
-
-def _moments(values: np.ndarray) -> Vector:
-    """Mean, spread and skewness of each channel, and how red goes with green and blue."""
-    mean = values.mean(axis=1)
-    centred = values - mean[:, None]
-    squares = centred * centred
-    spreads = np.sqrt(squares.mean(axis=1))
-    skews = np.cbrt((squares * centred).mean(axis=1))
-    products = [(centred[0] * centred[other]).mean() for other in (1, 2)]
-    return np.concatenate([mean, spreads, skews, products])
 
 
 def _share(counts: np.ndarray) -> Vector:
@@ -86,14 +79,10 @@ def _share(counts: np.ndarray) -> Vector:
 
 def texture(pixels: Pixels) -> Vector:
     """Gradient orientations in 8 × 8 cells, and binary patterns at two scales."""
-    grey = _grey(pixels)
+    grey = np.asarray(pixels @ np.array([0.299, 0.587, 0.114]))
     half = grey[: grey.shape[0] // 2 * 2, : grey.shape[1] // 2 * 2]
     half = (half[::2, ::2] + half[1::2, ::2] + half[::2, 1::2] + half[1::2, 1::2]) / 4
     return np.concatenate([_orientations(grey), _patterns(grey, 2), _patterns(half, 1)])
-
-
-def _grey(pixels: Pixels) -> np.ndarray:
-    return np.asarray(pixels @ np.array([0.299, 0.587, 0.114]))
 
 
 def _orientations(grey: np.ndarray) -> Vector:
@@ -101,9 +90,9 @@ def _orientations(grey: np.ndarray) -> Vector:
     dy, dx = np.gradient(grey)
     strength = np.hypot(dx, dy)
     angle = np.arctan2(dy, dx) / np.pi % 1.0
-    place = angle * N_ORIENTATIONS
-    lower = place.astype(np.intp)
-    upper_share = place - lower
+    position = angle * N_ORIENTATIONS
+    lower = position.astype(np.intp)
+    upper_share = position - lower
     cell = _cells(*grey.shape) * N_ORIENTATIONS
     n_bins = N_CELLS * N_CELLS * N_ORIENTATIONS
     total = np.zeros(n_bins)
@@ -320,8 +309,8 @@ class WordsModel:
         if len(self._known) > MOST_WORDS:
             self._known.clear()
         if word not in self._known:
-            places, weights = zip(*places_of(word), strict=True)
-            self._known[word] = np.array(weights, np.float32) @ self._text_map[list(places)]
+            columns, weights = zip(*places_of(word), strict=True)
+            self._known[word] = np.array(weights, np.float32) @ self._text_map[list(columns)]
         return self._known[word]
 
     def projected(self, projector: str) -> WordsModel:

@@ -241,9 +241,6 @@ class _Runs:
         else:
             slope_sbh = slope(value_sbh)
         _write_slopes(self.slopes[0], x_ubd, slope_sbh)
-        self._adamw(number)
-
-    def _adamw(self, number: int) -> None:
         # AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) for the gradient g of step t, its
         # running mean m and that of its square v; the decay λ is on matrices only, not on offsets:
         #   w ← w (1 - ηλ) - η m / (1 - β1^t) / (√(v / (1 - β2^t)) + ε)

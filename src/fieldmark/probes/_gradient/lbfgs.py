@@ -145,38 +145,39 @@ class _LogisticDescent:
         return max_iter, False
 
     def _slope(self) -> Array:
-        own = self.problem
+        problem = self.problem
         return (
-            own.x_nd.T @ (own.weight_n1 * (self.p_nk - own.true_nk)) + self.penalty_d1 * self.w_dk
+            problem.x_nd.T @ (problem.weight_n1 * (self.p_nk - problem.true_nk))
+            + self.penalty_d1 * self.w_dk
         )
 
     def _renew(self) -> bool:
         """Makes the preconditioner anew where the probabilities have sharpened (or at first)."""
-        own = self.problem
-        curve_n = (own.weight_n1 * self.p_nk * (1 - self.p_nk)).mean(axis=1)
+        problem = self.problem
+        curve_n = (problem.weight_n1 * self.p_nk * (1 - self.p_nk)).mean(axis=1)
         curve = float(curve_n.sum())
         if self.curve and 1 / _SHARPER < curve / self.curve < _SHARPER:
             return False
         self.curve = curve
-        root_nd = own.x_nd * curve_n[:, None] ** 0.5
+        root_nd = problem.x_nd * curve_n[:, None] ** 0.5
         hessian_dd = root_nd.T @ root_nd
         diagonal_d = hessian_dd.diagonal() + self.penalty_d1[:, 0]
         diagonal_d = diagonal_d + _JITTER * diagonal_d.max()
         self.solve = _factor(hessian_dd, diagonal_d)
-        some_dr = own.x_nd[:: max(1, len(own.x_nd) // _REACH_ROWS)].T
+        some_dr = problem.x_nd[:: max(1, len(problem.x_nd) // _REACH_ROWS)].T
         self.reach = float((some_dr * self.solve(some_dr)).sum(axis=0).max()) ** 0.5
         return True
 
     def _walk(self, way_dk: Array, slope: float) -> float:
         """Moves to where the slope along the way has all but vanished; how far that is."""
-        own = self.problem
-        move_nk = own.x_nd @ way_dk
+        problem = self.problem
+        move_nk = problem.x_nd @ way_dk
         pull, lean = (_dot(self.penalty_d1 * way_dk, end) for end in (way_dk, self.w_dk))
         low, high, far = (0.0, slope), (np.inf, 0.0), 1.0
         for _ in range(_MOST_TRIALS):
             z_nk = self.z_nk + far * move_nk
-            p_nk = own.probabilities(z_nk)
-            here = _dot(own.weight_n1 * (p_nk - own.true_nk), move_nk) + lean + far * pull
+            p_nk = problem.probabilities(z_nk)
+            here = _dot(problem.weight_n1 * (p_nk - problem.true_nk), move_nk) + lean + far * pull
             if abs(here) <= _FLAT * abs(slope):
                 break
             low, high = ((far, here), high) if here < 0 else (low, (far, here))
@@ -188,7 +189,7 @@ class _LogisticDescent:
         else:
             far = low[0]
             z_nk = self.z_nk + far * move_nk
-            p_nk = own.probabilities(z_nk)
+            p_nk = problem.probabilities(z_nk)
         self.z_nk, self.p_nk, self.w_dk = z_nk, p_nk, self.w_dk + far * way_dk
         return far
 

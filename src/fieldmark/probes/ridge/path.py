@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import qr
 
-from fieldmark.probes._arrays import top_two
+from fieldmark.probes._arrays import SomeRows, top_two
 from fieldmark.probes._select import Scorer, Splits
 from fieldmark.probes.ridge.system import (
     LinearModel,
@@ -51,7 +51,7 @@ _PAIR_COST = 8
 class RidgePath:
     """Training rows, their sums, and everything that follows from them for any strength."""
 
-    x_nd: np.ndarray
+    x_nd: np.ndarray | SomeRows
     code_n: np.ndarray
     is_balanced: bool
     splits: Splits
@@ -82,11 +82,11 @@ class RidgePath:
         """The classifier learnt from all rows."""
         if self.moments is not None:
             return solve_moments(self.moments.without(), alpha)
-        return solve_rows(self.x_nd, self.code_n, self.is_balanced, alpha)
+        return solve_rows(np.asarray(self.x_nd), self.code_n, self.is_balanced, alpha)
 
 
 def ridge_path(
-    x_nd: np.ndarray, code_n: np.ndarray, is_balanced: bool, splits: Splits = ()
+    x_nd: np.ndarray | SomeRows, code_n: np.ndarray, is_balanced: bool, splits: Splits = ()
 ) -> RidgePath:
     """Sums over the rows; `splits` are (training, held-out) rows, every row held out once."""
     moments = None
@@ -102,13 +102,15 @@ def ridge_path(
 
 
 def predict_path(
-    x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: list[float]
+    x_nd: np.ndarray | SomeRows, rows: np.ndarray, system: System, alphas: list[float]
 ) -> np.ndarray:
     """Winning class numbers (strengths × rows); a tie goes to the first class."""
     strength_a = np.asarray(alphas)
     n_products = len(alphas) * len(rows) * system.q_mc.size
     if n_products <= _SMALL:
-        column_an = _plain(x_nd[rows], system, strength_a)
+        starts = range(0, max(1, len(rows)), _MOST_ROWS)
+        blocks = (x_nd[rows[start : start + _MOST_ROWS]] for start in starts)
+        column_an = np.concatenate([_plain(x_bd, system, strength_a) for x_bd in blocks], axis=1)
     else:
         column_an = _by_nodes(x_nd, rows, system, strength_a)
     return np.asarray(system.present_c[column_an])
@@ -135,7 +137,9 @@ class _Float32System:
     nodes: Nodes
 
 
-def _by_nodes(x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: np.ndarray) -> np.ndarray:
+def _by_nodes(
+    x_nd: np.ndarray | SomeRows, rows: np.ndarray, system: System, alphas: np.ndarray
+) -> np.ndarray:
     # No comparison of classes needs the mean over them, and bounds are tighter without it.
     centred = replace(system, q_mc=system.q_mc - system.q_mc.mean(axis=1, keepdims=True))
     sample_bd = x_nd[rows[:: max(1, len(rows) // _SAMPLE_ROWS)]] - system.centre_d
@@ -255,7 +259,11 @@ def choose_nodes(system: System, alphas: np.ndarray, p_rms_m: np.ndarray) -> Nod
     table_am = filter_am * weight_m
     length_a = np.linalg.norm(table_am, axis=1)
     table_am /= np.where(length_a > 0, length_a, 1.0)[:, None]
-    index_k = _pivots(table_am)
+    # Rows that span the table to the tolerance, most telling first.
+    triangle, order = qr(table_am.T, mode="r", pivoting=True, check_finite=False)
+    left_a = np.abs(np.diag(triangle))
+    n_nodes = max(1, int(np.count_nonzero(left_a > TOLERANCE)))
+    index_k = np.asarray(order[:n_nodes])
     coef_ak = np.linalg.lstsq(table_am[index_k].T, table_am.T, rcond=None)[0].T
     length_a = np.where(length_a > 0, length_a, 1.0)
     coef_ak *= length_a[:, None] / length_a[index_k]
@@ -263,7 +271,9 @@ def choose_nodes(system: System, alphas: np.ndarray, p_rms_m: np.ndarray) -> Nod
     apart_ak = np.linalg.norm(table_am[:, None] - table_am[index_k], axis=2)
     nearest_a = apart_ak.argmin(axis=1)
     nearest_a[index_k] = np.arange(len(index_k))
-    reach = _reach(system.q_mc, spread_m)
+    # The longest q in units of the spread, twice: two classes are compared.
+    scaled_mc = system.q_mc / np.where(spread_m > 0, spread_m, 1.0)[:, None]
+    reach = 2 * float(np.sqrt(np.einsum("mc,mc->c", scaled_mc, scaled_mc).max()))
     rounding_am = _ROUNDING * (np.abs(coef_ak) @ filter_am[index_k])
     miss_am = np.abs(filter_am - coef_ak @ filter_am[index_k]) + rounding_am
     change_am = np.abs(filter_am - filter_am[index_k][nearest_a])
@@ -275,20 +285,6 @@ def choose_nodes(system: System, alphas: np.ndarray, p_rms_m: np.ndarray) -> Nod
         _bound(miss_am * spread_m, reach),
         _bound(change_am * spread_m, reach),
     )
-
-
-def _pivots(table_am: np.ndarray) -> np.ndarray:
-    """Rows that span the table to the tolerance, most telling first."""
-    triangle, order = qr(table_am.T, mode="r", pivoting=True, check_finite=False)
-    left_a = np.abs(np.diag(triangle))
-    n_nodes = max(1, int(np.count_nonzero(left_a > TOLERANCE)))
-    return np.asarray(order[:n_nodes])
-
-
-def _reach(q_mc: np.ndarray, spread_m: np.ndarray) -> float:
-    """The longest q in units of the spread, twice: two classes are compared."""
-    scaled_mc = q_mc / np.where(spread_m > 0, spread_m, 1.0)[:, None]
-    return 2 * float(np.sqrt(np.einsum("mc,mc->c", scaled_mc, scaled_mc).max()))
 
 
 def _bound(error_am: np.ndarray, reach: float) -> Bound:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fieldmark.probes._arrays import (
     ProbeEstimator,
+    SomeRows,
     check_choice,
     check_count,
     read_features,
@@ -51,10 +52,10 @@ class Ridge(ProbeEstimator):
     best other label's (for two classes the size of the one value), 0 throughout when one class only
     was seen.
 
-    Features may be a mapped float32 file: they are read in blocks and never copied whole (unless
-    they have more columns than rows). Beyond them a fit needs about `8 × (folds + 3) × classes ×
-    width` bytes for class sums and coefficients and some 200 MB for blocks: 0.7 GB for 10,000
-    classes of width 768, whatever the number of rows.
+    Features may be a mapped float32 file, or `SomeRows` of one: they are read in blocks and never
+    copied whole (unless they have more columns than rows). Beyond them a fit needs about
+    `8 × (folds + 3) × classes × width` bytes for class sums and coefficients and some 200 MB for
+    blocks: 0.7 GB for 10,000 classes of width 768, whatever the number of rows.
     """
 
     list_parameters = ("alphas",)
@@ -87,7 +88,7 @@ class Ridge(ProbeEstimator):
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Ridge:
         self.check_parameters()
-        x_nd = read_features(X)
+        x_nd = X if isinstance(X, SomeRows) else read_features(X)
         code_n, self.classes_ = read_labels(y, len(x_nd))
         self.n_features_in_ = x_nd.shape[1]
         self.one_class_ = len(self.classes_) == 1

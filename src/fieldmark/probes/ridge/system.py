@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dsyrk, ssyrk
 
-from fieldmark.probes._arrays import top_two
+from fieldmark.probes._arrays import SomeRows, top_two
 
 BLOCK_ROWS = 4096
 _SAMPLE_ROWS = 2048
@@ -138,7 +138,9 @@ def balanced_weights(count_c: np.ndarray) -> np.ndarray:
     return np.where(count_c > 0, count_c.sum() / (n_present * np.maximum(count_c, 1)), 0.0)
 
 
-def measure(x_nd: np.ndarray, code_n: np.ndarray, fold_n: np.ndarray, is_balanced: bool) -> Moments:
+def measure(
+    x_nd: np.ndarray | SomeRows, code_n: np.ndarray, fold_n: np.ndarray, is_balanced: bool
+) -> Moments:
     """One pass over the rows; `fold_n` says in which fold each row is held out."""
     n_folds, n_classes, width = int(fold_n.max()) + 1, int(code_n.max()) + 1, x_nd.shape[1]
     offset_d = x_nd[:: max(1, len(x_nd) // _SAMPLE_ROWS)].mean(axis=0, dtype=np.float64)
@@ -212,11 +214,11 @@ def _add_extra(
 
 def _slices(fold_b: np.ndarray) -> list[tuple[int, slice]]:
     """(fold, its rows) in a block sorted by fold."""
-    folds, first = np.unique(fold_b, return_index=True)
-    ends = [*first[1:], len(fold_b)]
+    folds, starts = np.unique(fold_b, return_index=True)
+    ends = [*starts[1:], len(fold_b)]
     return [
         (int(fold), slice(int(start), int(end)))
-        for fold, start, end in zip(folds, first, ends, strict=True)
+        for fold, start, end in zip(folds, starts, ends, strict=True)
     ]
 
 

@@ -219,7 +219,15 @@ class SupportVectors(ProbeEstimator):
                 _held_out(winner, x_nd, code_n, splits) if right_sn is None else right_sn[best]
             )
             if not beats(rival_n, plain_n):
-                self._keep_plain(plain_n, rival_n)
+                # Remembers that the plain machine stays, and by how little the search beat it.
+                self.cv_score_ = float(plain_n.mean())
+                plain = {"kernel": self.kernel, "C": float(self.C), "cv_score": self.cv_score_}
+                self.chosen_ = {"machine": "plain", **plain}
+                self.fit_notes_.append(
+                    f"plain SVM: the best of {self.search} settings is right on "
+                    f"{int(rival_n.sum())} of {len(rival_n)} held-out images, "
+                    f"the plain one on {int(plain_n.sum())}"
+                )
                 self._fit_plain(x_nd, code_n)
                 return
         self._keep(tried, mean_s)
@@ -242,16 +250,6 @@ class SupportVectors(ProbeEstimator):
             refit=False,
         ).fit(x_nd, code_n)
         return np.asarray(search.cv_results_["mean_test_score"])
-
-    def _keep_plain(self, plain_n: np.ndarray, rival_n: np.ndarray) -> None:
-        """Remembers that the plain machine stays, and by how little the search beat it."""
-        self.cv_score_ = float(plain_n.mean())
-        plain = {"kernel": self.kernel, "C": float(self.C), "cv_score": self.cv_score_}
-        self.chosen_ = {"machine": "plain", **plain}
-        self.fit_notes_.append(
-            f"plain SVM: the best of {self.search} settings is right on {int(rival_n.sum())} of "
-            f"{len(rival_n)} held-out images, the plain one on {int(plain_n.sum())}"
-        )
 
     def _keep(self, tried: Sequence[dict[str, Any]], mean_s: np.ndarray) -> None:
         """Remembers the best setting, the first among equals."""
@@ -297,13 +295,13 @@ def _vote(pair_np: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """
     vote_nc = np.zeros((len(pair_np), n_classes))
     sum_nc, win_nc = vote_nc.copy(), vote_nc.copy()
-    for pair_n, first, second in zip(pair_np.T, *np.triu_indices(n_classes, 1), strict=True):
-        sum_nc[:, first] += pair_n
-        sum_nc[:, second] -= pair_n
-        vote_nc[:, first] += pair_n >= 0
-        vote_nc[:, second] += pair_n < 0
-        win_nc[:, first] += pair_n > 0
-        win_nc[:, second] += pair_n <= 0
+    for pair_n, class_a, class_b in zip(pair_np.T, *np.triu_indices(n_classes, 1), strict=True):
+        sum_nc[:, class_a] += pair_n
+        sum_nc[:, class_b] -= pair_n
+        vote_nc[:, class_a] += pair_n >= 0
+        vote_nc[:, class_b] += pair_n < 0
+        win_nc[:, class_a] += pair_n > 0
+        win_nc[:, class_b] += pair_n <= 0
     return vote_nc + sum_nc / (3 * (np.abs(sum_nc) + 1)), win_nc.argmax(axis=1)
 
 

@@ -103,9 +103,9 @@ def _bar(y: float, a: float, cost: float):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _last_equal(value_n: np.ndarray, bar_n: np.ndarray, wanted: float) -> int:
+def _last_equal(value_n: np.ndarray, bar_n: np.ndarray, value: float) -> int:
     for k in range(len(value_n) - 1, -1, -1):
-        if value_n[k] + bar_n[k] == wanted:
+        if value_n[k] + bar_n[k] == value:
             return k
     return -1
 
@@ -146,17 +146,17 @@ def solve(kernel_nn: np.ndarray, diagonal_n: np.ndarray, n_first: int, cost: flo
             break
         i = _last_equal(slope_n, rise_n, top)
         best = 0.0
-        row_n, own = kernel_nn[i], diagonal_n[i]
+        row_n, diagonal_i = kernel_nn[i], diagonal_n[i]
         for k in range(n):
             lead = max(top - slope_n[k] + fall_n[k], 0.0)
-            curve = own + diagonal_n[k] - 2.0 * row_n[k]
+            curve = diagonal_i + diagonal_n[k] - 2.0 * row_n[k]
             curve = curve if curve > 0 else _TINY
             gain_n[k] = lead * lead / curve
             best = max(best, gain_n[k])
         if best <= 0:
             break
         j = _last_equal(gain_n, zero_n, best)
-        curve = own + diagonal_n[j] - 2.0 * row_n[j]
+        curve = diagonal_i + diagonal_n[j] - 2.0 * row_n[j]
         step = y_n[i] * (slope_n[i] - slope_n[j]) / (curve if curve > 0 else _TINY)
         if y_n[i] == y_n[j]:
             step = -step

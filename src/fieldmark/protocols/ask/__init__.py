@@ -58,11 +58,11 @@ class Ask(Protocol):
         parts = table_parts(task, draw, workspace, draw.n_train != 0)
         named = block.names if isinstance(block.names, str) else ""
         # What was given as it is by default is not told from what was left out.
-        own = {self.name: block.model_dump(mode="json", exclude_defaults=True)}
+        block_settings = {self.name: block.model_dump(mode="json", exclude_defaults=True)}
         return table_question(
             self, task, draw, settings, workspace, parts,
             (*task.traits, named, block.scientific, block.common, *block.lineage),
-            identity=own | settings.unusual(),
+            identity=block_settings | settings.unusual(),
             needed=lambda broken: needed(task, parts, draw, settings, broken),
             asks_again=settings.asks_again(),
         )  # fmt: skip

@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
 from fieldmark.protocols.ask.items import PartQuestion, read_trait
 from fieldmark.stats import wilson
-from fieldmark.store import ANSWERED_RATE, OK, PartRecord, Score
+from fieldmark.store import ANSWERED_RATE, NOT_SENT, OK, PartRecord, Score
 
 FRAME = {
     "id": pl.String,
@@ -44,9 +44,8 @@ class ParsedAnswer:
     """None where there was no answer to read"""
 
     @classmethod
-    def too_long(cls, item: Item, built: Built, repeat: int) -> ParsedAnswer:
-        text = "not sent: the question alone is too long for the model"
-        return cls(item, built, repeat, Answer("failed", error=text), None)
+    def not_sent(cls, item: Item, built: Built, repeat: int, why: str) -> ParsedAnswer:
+        return cls(item, built, repeat, Answer("failed", error=f"{NOT_SENT}: {why}"), None)
 
     def place(self) -> tuple[str, int, int]:
         return self.item.id, self.repeat, self.built.rotation
@@ -81,21 +80,24 @@ def read_answer(item: Item, built: Built, repeat: int, answer: Answer) -> Parsed
 
 
 def rows_of_part(
-    asked: PartQuestion, answers: Iterable[ParsedAnswer], trait: str = ""
+    question: PartQuestion, answers: Iterable[ParsedAnswer], trait: str = ""
 ) -> pl.DataFrame:
     """One row per item and repeat; turns of the options become one answer."""
     rows = []
     in_order = sorted(answers, key=ParsedAnswer.place)
     for (item, repeat), turns in groupby(in_order, key=lambda answer: answer.place()[:2]):
-        if item in asked.rows:
-            rows.append(_row(asked.rows[item], repeat, list(turns), trait))
+        if item in question.rows:
+            rows.append(_row(question.rows[item], repeat, list(turns), trait))
     return pl.DataFrame(rows, schema=FRAME, orient="row")
 
 
 def _row(
-    asked: tuple[str | None, str | None], repeat: int, turns: Sequence[ParsedAnswer], trait: str
+    target_and_unit: tuple[str | None, str | None],
+    repeat: int,
+    turns: Sequence[ParsedAnswer],
+    trait: str,
 ) -> tuple[Any, ...]:
-    target, unit = asked
+    target, unit = target_and_unit
     deciding = turns[0]
     if len(turns) > 1 and not trait:
         deciding = turns[decide([turn.label for turn in turns], target)]
@@ -163,7 +165,9 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     fewer = Counter(answer.built.why_fewer for answer in answers if answer.built.why_fewer)
     summary = spent([answer.answer for answer in answers])
     if fewer:
+        shown = [answer.built.k_used for answer in answers]
         summary["fewer_examples_because"] = dict(sorted(fewer.items()))
+        summary["examples_shown"] = [min(shown), max(shown)]
     if left_out := {name for answer in answers for name in answer.answer.left_out}:
         summary["not_taken"] = sorted(left_out)
     return summary

@@ -151,8 +151,8 @@ class Images:
             data = read_bytes(self.root, image)
         except DataError as error:
             raise DataError(f"{image}  {plain_reason(error)}.") from error
-        known = self.contents.known(self.root, [image]).get(image)
-        if known is not None and known.key != content_key(data):
+        content = self.contents.known(self.root, [image]).get(image)
+        if content is not None and content.key != content_key(data):
             raise DataError(f"{image}  was changed during the run.")
         return data
 

@@ -60,16 +60,18 @@ class AskContext:
     look: Callable[[Picture], PictureSize]
     """how pictures are measured for prompts"""
 
-    def prompts(self, asked: PartQuestion) -> Prompts:
+    def prompts(self, part_question: PartQuestion) -> Prompts:
         settings, draw = self.settings, self.draw
-        few = FewShot(asked.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix))
+        few = FewShot(
+            part_question.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix)
+        )
         sending, estimator = (
             settings.sending(draw.seed, None, self.model),
             Estimator(self.model.card),
         )
         limits = limits_of(self.model, sending, estimator, self.look)
         asking = settings.asking(draw.seed, self.model)
-        return plan_prompts(asked.question, asking, few, limits, list(asked.items))
+        return plan_prompts(part_question.question, asking, few, limits, list(part_question.items))
 
     def shown(self, item: Item) -> Sequence[Picture]:
         """The pictures of an item that are sent: some of the frames of a clip."""
@@ -83,7 +85,7 @@ class PartRequests:
     """One question, its items, and the answers so far."""
 
     context: AskContext
-    asked: PartQuestion
+    part_question: PartQuestion
     parts: Sequence[PartItems]
     """whose predictions come from it, as far as they are wanted"""
     payer: str
@@ -105,13 +107,14 @@ class PartRequests:
     def requests(self) -> Iterator[Request]:
         """One at a time, so that only pictures in flight are in memory."""
         context, self.began = self.context, time.monotonic()
-        for item in self.asked.items:
+        for item in self.part_question.items:
             is_circular = context.settings.circular
             turns = self.prompts.turns(item) if is_circular else (self.prompts.build(item),)
             for repeat in range(context.draw.repeats):
                 for built in turns:
                     if not built.fits:
-                        self.answers.append(ParsedAnswer.too_long(item, built, repeat))
+                        why = self.prompts.why_too_long(item)
+                        self.answers.append(ParsedAnswer.not_sent(item, built, repeat, why))
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.
@@ -132,46 +135,53 @@ class PartRequests:
         is_traits = self.context.block.kind == "traits"
         for part in self.parts:
             trait = part.name if is_traits else ""
-            asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
+            part_question = (
+                replace(self.part_question, rows=targets_of(part.test))
+                if is_traits
+                else self.part_question
+            )
             notes = summed_up(answers) if part.name == self.payer else {}
             notes |= reading_of(answers, trait)
             if self.broken:
                 notes |= {"n_bad_images": len(self.broken), "bad_images": dict(self.broken)}
-            frame = rows_of_part(asked, answers, trait)
+            frame = rows_of_part(part_question, answers, trait)
             yield PartPredictions(part.name, frame, n_train, notes, took, part.groups)
 
 
 def make_requests(
     context: AskContext,
     parts: Sequence[PartItems],
-    wanted: Collection[str],
+    part_names: Collection[str],
     options: AskOptions,
     progress: Progress,
 ) -> list[PartRequests]:
     """The sheets of the wanted parts. Broken images are refused here, or left out of them. All
     traits are one question, whichever are wanted.
     """
-    own = [part for part in parts if part.name in wanted]
+    chosen = [part for part in parts if part.name in part_names]
     is_traits = context.block.kind == "traits"
-    asked_parts, of_each = (parts, [own]) if is_traits else (own, [[part] for part in own])
+    asked_parts, of_each = (parts, [chosen]) if is_traits else (chosen, [[part] for part in chosen])
     questions = ask_parts(context.task, context.block, asked_parts, context.images, context.draw)
     drafts = list(zip(questions, of_each, strict=True))
     shown = {
         picture.name: None
-        for asked, _ in drafts
-        for item in asked.items
+        for part_question, _ in drafts
+        for item in part_question.items
         for picture in context.shown(item)
     }
     broken = context.images.find_broken(list(shown), progress)
-    sheets = [_sheet(context, asked, own, parts[0].name, broken) for asked, own in drafts]
+    sheets = [
+        _sheet(context, part_question, chosen, parts[0].name, broken)
+        for part_question, chosen in drafts
+    ]
     every = {image: why for sheet in sheets for image, why in sheet.broken.items()}
     n = len(shown.keys() | every.keys())
     judge_broken(context.images.root, every, n, options.bad_images, progress)
     for sheet in sheets:
-        if not sheet.asked.items:
+        if not sheet.part_question.items:
             image, why = next(iter(sheet.broken.items()))
             raise DataError(
-                f"task {sheet.asked.question.task!r}: none of the test images can be read "
+                f"task {sheet.part_question.question.task!r}: none of the test images can be read "
                 f"(first: {image} {why})."
             )
     return sheets
@@ -190,9 +200,9 @@ def drawn_examples(
     block, images = task.block("ask"), Images(Path())
     if not draw.n_train:
         return set()
-    asked = ask_parts(task, block, parts, images, draw)
+    part_questions = ask_parts(task, block, parts, images, draw)
     ids: set[str] = set()
-    for part in asked:
+    for part in part_questions:
         whole = [
             example
             for example in part.examples
@@ -209,24 +219,28 @@ def drawn_examples(
 
 def _sheet(
     context: AskContext,
-    asked: PartQuestion,
-    own: Sequence[PartItems],
-    first: str,
+    part_question: PartQuestion,
+    members: Sequence[PartItems],
+    first_part: str,
     broken: Mapping[str, str],
 ) -> PartRequests:
-    mine = {
+    bad_images = {
         picture.name: broken[picture.name]
-        for item in asked.items
+        for item in part_question.items
         for picture in context.shown(item)
         if picture.name in broken
     }
-    asked = replace(asked, items=tuple(_readable(context, asked.items, mine)))
-    prompts = context.prompts(asked)
-    late = _unmeasured(prompts, asked.items) if context.draw.n_train else {}
-    asked = replace(asked, items=tuple(item for item in asked.items if item.id not in late))
-    mine |= dict(map(_image_and_reason, (late | prompts.pool.broken).values()))
-    payer = first if context.block.kind == "traits" else own[0].name
-    return PartRequests(context, asked, own, payer, prompts, mine)
+    part_question = replace(
+        part_question, items=tuple(_readable(context, part_question.items, bad_images))
+    )
+    prompts = context.prompts(part_question)
+    late = _unmeasured(prompts, part_question.items) if context.draw.n_train else {}
+    part_question = replace(
+        part_question, items=tuple(item for item in part_question.items if item.id not in late)
+    )
+    bad_images |= dict(map(_image_and_reason, (late | prompts.pool.broken).values()))
+    payer = first_part if context.block.kind == "traits" else members[0].name
+    return PartRequests(context, part_question, members, payer, prompts, bad_images)
 
 
 def _readable(

@@ -8,6 +8,7 @@ outcome of its own, and scores as wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -27,7 +28,7 @@ from fieldmark.chat import (
     estimate,
     glance,
 )
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._question import Question, Workspace
@@ -41,6 +42,7 @@ from fieldmark.protocols.ask.part_requests import (
 )
 from fieldmark.protocols.ask.sending import ask_options, ask_session
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.store import NOT_SENT, examples_words
 from fieldmark.tasks import Task
 from fieldmark.tasks.split import Draw, PartItems, draw_test
 
@@ -65,7 +67,7 @@ def needed(
 
 def run(
     question: Question,
-    wanted: Collection[str],
+    part_names: Collection[str],
     model: ChatModel | LocalModel,
     workspace: Workspace,
     progress: Progress,
@@ -81,9 +83,9 @@ def run(
     context = AskContext(
         task, task.block("ask"), model, images, draw, question.settings, shelf.size
     )
-    sheets = make_requests(context, question.parts, wanted, options, progress)
+    sheets = make_requests(context, question.parts, part_names, options, progress)
     seen = _what_a_mock_sees(sheets, shelf) if model.is_mock else None
-    n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
+    n = sum(len(sheet.part_question.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
     under_way: dict[PartRequests, None] = {}
 
@@ -131,28 +133,39 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
     is_traits = block.kind == "traits"
     some = parts if is_traits else parts[:: -(-len(parts) // N_LOOKED)]
     looked = ask_parts(task, block, some, images, draw)
-    asked = [
+    sheets = [_some_sheet(context, part) for part in looked]
+    new_requests = [
         (request, [(size.width, size.height) for size in map(look, request.pictures)])
-        for part in looked
-        for request in _some_requests(context, part)
+        for sheet in sheets
+        for request in sheet.requests()
     ]
+    unsent = [answer for sheet in sheets for answer in sheet.answers]
+    if unsent and not new_requests:
+        why = unsent[0].answer.error.removeprefix(f"{NOT_SENT}: ")
+        raise UsageError(f"{task.task} with {model.name}: {why}.")
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
-    turns = [len(request.info[2].options) for request, _ in asked if question.settings.circular]
+    turns = [
+        len(request.info[2].options) for request, _ in new_requests if question.settings.circular
+    ]
     n_all = round(n_items / len(looked)) * draw.repeats * max([1, *turns])
-    whole = estimate(asked, Estimator(model.card)).scaled(n_all)
+    whole = estimate(new_requests, Estimator(model.card)).scaled(n_all)
+    built = [request.info[2] for request, _ in new_requests]
+    if draw.n_train > 0 and (fewer := Counter(one.why_fewer for one in built if one.why_fewer)):
+        words = examples_words([one.k_used for one in built], draw.n_train, fewer)
+        whole = replace(whole, fewer_examples=words)
     if not question.settings.batch or not isinstance(model, ChatModel):
         return whole
     share = model.provider.batch_price  # batches cost less
     return whole if share is None else whole.at_share(share)
 
 
-def _some_requests(context: AskContext, asked: PartQuestion) -> list[Request]:
+def _some_sheet(context: AskContext, part_question: PartQuestion) -> PartRequests:
     """Of a few items that can be read: running, not planning, tells which cannot."""
-    few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
-    some = replace(asked, items=tuple(item for item in few if _can_show(context, item)))
+    few = part_question.items[:: max(1, len(part_question.items) // N_LOOKED)][:N_LOOKED]
+    some = replace(part_question, items=tuple(item for item in few if _can_show(context, item)))
     once = replace(context.draw, repeats=1)
     plain = replace(context, draw=once, settings=replace(context.settings, circular=False))
-    return list(PartRequests(plain, some, (), "", plain.prompts(some)).requests())
+    return PartRequests(plain, some, (), "", plain.prompts(some))
 
 
 def _can_show(context: AskContext, item: Item) -> bool:
@@ -170,13 +183,13 @@ def _what_a_mock_sees(
     """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
     truths: dict[str, tuple[str, ...]] = {}
     for sheet in sheets:
-        for item in sheet.asked.items:
+        for item in sheet.part_question.items:
             key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.context.shown(item))
-            names, truth = sheet.asked.question.names, str(item.label)
-            own: tuple[str, ...] = (names.get(truth, truth),)
-            if sheet.asked.question.kind == "traits":
-                own = tuple(names[label] for label in item.labels)
-            elif sheet.asked.question.kind == "same":
-                own = ("yes" if truth == SAME else "no",)
-            truths[key] = (*truths.get(key, ()), *own)
+            names, truth = sheet.part_question.question.names, str(item.label)
+            answers_here: tuple[str, ...] = (names.get(truth, truth),)
+            if sheet.part_question.question.kind == "traits":
+                answers_here = tuple(names[label] for label in item.labels)
+            elif sheet.part_question.question.kind == "same":
+                answers_here = ("yes" if truth == SAME else "no",)
+            truths[key] = (*truths.get(key, ()), *answers_here)
     return truths

@@ -40,15 +40,15 @@ class AskOptions:
     """what the images hold: other bytes are not sent"""
 
 
-def ask_options(own: AskSettings, workspace: Workspace) -> AskOptions:
+def ask_options(settings: AskSettings, workspace: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
-    journal: Path = workspace.shared.get("journal", workspace.settings.results / "journal")
+    journal: Path = workspace.shared.get("journal", workspace.settings.journal)
     bad_images = workspace.settings.bad_images
-    timeout_s = own.timeout or Options().timeout_s
-    asked = Options(own.concurrency, rpm=own.rpm, tpm=own.tpm, timeout_s=timeout_s)
-    sending = workspace.once("sending", lambda: asked)
-    budget = workspace.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
-    return AskOptions(journal, own, sending, budget, bad_images, workspace.contents)
+    timeout_s = settings.timeout or Options().timeout_s
+    options = Options(settings.concurrency, rpm=settings.rpm, tpm=settings.tpm, timeout_s=timeout_s)
+    sending = workspace.once("sending", lambda: options)
+    budget = workspace.once("budget", lambda: Budget(settings.max_usd, settings.max_tokens))
+    return AskOptions(journal, settings, sending, budget, bad_images, workspace.contents)
 
 
 def ask_session(

@@ -101,8 +101,8 @@ class AskSettings:
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
-        own = getattr(self, name)
-        return USUAL[name] if own is None else own
+        given = getattr(self, name)
+        return USUAL[name] if given is None else given
 
     def given(self) -> dict[str, Any]:
         """What can change answers and is not as usual. A temperature of 0 is not "none given": a
@@ -122,10 +122,12 @@ class AskSettings:
         return chosen
 
     def priced(self, model: ChatModel | LocalModel) -> ChatModel | LocalModel:
-        """The model with `price`, where its own is not known."""
-        from fieldmark.chat import ChatModel
+        """The model with `price`, where its own is not known: a cap in money needs one."""
+        from fieldmark.chat import Budget, ChatModel
 
-        return model.priced(self.price) if isinstance(model, ChatModel) else model
+        model = model.priced(self.price) if isinstance(model, ChatModel) else model
+        Budget(self.max_usd).check(model.card)
+        return model
 
     def is_json(self, model: ChatModel | LocalModel | None) -> bool:
         """Are answers asked for as JSON? Of a model that cannot be held to a schema only if set."""
@@ -176,11 +178,13 @@ class AskSettings:
         return hint
 
     def _room(self, model: ChatModel | LocalModel) -> int:
+        """At most what the model can write and half of its context: the rest is the question's."""
         card = model.card
         if self.max_output:
             return self.max_output
+        room = ROOM if card.is_known else ROOM_OF_UNKNOWN
         if card.thinks or self.effort not in (None, "none"):
-            return min(ROOM_TO_THINK, card.max_output or ROOM_TO_THINK)
-        if self.cot_enabled:
-            return ROOM_FOR_REASONS
-        return ROOM if card.is_known else ROOM_OF_UNKNOWN
+            room = ROOM_TO_THINK
+        elif self.cot_enabled:
+            room = ROOM_FOR_REASONS
+        return max(1, min(room, card.max_output or room, (card.context or 2 * room) // 2))

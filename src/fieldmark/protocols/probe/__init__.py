@@ -69,15 +69,21 @@ class Probe(Protocol):
 
         block = task.block(self.name)
         # An edited probe of the user's is another one.
-        own = block.model_dump(mode="json") | {"classifier": portable_name(block.classifier)}
+        block_settings = block.model_dump(mode="json") | {
+            "classifier": portable_name(block.classifier)
+        }
         has_patches = block.features == "patches"
         return table_question(
-            self, task, draw, settings, workspace,
-            identity={self.name: own},
+            self,
+            task,
+            draw,
+            settings,
+            workspace,
+            identity={self.name: block_settings},
             backbone=partial(seen_by, block),
-            cache_name=lambda known: patch_fingerprint(known) if known and has_patches else known,
+            cache_name=lambda key: patch_fingerprint(key) if key and has_patches else key,
             needs_features_only=True,
-        )  # fmt: skip
+        )
 
 
 PROTOCOL = Probe()

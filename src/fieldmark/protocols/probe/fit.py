@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import polars as pl
-from threadpoolctl import ThreadpoolController
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.metrics import calibration
-from fieldmark.probes import Normaliser, load_probe
+from fieldmark.probes import Normaliser, fitting_threads, load_probe
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.tasks import Task
 
-SMALL_FIT = 20_000_000
-"""values in the training matrix, above which several BLAS threads pay"""
 _BLOCK_VALUES = 1 << 22
 """probabilities at a time: 32 MB"""
 
@@ -44,7 +40,7 @@ class Fitted:
 
     def ask(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What it says of each row, and how sure it is (NaN for a probe that does not say)."""
-        with _fitting_threads(self.n_values), told_by_name(self.classifier):
+        with fitting_threads(self.n_values), told_by_name(self.classifier):
             placed = on_device(self.normaliser.transform(x), self.probe, self.device)
             if hasattr(self.probe, "predict_with_score"):
                 answer, sure = map(as_array, self.probe.predict_with_score(placed))
@@ -79,7 +75,7 @@ class Fitted:
         column_n = np.array([column_of.get(label, -1) for label in label_n])
         best_n, sure_n, truth_n = np.empty_like(column_n), *np.zeros((2, len(x)))
         n_block = max(1, _BLOCK_VALUES // len(column_of))
-        with _fitting_threads(self.n_values), told_by_name(self.classifier):
+        with fitting_threads(self.n_values), told_by_name(self.classifier):
             for start in range(0, len(x), n_block):
                 part = slice(start, start + n_block)
                 placed = on_device(self.normaliser.transform(x[part]), self.probe, self.device)
@@ -101,7 +97,7 @@ def fit_probe(
     """`units`: rows of one unit are held out together, by probes whose `fit` takes `groups`."""
     normaliser = Normaliser(block.normalise).fit(x_train)
     probe = new_probe(task, block)
-    with _fitting_threads(x_train.size), told_by_name(block.classifier):
+    with fitting_threads(x_train.size), told_by_name(block.classifier):
         takes_units = units is not None and "groups" in inspect.signature(probe.fit).parameters
         groups = {"groups": units} if takes_units else {}
         placed = on_device(normaliser.transform(x_train), probe, device)
@@ -111,9 +107,9 @@ def fit_probe(
 
 def units_of(rows: pl.DataFrame) -> list[str]:
     """What is held out together: the unit, or the row itself."""
-    own = pl.format("row {}", "id")
-    named = pl.format("unit {}", "unit") if "unit" in rows.columns else own
-    return rows.select(pl.coalesce(named, own)).to_series().to_list()
+    row_unit = pl.format("row {}", "id")
+    named = pl.format("unit {}", "unit") if "unit" in rows.columns else row_unit
+    return rows.select(pl.coalesce(named, row_unit)).to_series().to_list()
 
 
 def new_probe(task: Task, block: ProbeBlock) -> Any:
@@ -151,19 +147,8 @@ def told_by_name(classifier: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, FieldmarkError) or not is_file_reference(classifier):
             raise
-        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+        message = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
         raise UsageError(
-            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
+            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {message} "
             "(--debug shows where)."
         ) from error
-
-
-def _fitting_threads(n_values: int) -> AbstractContextManager[Any]:
-    """One thread for small fits: two made a 192 × 192 ridge grid 9 × slower on two busy cores."""
-    return _libraries().limit(limits=1) if n_values < SMALL_FIT else nullcontext()
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Looking for the libraries takes 5 ms: too long to do it for each of NeWT's 164 fits."""
-    return ThreadpoolController()

@@ -76,7 +76,11 @@ def _answers(
             f"for {len(test)} images and {len(task.traits)} traits, expected {expected}."
         )
     column = task.traits.index(part.name)
-    yes, no = _words(part)
+    # How the dataset writes yes and no.
+    seen = set(part.train.get_column(part.name).drop_nulls().cast(pl.String).unique())
+    yes, no = next(
+        (pair for pair in zip(YES, NO, strict=True) if seen & set(pair)), (YES[0], NO[0])
+    )
     return test.select("id", "target", "unit").with_columns(
         pl.Series("prediction", np.where(answer_nt[:, column] > 0, yes, no), pl.String),
         pl.Series("score", sure_nt[:, column], pl.Float64),
@@ -98,20 +102,14 @@ def _calibration(frames: Sequence[pl.DataFrame], fitted: Fitted) -> dict[str, An
 
 def _numbers(task: Task, rows: pl.DataFrame, trait: str) -> np.ndarray:
     """1 yes, 0 no, NaN unknown."""
-    words = rows.get_column(trait).cast(pl.String).to_list()
-    known = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
-    for word in set(words) - known.keys() - {None}:
+    texts = rows.get_column(trait).cast(pl.String).to_list()
+    number_of = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
+    for word in set(texts) - number_of.keys() - {None}:
         raise DataError(
             f"{task.place_of('traits')}  column {trait!r} of dataset {task.dataset!r} holds "
             f"{word!r}: expected {' or '.join(YES)}, {' or '.join(NO)}, or nothing."
         )
-    return np.array([np.nan if word is None else known[word] for word in words])
-
-
-def _words(part: PartItems) -> tuple[str, str]:
-    """How the dataset writes yes and no."""
-    seen = set(part.train.get_column(part.name).drop_nulls().cast(pl.String).unique())
-    return next((pair for pair in zip(YES, NO, strict=True) if seen & set(pair)), (YES[0], NO[0]))
+    return np.array([np.nan if word is None else number_of[word] for word in texts])
 
 
 def _refuse_unanswered(task: Task, answer_nt: np.ndarray) -> None:

@@ -54,11 +54,11 @@ def choose_threshold(
 ) -> Threshold:
     """The threshold for a probe fitted on the rows; without a fold to try, nothing is rejected."""
     block = task.block("probe")
-    asked = (
+    fold_answers = (
         _ask_fold(train, fold, features, fit, block.reject)
         for fold in _folds(task, train, block.reject_folds)
     )
-    held_out = [answers for answers in asked if answers is not None]
+    held_out = [answers for answers in fold_answers if answers is not None]
     if not held_out:
         return Threshold(-np.inf, np.nan, ("too few images to try a threshold: nothing rejected",))
     threshold = _best(task, pl.concat(held_out), kinds)
@@ -70,13 +70,13 @@ def choose_threshold(
 def _folds(task: Task, train: pl.DataFrame, n: int) -> list[pl.DataFrame]:
     """Per fold: id, whether it is asked about, and whether its class is hidden from training."""
     classes = draws.shuffled(train["target"].unique(), task.task, "reject", "class")
-    class_fold = {name: place % n for place, name in enumerate(classes)}
+    class_fold = {name: number % n for number, name in enumerate(classes)}
     unit_fold: dict[tuple[str, str], int] = {}
     by_class = train.group_by("target").agg(pl.col("unit").unique()).sort("target")
     for name, units in by_class.iter_rows():
-        first = draws.number(task.task, "reject", name)
-        for place, unit in enumerate(draws.shuffled(units, task.task, "reject", name)):
-            unit_fold[name, unit] = (first + place) % n
+        offset = draws.number(task.task, "reject", name)
+        for number, unit in enumerate(draws.shuffled(units, task.task, "reject", name)):
+            unit_fold[name, unit] = (offset + number) % n
     pairs = train.select("target", "unit").rows()
     of_unit = np.array([unit_fold[pair] for pair in pairs])
     of_class = np.array([class_fold[name] for name, _ in pairs])
@@ -93,15 +93,15 @@ def _ask_fold(
 ) -> pl.DataFrame | None:
     """Answers of one fold; None where too little is left to learn from or to ask."""
     learnt = train.filter(~fold["is_asked"] & ~fold["is_hidden"])
-    asked = train.filter(fold["is_asked"])
-    if learnt["target"].n_unique() < 2 or asked.is_empty():
+    held_out = train.filter(fold["is_asked"])
+    if learnt["target"].n_unique() < 2 or held_out.is_empty():
         return None
-    answer, sure = fit(learnt).ask_labels(features.matrix(asked))
-    is_known = asked["target"].is_in(learnt["target"].unique().to_list())
-    return asked.select("id", "unit").with_columns(
+    answer, sure = fit(learnt).ask_labels(features.matrix(held_out))
+    is_known = held_out["target"].is_in(learnt["target"].unique().to_list())
+    return held_out.select("id", "unit").with_columns(
         pl.lit("").alias("part"),
         pl.lit(0).alias("repeat"),
-        target=pl.when(is_known).then(asked["target"]).otherwise(pl.lit(label)),
+        target=pl.when(is_known).then(held_out["target"]).otherwise(pl.lit(label)),
         prediction=pl.Series(answer, dtype=pl.String),
         score=pl.Series(sure, dtype=pl.Float64),
     )

@@ -48,7 +48,7 @@ MOST_ANSWERS = 1 << 22
 
 def run(
     question: Question,
-    wanted: Collection[str],
+    part_names: Collection[str],
     model: Backbone,
     workspace: Workspace,
     progress: Progress,
@@ -57,7 +57,7 @@ def run(
     options = embed_options(workspace)
     task, draw = question.task, question.draw
     block: ProbeBlock = task.block("probe")
-    parts = [part for part in question.parts if part.name in wanted]
+    parts = [part for part in question.parts if part.name in part_names]
     seen = seen_by(block, model)
     rows = rows_of(task, parts, draw)
     features = embed_rows(seen, question.root, rows, options, progress, block.pool)
@@ -229,9 +229,9 @@ def ask_together(
         some = drawn[start : start + n_together]
         rows = [[in_pool[item] for item in train["id"]] for train, _ in some]
         code_rt = probe.predict_repeats(x_pool, code_n, rows, x_test, block.normalise)
-        for code_t, (_, asked) in zip(code_rt, some, strict=True):
-            mine = [in_test[item] for item in asked["id"]]
-            yield names[code_t[mine]], np.full(len(mine), np.nan)
+        for code_t, (_, part_test) in zip(code_rt, some, strict=True):
+            test_rows = [in_test[item] for item in part_test["id"]]
+            yield names[code_t[test_rows]], np.full(len(test_rows), np.nan)
 
 
 def _every(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -242,4 +242,4 @@ def _every(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _places(rows: pl.DataFrame) -> dict[str, int]:
-    return {item: place for place, item in enumerate(rows["id"])}
+    return {item: row for row, item in enumerate(rows["id"])}

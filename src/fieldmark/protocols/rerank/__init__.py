@@ -58,12 +58,12 @@ class Rerank(Protocol):
             return why
         unusual = settings.unusual()
         if ANSWERS not in abilities:
-            words = "is for language models: a dual encoder has no such setting"
-            return next((f"{name} {words}" for name in unusual), None)
+            reason = "is for language models: a dual encoder has no such setting"
+            return next((f"{name} {reason}" for name in unusual), None)
         if block is not None and block.gallery:
             return "a gallery of embeddings is ranked by dual encoders, not by language models"
-        words = "is for tasks with an `ask` block: `rerank` has its own prompts"
-        return next((f"{name} {words}" for name in unusual if name not in APPLIES), None)
+        reason = "is for tasks with an `ask` block: `rerank` has its own prompts"
+        return next((f"{name} {reason}" for name in unusual if name not in APPLIES), None)
 
     def prepare(
         self, task: Any, draw: Draw, settings: AskSettings, workspace: Workspace
@@ -119,7 +119,7 @@ class Rerank(Protocol):
     def answer(
         self,
         question: Question,
-        wanted: Collection[str],
+        part_names: Collection[str],
         model: Any,
         workspace: Workspace,
         progress: Progress,

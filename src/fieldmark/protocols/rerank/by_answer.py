@@ -113,10 +113,10 @@ class Reranking:
     def request(
         self, query: Query, result: str, pictures: Sequence[Picture], way: Way, repeat: int = 0
     ) -> Request:
-        words = self.block.prompt if way == "likelihood" else self.block.grade_prompt
-        asked = user(*pictures, words.replace("{}", query.text))
+        prompt = self.block.prompt if way == "likelihood" else self.block.grade_prompt
+        message = user(*pictures, prompt.replace("{}", query.text))
         opening = self.settings.value("system")
-        messages: tuple[Message, ...] = (*([system(opening)] if opening else []), asked)
+        messages: tuple[Message, ...] = (*([system(opening)] if opening else []), message)
         name, info = f"{query.id}#{result}", (query.id, result, repeat)
         # With one seed for all repeats an endpoint would say the same every time.
         how = self.model.settings(self.settings.sending(self.seed + repeat, None, self.model))
@@ -142,13 +142,13 @@ def estimate_reranking(question: Question, model: ChatModel | LocalModel) -> Est
     asker = _reranking(question, model, images)
     rows = drawn_rows(question.task, question.parts[0], question.draw)
     way = _known_way(asker) or "likelihood"
-    limits, asked = model.picture_limits, []
+    limits, sized = model.picture_limits, []
     for query in queries_of(asker.block, rows[:: -(-len(rows) // N_LOOKED)]):
         for request in asker.requests([query], way):
             with suppress(DataError):  # running, not planning, tells which images cannot be read
                 sizes = [glance(picture, limits) for picture in request.pictures]
-                asked.append((request, [(size.width, size.height) for size in sizes]))
-    return estimate(asked, Estimator(model.card)).scaled(len(rows) * question.draw.repeats)
+                sized.append((request, [(size.width, size.height) for size in sizes]))
+    return estimate(sized, Estimator(model.card)).scaled(len(rows) * question.draw.repeats)
 
 
 def rerank_by_answer(
@@ -234,8 +234,8 @@ def _tried_way(asker: Reranking, queries: Sequence[Query], session: AskSession, 
     on after a kill goes on in its way.
     """
     answers: list[Answer] = []
-    first = list(islice(asker.requests(queries, "likelihood"), N_TRIED))
-    session.ask(first, lambda _, answer: answers.append(answer), title)
+    samples = list(islice(asker.requests(queries, "likelihood"), N_TRIED))
+    session.ask(samples, lambda _, answer: answers.append(answer), title)
     spoken = [answer for answer in answers if answer.outcome in ("ok", "length")]
     if not spoken or any(answer.logprobs for answer in spoken):
         return "likelihood"
@@ -290,22 +290,22 @@ def _ranked(
     one last, any other first.
     """
     results = query.rows["id"].to_list()
-    own = [judged[query.id, result, repeat] for result in results]
-    scores = {result: one.score for result, one in zip(results, own, strict=True)}
+    judgements = [judged[query.id, result, repeat] for result in results]
+    scores = {result: one.score for result, one in zip(results, judgements, strict=True)}
     about: dict[str, Any] = {"scores": scores}
-    outcomes = {one.outcome for one in own}
+    outcomes = {one.outcome for one in judgements}
     outcome = next((name for name in WORST if name in outcomes), OK)
     if outcome != OK:
         about["unscored"] = {
             result: [one.outcome, one.answer.error or one.answer.text]
-            for result, one in zip(results, own, strict=True)
+            for result, one in zip(results, judgements, strict=True)
             if one.score is None
         }
     wrong = np.where(query.is_relevant, -1.0, 2.0)  # scores lie between 0 and 1
-    given = np.array([one.score for one in own], np.float64)
+    given = np.array([one.score for one in judgements], np.float64)
     score = np.where(np.isnan(given), wrong, given)
-    first = results[int(score.argmax())] if outcome == OK else None
-    return RankedQuery(query, worth(query.is_relevant, score, k), first, outcome, about)
+    top = results[int(score.argmax())] if outcome == OK else None
+    return RankedQuery(query, worth(query.is_relevant, score, k), top, outcome, about)
 
 
 def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:

@@ -104,12 +104,12 @@ def rank_gallery(
         n_missing += row["n_positives"] - len(right)
         values = worth(relevant, score_qk[number], 0, row["n_positives"])
         ranked.append(RankedQuery(query, values, first_paths[number]))
-    fits, words = FitNotes("rerank"), count_cut(model, texts).words("queries")
+    fits, cut_notes = FitNotes("rerank"), count_cut(model, texts).words("queries")
     if n_missing:
-        words.append(
+        cut_notes.append(
             f"{n_missing:,} photos that answer queries are not in the gallery: they count as missed"
         )
-    fits.add(None, {}, words)
+    fits.add(None, {}, cut_notes)
     frame = ranked_frame(ranked, task.metric)
     return PartPredictions("", frame, 0, fits.noted()).timed(time.monotonic() - began)
 

@@ -75,9 +75,9 @@ def _refuse_odd_queries(task: Task, block: RerankBlock, rows: pl.DataFrame) -> N
     """A query has one text."""
     text = pl.col(block.query).cast(pl.String).str.strip_chars().replace("", None)
     texts = rows.group_by("unit").agg(text.unique().sort(nulls_last=True).alias("texts"))
-    for query, own in texts.sort("unit").iter_rows():
-        if len(own) != 1 or own[0] is None:
-            has = " and ".join("nothing" if one is None else repr(one) for one in own[:2])
+    for query, unit_texts in texts.sort("unit").iter_rows():
+        if len(unit_texts) != 1 or unit_texts[0] is None:
+            has = " and ".join("nothing" if one is None else repr(one) for one in unit_texts[:2])
             raise DataError(
                 f"{task.place_of('rerank')}  column {block.query!r} of dataset {task.dataset!r} "
                 f"has {has} for the query {query!r}: expected one text for each query."
@@ -106,10 +106,10 @@ def tested_queries(task: Task, part: PartItems, draw: Draw) -> pl.DataFrame:
 
 def queries_of(block: RerankBlock, rows: pl.DataFrame) -> Iterator[Query]:
     """By name of the query."""
-    for (name,), own in rows.sort("id").group_by("unit", maintain_order=True):
-        first = own.row(0, named=True)
-        groups = {column: str(first[column]) for column in block.groups if first[column]}
-        yield Query(str(name), str(first[block.query]), own, groups)
+    for (name,), query_rows in rows.sort("id").group_by("unit", maintain_order=True):
+        row = query_rows.row(0, named=True)
+        groups = {column: str(row[column]) for column in block.groups if row[column]}
+        yield Query(str(name), str(row[block.query]), query_rows, groups)
 
 
 def worth(
@@ -173,11 +173,13 @@ def score_groups(scoring: Scoring, predictions: pl.DataFrame) -> list[Score]:
     infos = [json.loads(info) if info else {} for info in predictions["info"]]
     groups = [info.get("groups") or {} for info in infos]
     scores = []
-    for pair in sorted({pair for own in groups for pair in own.items()}):
-        is_member = pl.Series([own.get(pair[0]) == pair[1] for own in groups])
-        own = score_answers(replace(scoring, parts={"": {}}), predictions.filter(is_member))
+    for pair in sorted({pair for query_groups in groups for pair in query_groups.items()}):
+        is_member = pl.Series([query_groups.get(pair[0]) == pair[1] for query_groups in groups])
+        query_groups = score_answers(
+            replace(scoring, parts={"": {}}), predictions.filter(is_member)
+        )
         named = f"{pair[0]}: {pair[1]}"
-        scores += [replace(score, part=named, is_primary=False) for score in own]
+        scores += [replace(score, part=named, is_primary=False) for score in query_groups]
     return scores
 
 
@@ -201,8 +203,8 @@ def rerank_by_cosine(
     for query, text_d in zip(queries, text_qd, strict=True):
         image_kd = unit_rows(features.matrix(query.rows))
         score = np.einsum("kd,d->k", image_kd, text_d, dtype=np.float64)
-        first = query.rows["id"][int(score.argmax())]
-        ranked.append(RankedQuery(query, worth(query.is_relevant, score, block.k), first))
+        top = query.rows["id"][int(score.argmax())]
+        ranked.append(RankedQuery(query, worth(query.is_relevant, score, block.k), top))
     fits = FitNotes("rerank")
     fits.add(None, {}, count_cut(model, texts).words("queries"))
     notes = fits.noted() | left_out(task, PartItems("", part.train, drawn), Draw(), features.bad)

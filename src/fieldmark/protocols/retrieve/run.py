@@ -87,13 +87,13 @@ def caption_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
     block: RetrieveBlock = task.block("retrieve")
     texts = {block.template.replace("{}", caption) for caption in parts[0].test[block.caption]}
     long = too_long_for_clip(sorted(texts))
-    words = long_words(long, len(texts), "captions") if long else ""
-    return [f"{task.place_of('retrieve')}  {words}"] if long else []
+    sentence = long_words(long, len(texts), "captions") if long else ""
+    return [f"{task.place_of('retrieve')}  {sentence}"] if long else []
 
 
 def run(
     question: Question,
-    wanted: Collection[str],
+    part_names: Collection[str],
     model: DualEncoder,
     workspace: Workspace,
     progress: Progress,
@@ -122,16 +122,16 @@ def run(
     notes |= left_out(task, part, question.draw, features.bad)
     seconds = (time.monotonic() - began) / 2
     captions = rows[block.caption].to_list()
-    for name in (part.name for part in question.parts if part.name in wanted):
+    for name in (part.name for part in question.parts if part.name in part_names):
         if name == TO_TEXT:
             values = worth(pairs.image_p, pairs, ranks.score_p, ranks.to_gallery, pairs.image_n)
-            first = pairs.first_text[ranks.to_gallery.best_n[pairs.image_n]]
-            asked, shown = rows["id"].to_list(), captions
+            best = pairs.first_text[ranks.to_gallery.best_n[pairs.image_n]]
+            queries, shown = rows["id"].to_list(), captions
         else:
             values = worth(pairs.text_p, pairs, ranks.score_p, ranks.to_query, pairs.text_n)
-            first = pairs.first_image[ranks.to_query.best_n[pairs.text_n]]
-            asked, shown = captions, rows["id"].to_list()
-        frame = _frame(rows, pairs, values, (asked, shown, first), task.metric)
+            best = pairs.first_image[ranks.to_query.best_n[pairs.text_n]]
+            queries, shown = captions, rows["id"].to_list()
+        frame = _frame(rows, pairs, values, (queries, shown, best), task.metric)
         yield PartPredictions(name, frame, 0, notes).timed(seconds)
 
 
@@ -160,10 +160,10 @@ class Pairs:
         _, first_p, pair_n = np.unique(
             image_n * len(first_text) + text_n, return_index=True, return_inverse=True
         )
-        own = rows["unit"].to_list()
+        units = rows["unit"].to_list()
         _, group_n = _distinct(
             [("unit", unit) if unit is not None else ("row", str(row))
-             for row, unit in enumerate(own)]
+             for row, unit in enumerate(units)]
         )  # fmt: skip
         unit_n = _joined(image_n, text_n, group_n)
         return cls(
@@ -176,9 +176,9 @@ def _distinct(values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Where each distinct value occurs first, and the number of every value, in that order."""
     numbers: dict[Any, int] = {}
     number_n = np.array([numbers.setdefault(value, len(numbers)) for value in values])
-    first = np.full(len(numbers), len(number_n))
-    np.minimum.at(first, number_n, np.arange(len(number_n)))
-    return first, number_n
+    first_row = np.full(len(numbers), len(number_n))
+    np.minimum.at(first_row, number_n, np.arange(len(number_n)))
+    return first_row, number_n
 
 
 def _joined(*columns: np.ndarray) -> np.ndarray:
@@ -191,9 +191,9 @@ def _joined(*columns: np.ndarray) -> np.ndarray:
     row, node = np.concatenate(edges, axis=1)
     graph = coo_array((np.ones(len(row), bool), (row, node)), (offset, offset))
     component = connected_components(graph, directed=False)[1][:n]
-    first = np.full(int(component.max()) + 1, n)
-    np.minimum.at(first, component, np.arange(n))
-    return np.asarray(first[component])
+    lowest = np.full(int(component.max()) + 1, n)
+    np.minimum.at(lowest, component, np.arange(n))
+    return np.asarray(lowest[component])
 
 
 def worth(
@@ -209,14 +209,12 @@ def worth(
     weight_p = weight_c[pairs.text_p if is_text else pairs.image_p]
     better_n, equal_n = counts.better_any_p[pairs.pair_n], counts.equal_any_p[pairs.pair_n]
     given = (asks_p, score_p, counts.better_p, counts.equal_p, int(asks_n.max()) + 1, weight_p)
-    first = first_positives(*given)
-    places = (first.n_better, first.n_equal)
+    hits = first_positives(*given)
+    ranks = (hits.n_better, hits.n_equal)
     values = {f"recall_at_{k}": recall_at_k(better_n, equal_n, k) for k in DEPTHS}
     values["mrr"] = reciprocal_rank(better_n, equal_n)
-    values |= {
-        f"multi_recall_at_{k}": recall_at_k(*places, k, first.n_tied)[asks_n] for k in DEPTHS
-    }
-    values["multi_mrr"] = reciprocal_rank(*places, first.n_tied)[asks_n]
+    values |= {f"multi_recall_at_{k}": recall_at_k(*ranks, k, hits.n_tied)[asks_n] for k in DEPTHS}
+    values["multi_mrr"] = reciprocal_rank(*ranks, hits.n_tied)[asks_n]
     values["multi_map"] = average_precisions(*given)[asks_n]
     return values
 
@@ -228,20 +226,20 @@ def _frame(
     texts: tuple[list[str], list[str], np.ndarray],
     metric: str,
 ) -> pl.DataFrame:
-    asked, shown, first = texts
+    queries, shown, best = texts
     worth_n = [
         dict(zip(values, map(float, row), strict=True))
         for row in zip(*values.values(), strict=True)
     ]
     infos = [
-        json.dumps({"values": own, "query": query}, ensure_ascii=False)
-        for own, query in zip(worth_n, asked, strict=True)
+        json.dumps({"values": item_worth, "query": query}, ensure_ascii=False)
+        for item_worth, query in zip(worth_n, queries, strict=True)
     ]
     ids = rows["id"].to_list()
     return rows.select("id").with_columns(
         pl.Series("target", shown, pl.String),
-        pl.Series("prediction", [shown[row] for row in first], pl.String),
-        pl.Series("score", [own.get(metric) for own in worth_n], pl.Float64),
+        pl.Series("prediction", [shown[row] for row in best], pl.String),
+        pl.Series("score", [item_worth.get(metric) for item_worth in worth_n], pl.Float64),
         pl.Series("unit", [ids[row] for row in pairs.unit_n], pl.String),
         pl.Series("info", infos, pl.String),
         pl.lit(0).alias("repeat"),

@@ -51,11 +51,11 @@ class ZeroShot(Protocol):
             key = ("class texts", id(part), repr(block))
             workspace.once(key, partial(class_texts, task, block, part))
         # What is said about models changes no answer; what a list of taxa holds does.
-        own = block.model_dump(mode="json", exclude={"seen_by", "taxa"})
+        block_settings = block.model_dump(mode="json", exclude={"seen_by", "taxa"})
         taxa = taxa_of(task, block)
         return table_question(
             self, task, draw, settings, workspace, parts, class_columns(block),
-            identity={self.name: own | ({"taxa": sorted(taxa)} if taxa else {})},
+            identity={self.name: block_settings | ({"taxa": sorted(taxa)} if taxa else {})},
             backbone=partial(projected, projector=block.projector),
             warnings=partial(text_warnings, task, parts),
         )  # fmt: skip

@@ -93,21 +93,23 @@ def class_texts(task: Task, block: ZeroShotBlock, part: PartItems) -> ClassTexts
             {rank: row[column] for rank, column in ranks.items()},
         )
     kept, strange = _within(task, part, names, taxa_of(task, block))
-    return ClassTexts(kept, [own.text(block.text) for own in kept.values()], strange)
+    return ClassTexts(
+        kept, [class_names.text(block.text) for class_names in kept.values()], strange
+    )
 
 
 def text_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
     """Classes that no model can tell apart, and texts that CLIP does not read to their end."""
     block: ZeroShotBlock = task.block(PROTOCOL_KEY)
-    place, longest = task.place_of(PROTOCOL_KEY), max(templates_of(block), key=len)
+    where, longest = task.place_of(PROTOCOL_KEY), max(templates_of(block), key=len)
     lines: list[str] = []
     texts: set[str] = set()
     for part in parts:
         classes = class_texts(task, block, part)
         texts.update(longest.replace("{}", text) for text in classes.texts)
-        lines += [f"{place}  {shared_words(*shared)}." for shared in classes.shared]
+        lines += [f"{where}  {shared_words(*shared)}." for shared in classes.shared]
     if long := too_long_for_clip(sorted(texts)):
-        lines.append(f"{place}  {long_words(long, len(texts), 'class texts')}")
+        lines.append(f"{where}  {long_words(long, len(texts), 'class texts')}")
     return lines
 
 
@@ -143,16 +145,18 @@ def _within(
     """The classes that are, or belong to, one of the taxa; and the taxa that no class does."""
     if not taxa:
         return names, ()
-    by_class = {label: _memberships(own) for label, own in names.items()}
-    known = set().union(*by_class.values())
+    by_class = {label: _memberships(class_names) for label, class_names in names.items()}
+    members = set().union(*by_class.values())
     spelt = {taxon: {plain(taxon).lower(), scientific_name(taxon).lower()} for taxon in taxa}
-    strange = tuple(taxon for taxon, own in spelt.items() if not own & known)
-    wanted = set().union(*spelt.values())
-    kept = {label: own for label, own in names.items() if by_class[label] & wanted}
+    strange = tuple(taxon for taxon, class_names in spelt.items() if not class_names & members)
+    chosen = set().union(*spelt.values())
+    kept = {label: class_names for label, class_names in names.items() if by_class[label] & chosen}
     if len(kept) < 2:
         where = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
         hint = (
-            f" {strange[0]!r} is not the name of any.{meant(strange[0], known)}" if strange else ""
+            f" {strange[0]!r} is not the name of any.{meant(strange[0], members)}"
+            if strange
+            else ""
         )
         raise UsageError(
             f"{task.place_of(PROTOCOL_KEY)}  taxa leave {len(kept)} of {len(names)} classes of "
@@ -161,11 +165,11 @@ def _within(
     return kept, strange
 
 
-def _memberships(own: ClassNames) -> set[str]:
+def _memberships(names: ClassNames) -> set[str]:
     """Every name by which a list of taxa may mean the class."""
-    ranks = own.ranks or {}
+    ranks = names.ranks or {}
     higher = [name for rank, name in ranks.items() if rank != "species"]
-    every = (own.label, own.scientific, own.common, *higher)
+    every = (names.label, names.scientific, names.common, *higher)
     return {plain(name).lower() for name in every if name}
 
 

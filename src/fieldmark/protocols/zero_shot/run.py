@@ -47,7 +47,7 @@ CLASSES = 512
 
 def run(
     question: Question,
-    wanted: Collection[str],
+    part_names: Collection[str],
     model: DualEncoder,
     workspace: Workspace,
     progress: Progress,
@@ -57,13 +57,13 @@ def run(
     task, draw = question.task, question.draw
     block: ZeroShotBlock = task.block("zero_shot")
     model = projected(model, block.projector)
-    parts = [part for part in question.parts if part.name in wanted]
+    parts = [part for part in question.parts if part.name in part_names]
     rows = rows_of(task, parts, draw, has_training=False)
     features = embed_rows(model, question.root, rows, options, progress)
     for part in parts:
         began = time.monotonic()
-        asked = _Asked(question, block, part, model)
-        yield asked.answer(features, options, progress).timed(time.monotonic() - began)
+        part_run = _Asked(question, block, part, model)
+        yield part_run.answer(features, options, progress).timed(time.monotonic() - began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def text_features(
     means = [np.zeros((0, model.dim), np.float32)]
     for start in range(0, len(texts), CLASSES):
         some = texts[start : start + CLASSES]
-        asked = [template.replace("{}", text) for text in some for template in templates]
-        features = unit_rows(embed_texts(model, asked, options, progress))
+        prompts = [template.replace("{}", text) for text in some for template in templates]
+        features = unit_rows(embed_texts(model, prompts, options, progress))
         means.append(unit_rows(features.reshape(len(some), len(templates), -1).mean(axis=1)))
     return np.concatenate(means)
 
@@ -142,8 +142,8 @@ def choose(
 ) -> pl.DataFrame:
     """The likeliest class of each row, with what it was worth by top-k and at each rank."""
     labels = np.array(classes.labels, dtype=object)
-    place = {label: index for index, label in enumerate(classes.labels)}
-    truth_n = np.array([place[target] for target in rows["target"]])
+    index_of = {label: index for index, label in enumerate(classes.labels)}
+    truth_n = np.array([index_of[target] for target in rows["target"]])
     taxonomy = [(rank, code) for rank in RANKS if (code := rank_codes(classes, rank)) is not None]
     # Classes of one text have one column: a product of the same rows need not round the same.
     _, first_t, text_c = np.unique(classes.texts, return_index=True, return_inverse=True)
@@ -163,8 +163,8 @@ def choose(
             sure.append(float(prob_nc[number, top[0]]))
             shown = [[labels[c], round(float(prob_nc[number, c]), 6)] for c in top]
             worth = {name: float(column[number]) for name, column in values.items()}
-            known = {name: value for name, value in worth.items() if value == value}
-            infos.append(json.dumps({"values": known, "top": shown}, ensure_ascii=False))
+            defined = {name: value for name, value in worth.items() if value == value}
+            infos.append(json.dumps({"values": defined, "top": shown}, ensure_ascii=False))
     return rows.select("id", "target", "unit").with_columns(
         pl.Series("prediction", answers, pl.String),
         pl.Series("score", sure, pl.Float64),
@@ -193,14 +193,14 @@ def item_worth(
 ) -> dict[str, np.ndarray]:
     """Metric → what each item was worth: 1, 0, or NaN where its truth has no such rank."""
     n = np.arange(len(truth_n))
-    own = logit_nc[n, truth_n][:, None]
+    truth_n1 = logit_nc[n, truth_n][:, None]
     is_before = np.arange(logit_nc.shape[1]) < truth_n[:, None]
-    rank_n = ((logit_nc > own) | ((logit_nc == own) & is_before)).sum(axis=1)
+    rank_n = ((logit_nc > truth_n1) | ((logit_nc == truth_n1) & is_before)).sum(axis=1)
     values = {f"top{k}_accuracy": (rank_n < k).astype(np.float64) for k in (3, 5)}
     for rank, code_c in taxonomy:
-        known = np.flatnonzero(code_c >= 0)
+        coded = np.flatnonzero(code_c >= 0)
         shape = (int(code_c.max()) + 1, len(code_c))
-        member_tc = csr_array((np.ones(len(known)), (code_c[known], known)), shape)
+        member_tc = csr_array((np.ones(len(coded)), (code_c[coded], coded)), shape)
         right = (member_tc @ prob_nc.T).argmax(axis=0) == code_c[truth_n]
         values[f"{rank}_accuracy"] = np.where(code_c[truth_n] >= 0, right, np.nan)
     return values

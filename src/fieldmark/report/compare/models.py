@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 import numpy as np
 
@@ -135,11 +136,11 @@ def compare_models(
     names = choose_rows(store, table.rows, a, b)
     two = [row for row in table.rows if row.name in (names.a, names.b)]
     pairs = shared_rows(with_chance(store, two), names.a, names.b)
-    asked = [_PairedTask.read(store, *pair) for pair in pairs]
-    questions = [question for question in asked if question is not None]
+    read_pairs = [_PairedTask.read(store, *pair) for pair in pairs]
+    questions = [question for question in read_pairs if question is not None]
     left_out = tuple(
         f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
-        for (row, _), question in zip(pairs, asked, strict=True)
+        for (row, _), question in zip(pairs, read_pairs, strict=True)
         if question is None
     )
     if not questions:
@@ -147,28 +148,28 @@ def compare_models(
             f"{names.a!r} and {names.b!r} cannot be compared item by item on {left_out[0]}. "
             "`fieldmark table` shows their scores with intervals."
         )
-    known = [question for question in questions if question.pair.column.errors is not None]
-    if not known:
+    with_errors = [question for question in questions if question.pair.column.errors is not None]
+    if not with_errors:
         raise DataError(
             f"{names.a!r} and {names.b!r} answered no photo in common, so they cannot be compared: "
             "run both on the same data with the same --n-test and --seed."
         )
-    compared = compare_tasks([question.pair for question in known])
+    compared = compare_tasks([question.pair for question in with_errors])
     shown = tuple(
         replace(
             task,
             where=_disagreement(store, question.paired),
             n_left_out=question.paired.n_left_out,
         )
-        for task, question in zip(compared, known, strict=True)
+        for task, question in zip(compared, with_errors, strict=True)
     )
     nothing = tuple(
         f"{question.pair.a.heading}: no photo that both answered"
         for question in questions
-        if question not in known
+        if question not in with_errors
     )
     superseded = superseded_note(current_runs(store, where)[1])
-    overall = overall_of([question.pair for question in known])
+    overall = overall_of([question.pair for question in with_errors])
     reasons = (*left_out, *nothing)
     return RowComparison(names.a, names.b, overall, shown, reasons, tuple(superseded), names.notes)
 
@@ -236,11 +237,14 @@ def compare_tasks(pairs: Sequence[PairedErrors]) -> tuple[ComparedTask, ...]:
 
 
 def counted_tasks(pairs: Sequence[PairedErrors]) -> list[PairedErrors]:
-    """The columns that the overall difference is over."""
-    places = set(averaged([row for pair in pairs for row in (pair.a, pair.b)]))
-    if not places and len(pairs) == 1:  # a task alone needs no mean to be told
+    """The columns that the overall difference is over. Two rows may be compared at any training
+    size, also where the table compares others.
+    """
+    rows = [row for pair in pairs for row in (pair.a, pair.b)]
+    counted = set(averaged([replace(row, has_compared_size=True) for row in rows]))
+    if not counted and len(pairs) == 1:  # a task alone needs no mean to be told
         return list(pairs)
-    return [pair for pair in pairs if pair.a.column_key in places]
+    return [pair for pair in pairs if pair.a.column_key in counted]
 
 
 def overall_of(
@@ -276,15 +280,15 @@ def overall_of(
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
-    asked = paired.asked
+    answers = paired.answers
     is_valued = paired.metric.uses == "value"
     if is_valued and not np.isin(paired.answer_mn, (0, 1)).all():
         return None
     best = 1 if paired.metric.direction == "up" else 0
-    right_2n = paired.answer_mn == best if is_valued else asked.prediction_mn == asked.target
-    item_i, right_2i = _by_item(np.stack([asked.part, asked.item]), right_2n)
+    right_2n = paired.answer_mn == best if is_valued else answers.prediction_mn == answers.target
+    item_i, right_2i = _by_item(np.stack([answers.part, answers.item]), right_2n)
     lead_i = np.sign(right_2i[0] - right_2i[1]).astype(int)
-    labels, code = np.unique(asked.target[item_i], return_inverse=True)
+    labels, code = np.unique(answers.target[item_i], return_inverse=True)
     gain_c = np.bincount(code, lead_i, len(labels)).astype(int)
     size_c = np.bincount(code, minlength=len(labels))
     names = store.texts(labels)
@@ -294,7 +298,7 @@ def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
         if not is_valued  # the target of such an item is a text of its own, not a class
     ]
     is_alike, is_mostly = lead_i == 0, right_2i[0] >= 0.5
-    examples = [_examples(store, asked.item[item_i[lead_i == sign]]) for sign in (1, -1)]
+    examples = [_examples(store, answers.item[item_i[lead_i == sign]]) for sign in (1, -1)]
     return Disagreement(
         int((lead_i > 0).sum()),
         int((lead_i < 0).sum()),
@@ -347,36 +351,59 @@ class RowPair:
 
 def choose_rows(store: Store, rows: Sequence[Row], a: str, b: str) -> RowPair:
     """The two rows that these names mean."""
-    first, second = (_find(store, name, rows) for name in (a, b))
-    pairs = [pair for pair in itertools.product(first.setups, second.setups) if pair[0] != pair[1]]
+    match_a, match_b = (_find(store, name, rows) for name in (a, b))
+    pairs = [
+        pair for pair in itertools.product(match_a.setups, match_b.setups) if pair[0] != pair[1]
+    ]
     if not pairs:
-        versions = ", ".join((first.label, *first.others))
-        wanted = f"name two of its versions ({versions})" if first.others else "expected two models"
-        raise UsageError(f"{a!r} and {b!r} both mean {first.setups[0]!r}: {wanted}.")
-    places = {
+        versions = ", ".join((match_a.label, *match_a.others))
+        advice = (
+            f"name two of its versions ({versions})" if match_a.others else "expected two models"
+        )
+        raise UsageError(f"{a!r} and {b!r} both mean {match_a.setups[0]!r}: {advice}.")
+    columns_of = {
         name: {row.column_key for row in rows if row.name == name}
-        for name in (*first.setups, *second.setups)
+        for name in (*match_a.setups, *match_b.setups)
     }
     setups = {row.name: row.setup for row in rows}
+    sizes = {name: {row.size for row in rows if row.name == name} for name in columns_of}
+    competing = {row.name for row in rows if row.has_compared_size}
 
-    def standing(pair: tuple[str, str]) -> tuple[bool, int, bool, int, tuple[str, str]]:
-        n_shared = len(places[pair[0]] & places[pair[1]])
-        words = len(pair[0]) + len(pair[1])
-        return n_shared == 0, -n_shared, setups[pair[0]] != setups[pair[1]], words, pair
+    def standing(pair: tuple[str, str]) -> tuple[Any, ...]:
+        """The setups that both share, else the training size; of several, that of the table's
+        verdict, else the largest.
+        """
+        n_shared = len(columns_of[pair[0]] & columns_of[pair[1]])
+        largest = max(size for name in pair for size, _ in sizes[name])
+        return (
+            n_shared == 0,
+            -n_shared,
+            setups[pair[0]] != setups[pair[1]],
+            sizes[pair[0]] != sizes[pair[1]],
+            not competing.issuperset(pair),
+            -largest,
+            len(pair[0]) + len(pair[1]),
+            pair,
+        )
 
     chosen = min(pairs, key=standing)
-    if not places[chosen[0]] & places[chosen[1]]:
+    if not columns_of[chosen[0]] & columns_of[chosen[1]]:
         raise DataError(
             f"{chosen[0]!r} and {chosen[1]!r} have no column of the table in common: compare two "
             "that answered the same task, on the same data, among the same options."
         )
-    notes = [note for match in (first, second) for note in match.version_note()]
-    notes += [
-        f"{match.label} has {len(match.setups)} setups here: to compare another, give its full "
-        f'name, such as "{next(setup for setup in match.setups if setup != name)}".'
-        for match, name in zip((first, second), chosen, strict=True)
+    notes = [note for match in (match_a, match_b) for note in match.version_note()]
+    several = [
+        (match, next(setup for setup in match.setups if setup != name))
+        for match, name in zip((match_a, match_b), chosen, strict=True)
         if len(match.setups) > 1
     ]
+    if several:
+        counts = " and ".join(f"{match.label} has {len(match.setups)}" for match, _ in several)
+        notes.append(
+            f"{counts} setups here: to compare another, give its full name, such as "
+            f'"{several[0][1]}".'
+        )
     return RowPair(*chosen, tuple(notes))
 
 
@@ -422,9 +449,9 @@ def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
         shown = ", ".join(models[:5]) + (", ..." if len(models) > 5 else "")
         raise UsageError(f"{name!r} is part of {len(models)} names ({shown}): expected one.")
     if not models:
-        known = {text for row in rows for text in (row.name, row.model, model_name(row.run.spec))}
-        short = {text.partition("?")[0].rpartition("/")[2] for text in known}
-        raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
+        names = {text for row in rows for text in (row.name, row.model, model_name(row.run.spec))}
+        short = {text.partition("?")[0].rpartition("/")[2] for text in names}
+        raise UnknownName("model in these results", name, {*names, *short}, "fieldmark table")
     versions = list(dict.fromkeys(row.model for row in fitting))
     setups = dict.fromkeys(row.name for row in fitting if row.model == versions[0])
     return _NameMatch(versions[0], tuple(setups), tuple(versions[1:]))

@@ -40,7 +40,7 @@ class Paired:
     items: Items
     answer_mn: np.ndarray
     metric: Metric
-    asked: Answers
+    answers: Answers
     """the items compared as they are stored: one row per part and draw"""
     n_left_out: int
     """items that some cell was not asked, or has no value of"""
@@ -56,30 +56,32 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     """The answers of these cells to one task; without those that were asked less than `least`."""
     uses = getattr(metric, "uses", "prediction")
     draws = _draws(store, cells)
-    asked = store.drawn_answers(draws, with_scores=uses in ("score", "value"))
+    answers = store.drawn_answers(draws, with_scores=uses in ("score", "value"))
     rule = score_rule(cells[0][0])
     if rule not in ("mean", "pooled"):
-        asked = asked.taken(np.isin(asked.part, _numbers_of(store, asked.part, rule)))
-    value_mn = _values(store, cells, draws, asked, metric) if uses == "value" else None
-    has_mn = asked.prediction_mn >= 0 if value_mn is None else np.isfinite(value_mn)
+        answers = answers.taken(np.isin(answers.part, _numbers_of(store, answers.part, rule)))
+    value_mn = _values(store, cells, draws, answers, metric) if uses == "value" else None
+    has_mn = answers.prediction_mn >= 0 if value_mn is None else np.isfinite(value_mn)
     has_any = has_mn.any(axis=0)
     share_c = has_mn.sum(axis=1) / max(int(has_any.sum()), 1)
     kept = np.flatnonzero(share_c >= least)
     is_common = np.asarray(has_mn[kept].all(axis=0))
     n_left_out = int((~is_common).sum())
-    asked = asked.of_rows(kept).taken(is_common)
+    answers = answers.of_rows(kept).taken(is_common)
     if value_mn is not None:
         answer_mn, bound = value_mn[np.ix_(kept, is_common)], metric
-        items = _items(asked, np.zeros(len(asked.item), np.int64), rule)
+        items = _items(answers, np.zeros(len(answers.item), np.int64), rule)
     elif uses == "prediction":
-        target, answer_mn = code_answers(asked)
-        answer_mn = np.where(asked.prediction_mn > 0, answer_mn, wrong_answers(target, metric))
-        items, bound = _items(asked, target, rule), metric
+        target, answer_mn = code_answers(answers)
+        answer_mn = np.where(answers.prediction_mn > 0, answer_mn, wrong_answers(target, metric))
+        items, bound = _items(answers, target, rule), metric
     else:
-        runs = [run for place in kept.tolist() for run in cells[place]]
-        items, answer_mn, bound = _arranged(store, runs, asked, metric, rule)
-    once_m = np.array([_is_drawn_once(cells[place]) for place in kept.tolist()], bool)
-    return Paired(items, answer_mn, bound, asked, n_left_out, tuple(kept.tolist()), share_c, once_m)
+        runs = [run for index in kept.tolist() for run in cells[index]]
+        items, answer_mn, bound = _arranged(store, runs, answers, metric, rule)
+    once_m = np.array([_is_drawn_once(cells[index]) for index in kept.tolist()], bool)
+    return Paired(
+        items, answer_mn, bound, answers, n_left_out, tuple(kept.tolist()), share_c, once_m
+    )
 
 
 def _is_drawn_once(cell: Cell) -> bool:
@@ -89,16 +91,16 @@ def _is_drawn_once(cell: Cell) -> bool:
     return is_drawn and sum(run.spec.repeats for run in cell) == 1
 
 
-def _items(asked: Answers, target: np.ndarray, rule: str) -> Items:
-    part = asked.part if rule == "mean" else None
+def _items(answers: Answers, target: np.ndarray, rule: str) -> Items:
+    part = answers.part if rule == "mean" else None
     return Items(
-        target, unit_numbers(asked), part, "mean" if rule == "mean" else "pooled", asked.repeat
+        target, unit_numbers(answers), part, "mean" if rule == "mean" else "pooled", answers.repeat
     )
 
 
-def unit_numbers(asked: Answers) -> np.ndarray:
+def unit_numbers(answers: Answers) -> np.ndarray:
     """The unit of each item; one that has none is a unit itself, with a number no other has."""
-    return np.where(asked.unit > 0, asked.unit, -1 - asked.item)
+    return np.where(answers.unit > 0, answers.unit, -1 - answers.item)
 
 
 _Draws = list[list[tuple[int, int]]]
@@ -112,7 +114,7 @@ def _draws(store: Store, cells: Sequence[Cell]) -> _Draws:
     nothing pairs them.
     """
     repeats = store.repeats([run.id for cell in cells for run in cell])
-    own = [
+    draws_of_cell = [
         {
             (run.spec.seed, repeat): (run.id, repeat)
             for run in cell
@@ -120,43 +122,43 @@ def _draws(store: Store, cells: Sequence[Cell]) -> _Draws:
         }
         for cell in cells
     ]
-    several = [draws for draws in own if len(draws) > 1]
+    several = [draws for draws in draws_of_cell if len(draws) > 1]
     if not several:
-        return [[next(iter(draws.values())) for draws in own]]
+        return [[next(iter(draws.values())) for draws in draws_of_cell]]
     common = sorted(set.intersection(*map(set, several)))
     if len(common) < 2:
         n = min(map(len, several))
-        taken = [list(draws.values()) * (n if len(draws) == 1 else 1) for draws in own]
+        taken = [list(draws.values()) * (n if len(draws) == 1 else 1) for draws in draws_of_cell]
         return [[draws[number] for draws in taken] for number in range(n)]
     return [
-        [draws[draw] if len(draws) > 1 else next(iter(draws.values())) for draws in own]
+        [draws[draw] if len(draws) > 1 else next(iter(draws.values())) for draws in draws_of_cell]
         for draw in common
     ]
 
 
 def _values(
-    store: Store, cells: Sequence[Cell], draws: _Draws, asked: Answers, metric: Metric
+    store: Store, cells: Sequence[Cell], draws: _Draws, answers: Answers, metric: Metric
 ) -> np.ndarray:
     """What each item was worth; NaN for one that was answered, or not asked, and has no value."""
     name = str(getattr(metric, "__name__", metric.title))
-    if asked.score_mn is not None and name == value_metric(cells[0][0]):
-        value_mn = asked.score_mn
+    if answers.score_mn is not None and name == value_metric(cells[0][0]):
+        value_mn = answers.score_mn
     else:
-        value_mn = _looked_up(store, cells, draws, asked, name)
-    return fill_values(value_mn, asked.prediction_mn == 0, metric)
+        value_mn = _looked_up(store, cells, draws, answers, name)
+    return fill_values(value_mn, answers.prediction_mn == 0, metric)
 
 
 def _looked_up(
-    store: Store, cells: Sequence[Cell], draws: _Draws, asked: Answers, name: str
+    store: Store, cells: Sequence[Cell], draws: _Draws, answers: Answers, name: str
 ) -> np.ndarray:
     """The values of another metric than the task's first, which stand in what a row tells."""
-    own = {run.id: run for cell in cells for run in cell}
-    values = {run: _item_values(store, own[run], name) for draw in draws for run, _ in draw}
-    columns = (_names(store, asked.part), asked.repeat.tolist(), _names(store, asked.item))
-    value_mn = np.full((len(cells), len(asked.item)), np.nan)
-    for place, (part, draw, item) in enumerate(zip(*columns, strict=True)):
+    run_of = {run.id: run for cell in cells for run in cell}
+    values = {run: _item_values(store, run_of[run], name) for draw in draws for run, _ in draw}
+    columns = (_names(store, answers.part), answers.repeat.tolist(), _names(store, answers.item))
+    value_mn = np.full((len(cells), len(answers.item)), np.nan)
+    for position, (part, draw, item) in enumerate(zip(*columns, strict=True)):
         for row, (run, repeat) in enumerate(draws[draw]):
-            value_mn[row, place] = values[run].get((part, repeat, item), np.nan)
+            value_mn[row, position] = values[run].get((part, repeat, item), np.nan)
     return value_mn
 
 
@@ -180,17 +182,17 @@ def score_rule(run: Run) -> str:
     return "pooled" if settings.get("parts", [""]) == [""] else str(settings.get("score", "pooled"))
 
 
-def code_answers(asked: Answers) -> tuple[np.ndarray, np.ndarray]:
+def code_answers(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     """Targets and answers as whole numbers from 0 up; a label of one part is none of another's.
     No answer is some number too.
     """
-    top = max(int(numbers.max(initial=0)) for numbers in (asked.target, asked.prediction_mn))
+    top = max(int(numbers.max(initial=0)) for numbers in (answers.target, answers.prediction_mn))
     is_used = np.zeros(top + 1, bool)
-    is_used[asked.target] = True
-    is_used[asked.prediction_mn] = True
+    is_used[answers.target] = True
+    is_used[answers.prediction_mn] = True
     code = np.cumsum(is_used, dtype=np.int32) - 1
-    target, answer_mn = code[asked.target], code[asked.prediction_mn]
-    parts, part = np.unique(asked.part, return_inverse=True)
+    target, answer_mn = code[answers.target], code[answers.prediction_mn]
+    parts, part = np.unique(answers.part, return_inverse=True)
     if len(parts) > 1:
         return target + part * int(is_used.sum()), answer_mn + part * int(is_used.sum())
     return target, answer_mn
@@ -203,7 +205,7 @@ def _numbers_of(store: Store, numbers: np.ndarray, name: str) -> list[int]:
 
 
 def _arranged(
-    store: Store, runs: Sequence[Run], asked: Answers, metric: Metric, rule: str
+    store: Store, runs: Sequence[Run], drawn_answers: Answers, metric: Metric, rule: str
 ) -> tuple[Items, np.ndarray, Metric]:
     """For metrics of more than label numbers: by name, as they are scored."""
     from fieldmark.protocols import arrange, recorded_kinds
@@ -211,8 +213,8 @@ def _arranged(
     kinds: dict[str, str] = {}
     for run in runs:
         kinds |= recorded_kinds(store.finished_parts(run.id))
-    answers = [f"answer {number}" for number in range(len(asked.prediction_mn))]
-    rows, bound = arrange(_named(store, asked, answers), answers, metric, kinds)
+    answers = [f"answer {number}" for number in range(len(drawn_answers.prediction_mn))]
+    rows, bound = arrange(_named(store, drawn_answers, answers), answers, metric, kinds)
     answer_mn = np.stack([rows[name].to_numpy() for name in answers])
     target, repeat = rows["target"].to_numpy(), rows["repeat"].to_numpy()
     unit = rows["unit"].cast(int).to_numpy()
@@ -221,23 +223,25 @@ def _arranged(
     return Items(target, unit, part, "mean" if is_mean else "pooled", repeat), answer_mn, bound
 
 
-def _named(store: Store, asked: Answers, answers: Sequence[str]) -> pl.DataFrame:
+def _named(store: Store, drawn_answers: Answers, answers: Sequence[str]) -> pl.DataFrame:
     import polars as pl
 
     columns: dict[str, np.ndarray] = {
-        "part": asked.part,
-        "id": asked.item,
-        "target": asked.target,
-        **dict(zip(answers, asked.prediction_mn, strict=True)),
+        "part": drawn_answers.part,
+        "id": drawn_answers.item,
+        "target": drawn_answers.target,
+        **dict(zip(answers, drawn_answers.prediction_mn, strict=True)),
     }
     frame = pl.DataFrame({name: _texts(store, column) for name, column in columns.items()})
-    unit = pl.Series("unit", unit_numbers(asked)).cast(pl.String)
+    unit = pl.Series("unit", unit_numbers(drawn_answers)).cast(pl.String)
     scores: Mapping[str, np.ndarray] = {}
-    if asked.score_mn is not None:
+    if drawn_answers.score_mn is not None:
         names = ["score"] if len(answers) == 1 else [f"score {name}" for name in answers]
-        scores = dict(zip(names, asked.score_mn, strict=True))
+        scores = dict(zip(names, drawn_answers.score_mn, strict=True))
     return frame.with_columns(
-        unit, pl.Series("repeat", asked.repeat), *(pl.Series(k, v) for k, v in scores.items())
+        unit,
+        pl.Series("repeat", drawn_answers.repeat),
+        *(pl.Series(k, v) for k, v in scores.items()),
     )
 
 

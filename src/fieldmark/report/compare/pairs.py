@@ -69,8 +69,8 @@ class AllPairs:
             if row.is_stored and not row.score.part and not math.isnan(row.score.value):
                 draws = tuple((run.spec.seed, run.spec.repeats, run.n_items) for run in row.runs)
                 is_whole = all(run.n_ok == run.n_items for run in row.runs)
-                own = draws if is_whole or not is_valued(row.run) else row.name
-                groups.setdefault((row.column_key, row.run.spec.n_test, own), []).append(row)
+                setup = draws if is_whole or not is_valued(row.run) else row.name
+                groups.setdefault((row.column_key, row.run.spec.n_test, setup), []).append(row)
         for group in groups.values():
             if len(group) > 1:
                 self._read(group)
@@ -86,8 +86,8 @@ class AllPairs:
     def compare(self, a: str, b: str) -> RowComparison | None:
         """None where nothing compares them item by item."""
         rows = [*self._by_name[a], *self._by_name[b]]
-        known = [self._pair(*pair) for pair in shared_rows(rows, a, b)]
-        pairs = [pair for pair in known if pair is not None]
+        read_pairs = [self._pair(*pair) for pair in shared_rows(rows, a, b)]
+        pairs = [pair for pair in read_pairs if pair is not None]
         return RowComparison(a, b, self._overall(pairs), compare_tasks(pairs)) if pairs else None
 
     def _read(self, rows: Sequence[Row]) -> None:
@@ -135,5 +135,5 @@ def _join(groups: Sequence[tuple[_AlikeRows, ColumnErrors]]) -> tuple[_AlikeRows
     names = [name for name in alike[0].at if all(name in group.at for group in alike)]
     tasks = [group.errors.taken([group.at[name] for name in names]) for group in alike]
     photos = photo_sets([column for _, column in groups])
-    places = {name: at for at, name in enumerate(names)}
-    return _AlikeRows(places, join(tasks, photos)), len(set(photos))
+    index_of = {name: at for at, name in enumerate(names)}
+    return _AlikeRows(index_of, join(tasks, photos)), len(set(photos))

@@ -63,10 +63,10 @@ def measured_spread(
         return None
     _, a, b, spread = sorted(pairs, key=lambda pair: pair[0])[(len(pairs) - 1) // 2]
     names = [model_name(alike[number].spec) for number in (a, b)]
-    words = f"{names[0]} and {names[1]}"
+    basis = f"{names[0]} and {names[1]}"
     if len(pairs) > 1:
-        words = f"{len(pairs)} pairs of models, the middle one"
-    return MeasuredSpread(spread, words, paired.metric.bounds == (0.0, 1.0))
+        basis = f"{len(pairs)} pairs of models, the middle one"
+    return MeasuredSpread(spread, basis, paired.metric.bounds == (0.0, 1.0))
 
 
 def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
@@ -127,7 +127,7 @@ class NeededUnits:
         return None if more is None else math.ceil(more * self.n_items / self.n_units)
 
 
-def needed_units(compared: RowComparison, wanted: Sequence[float]) -> list[NeededUnits]:
+def needed_units(compared: RowComparison, differences: Sequence[float]) -> list[NeededUnits]:
     """For each wanted difference, in points where scores are shown as percent: over all tasks, then
     in each. A comparison of fewer than two units measured nothing and has no line.
     """
@@ -150,7 +150,7 @@ def needed_units(compared: RowComparison, wanted: Sequence[float]) -> list[Neede
         )
         for heading, metric, comparison, score in subjects
         if comparison.n_units > 1 and comparison.freedom > 0
-        for difference in wanted
+        for difference in differences
     ]
 
 

@@ -119,9 +119,9 @@ class Match:
 
 def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = None) -> list[Match]:
     """Every row beside every published number of the same model and task, whatever its variant."""
-    known = published() if numbers is None else numbers
+    all_numbers = published() if numbers is None else numbers
     by_place: dict[tuple[str, str], list[Published]] = {}
-    for number in known:
+    for number in all_numbers:
         for model in number.models:
             by_place.setdefault((model, number.task.partition("@")[0]), []).append(number)
     return [
@@ -157,7 +157,7 @@ def _why_not(row: Row, number: Published) -> str:
     spec, score = row.run.spec, row.score
     if row.is_synthetic:
         return "ours are drawings, not these photos"
-    if spec.task_name != number.task:
+    if row.task_name != number.task:
         return f"theirs is {number.task}"
     if score.metric != number.metric:
         return f"theirs is {number.metric}"
@@ -184,7 +184,7 @@ def plain_published(match: Match) -> dict[str, Any]:
     theirs = {f"published_{name}": value for name, value in asdict(match.published).items()}
     return {
         "model": match.row.model,
-        "task": match.row.run.spec.task_name,
+        "task": match.row.task_name,
         "metric": score.metric,
         "ours": known(match.ours),
         "low": known(None if score.low is None else scale * score.low),
@@ -207,8 +207,8 @@ def published_text(matches: Sequence[Match], width: int = 80) -> str:
     sections = []
     for source in dict.fromkeys(match.published.source for match in matches):
         of_source = [match for match in matches if match.published.source == source]
-        first = of_source[0].published
-        sections += [f"{source}, {first.date}, {first.address}", *_lines(of_source), ""]
+        citation = of_source[0].published
+        sections += [f"{source}, {citation.date}, {citation.address}", *_lines(of_source), ""]
     return "\n".join([*sections, *textwrap.wrap(_sum(matches), width)])
 
 
@@ -217,7 +217,7 @@ def _lines(matches: Sequence[Match]) -> list[str]:
     body = [
         [
             match.row.model,
-            match.row.run.spec.task_name,
+            match.row.task_name,
             match.row.score.metric,
             _ours(match),
             f"{match.published.value:.1f}",

@@ -36,8 +36,8 @@ ONE_TRAINING = (
 def comparison_text(compared: RowComparison, width: int = 80) -> str:
     """The whole answer."""
     tasks, (a, b) = compared.tasks, compared.names
-    first = [f"Comparing A = {a} with B = {b}.", *compared.setups]
-    lines = [*textwrap.wrap(" ".join(first), width, break_on_hyphens=False), ""]
+    opening = [f"Comparing A = {a} with B = {b}.", *compared.setups]
+    lines = [*textwrap.wrap(" ".join(opening), width, break_on_hyphens=False), ""]
     lines += [*textwrap.wrap(" ".join(verdict(compared)), width, break_on_hyphens=False), ""]
     names = _headings(tasks)
     lines += align(names, [_line(task, names) for task in tasks], names[1:-1], width)
@@ -70,8 +70,8 @@ def verdict(compared: RowComparison) -> tuple[str, str]:
 
 def _stand_ins(compared: RowComparison) -> str:
     """That one of the two, or both, are no models."""
-    first = compared.tasks[0]
-    marked = [row.label for row in (first.a, first.b) if row.stand_in]
+    pair = compared.tasks[0]
+    marked = [row.label for row in (pair.a, pair.b) if row.stand_in]
     if not marked:
         return ""
     are = "are stand-ins, not models" if len(marked) > 1 else "is a stand-in, not a model"
@@ -130,9 +130,9 @@ def _smallest(overall: OverallDifference) -> list[str]:
 
 def _task_by_task(compared: RowComparison) -> str:
     a, b = compared.names
-    words = {"a": f"{a} is better on", "b": f"{b} is better on"}
+    side_text = {"a": f"{a} is better on", "b": f"{b} is better on"}
     parts = [
-        f"{words.get(side, 'too close to call on')} {_tasks(compared.tasks, side)}"
+        f"{side_text.get(side, 'too close to call on')} {_tasks(compared.tasks, side)}"
         for side in ("a", "b", "tie")
         if any(task.verdict == side for task in compared.tasks)
     ]
@@ -208,7 +208,7 @@ def _where(task: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     if where is None or where.only_a + where.only_b == 0:
         return
     is_drawn = task.comparison.n_repeats > 1
-    words = [f"{side} right more often" if is_drawn else f"only {side} right" for side in "AB"]
+    labels = [f"{side} right more often" if is_drawn else f"only {side} right" for side in "AB"]
     total = where.only_a + where.only_b + where.both + where.neither
     leads = "A is right more often on" if is_drawn else "only A is right on"
     head = f"{task.a.heading}: of {counted(total, 'photo')}, {leads} {where.only_a:,}, "
@@ -216,7 +216,7 @@ def _where(task: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     head += f"{where.both:,}, neither on {where.neither:,}"
     yield from textwrap.wrap(f"{head}{_classes(where)}", width, subsequent_indent="  ")
     if is_alone:
-        for side, ids in zip(words, (where.examples_a, where.examples_b), strict=True):
+        for side, ids in zip(labels, (where.examples_a, where.examples_b), strict=True):
             if ids:
                 text = f"  {side}, for example: {', '.join(ids)}"
                 yield from textwrap.wrap(
@@ -293,23 +293,26 @@ def _plain_overall(overall: OverallDifference) -> dict[str, Any]:
         "mean_a": overall.mean_a,
         "mean_b": overall.mean_b,
         "verdict": overall.verdict,
-        "columns": [list(place) for place in overall.columns],
+        "columns": [list(key) for key in overall.columns],
         "n_photo_sets": overall.n_photo_sets,
         "left_out": list(overall.left_out),
     }
 
 
 def _plain_task(task: ComparedTask) -> dict[str, Any]:
-    facts = asdict(task.comparison) | {"score_a": task.a.score.value, "score_b": task.b.score.value}
+    fields = asdict(task.comparison) | {
+        "score_a": task.a.score.value,
+        "score_b": task.b.score.value,
+    }
     return {
-        "task": task.a.run.spec.task_name,
+        "task": task.a.task_name,
         "column": task.a.column,
         "metric": task.a.score.metric,
         "model_a": task.a.model,
         "model_b": task.b.model,
         "setup_a": task.a.setup,
         "setup_b": task.b.setup,
-        **_finite(facts),
+        **_finite(fields),
         "p_corrected": task.p_corrected,
         "verdict": task.verdict,
         "n_left_out": task.n_left_out,
@@ -319,8 +322,8 @@ def _plain_task(task: ComparedTask) -> dict[str, Any]:
     }
 
 
-def _finite(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _finite(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers that JSON has."""
     return {
-        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()
     }

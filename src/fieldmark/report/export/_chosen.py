@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fieldmark import draws
 from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import (
+    RATES,
     Row,
     Table,
     current_runs,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 OF_TABLES = (
     "model_label", "setup", "runs", "column", "is_counted", "tier", "chance",
     "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
-    "answered_rate", "among_answered", "n_failed", "n_refused", "n_length", "n_unparsed",
+    "answered_rate", "among_answered", *RATES, "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""
@@ -61,8 +62,8 @@ class Chosen:
 
     def tasks(self) -> dict[str, TaskFacts]:
         """What is known of each task, by its column; one record is read for each."""
-        first = {row.column: row.run for row in reversed(self.rows)}
-        return {name: self._facts(name, run) for name, run in first.items()}
+        run_of = {row.column: row.run for row in reversed(self.rows)}
+        return {name: self._facts(name, run) for name, run in run_of.items()}
 
     def _facts(self, name: str, run: Run) -> TaskFacts:
         facts = task_facts(self.store, run, from_file=False)
@@ -112,8 +113,8 @@ def choose(
     names = {row.run.id: row for row in shown}
     rows = [
         Row(
-            row.run, score, row.model, marked_task(row.run.spec.task_name, row.is_synthetic),
-            row.data, row.is_counted,
+            row.run, score, row.model, marked_task(row.task_name, row.is_synthetic),
+            row.data, row.is_counted, task=row.task,
         )
         for row in names.values()
         for score in scores[row.run.id]
@@ -149,8 +150,8 @@ def plain_scores(chosen: Chosen) -> list[dict[str, Any]]:
 
 def _of_all(row: Row) -> dict[str, Any]:
     """What is not that of the newest run."""
-    asked, answered = zip(*((run.n_items, run.n_ok) for run in row.runs), strict=True)
-    counts = {"repeats": row.n_draws, "n_items": sum(asked), "n_answered": sum(answered)}
+    n_items, answered = zip(*((run.n_items, run.n_ok) for run in row.runs), strict=True)
+    counts = {"repeats": row.n_draws, "n_items": sum(n_items), "n_answered": sum(answered)}
     return dict.fromkeys(("seed", "data", "seconds", "finished", "run", "key")) | counts
 
 
@@ -158,20 +159,21 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
     """One frame per run: what was asked, then what was answered."""
     import polars as pl
 
+    tasks = {row.run.id: row.task_name for row in chosen.rows}
     for run in chosen.runs():
         spec = run.spec
-        asked = {
+        constants = {
             "run": run.id,
             "model": spec.model,
             "model_version": spec.model_version,
-            "task": spec.task_name,
+            "task": tasks.get(run.id, spec.task_name),
             "protocol": spec.protocol,
             "n_train": spec.n_train,
             "seed": spec.seed,
             "data": spec.data,
         }
         types = {"n_train": pl.Int64}
-        columns = [pl.lit(value, types.get(name)).alias(name) for name, value in asked.items()]
+        columns = [pl.lit(value, types.get(name)).alias(name) for name, value in constants.items()]
         frame = chosen.store.predictions(run.id)
         content = pl.col("content").bin.encode("hex")
         yield frame.select(*columns, *frame.columns[:-1], content)

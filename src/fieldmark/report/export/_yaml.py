@@ -35,8 +35,8 @@ def _lines(value: Any) -> Iterator[str]:
     else:
         for inner in value:
             if isinstance(inner, (dict, list)) and inner:
-                first, *rest = _lines(inner)
-                yield f"- {first}"
+                head, *rest = _lines(inner)
+                yield f"- {head}"
                 yield from (f"  {line}" for line in rest)
             else:
                 yield f"- {_scalar(inner)}"

@@ -46,10 +46,10 @@ def _pieces(
 ) -> Iterator[bytes]:
     main = [row for row in rows if row.score.is_primary and not row.score.part]
     cited = {row.column: facts[row.column] for row in main}
-    known = checkpoint(model)
+    listed = checkpoint(model)
     sections = [
-        f"# {known.title or model}: results on {len(cited)} task{'s' * (len(cited) != 1)}",
-        f"`{model}`" + (f", {known.params:,} parameters" if known.params else ""),
+        f"# {listed.title or model}: results on {len(cited)} task{'s' * (len(cited) != 1)}",
+        f"`{model}`" + (f", {listed.params:,} parameters" if listed.params else ""),
         "\n".join(f"**{note}**" for note in mark_notes(main)),
         f"## Intended use\n\n{_USE}",
         f"## Results\n\n{_table(rows, main)}",
@@ -107,9 +107,9 @@ def _class(worst: WorstClass) -> str:
 
 
 def _licences(model: str, facts: dict[str, TaskFacts]) -> str:
-    known = checkpoint(model)
-    page = f", {known.source}" if known.source.startswith("http") else ""
-    lines = [f"- weights: {known.licence or UNKNOWN}{page}"]
+    listed = checkpoint(model)
+    page = f", {listed.source}" if listed.source.startswith("http") else ""
+    lines = [f"- weights: {listed.licence or UNKNOWN}{page}"]
     by_data = {task.data_title: task for task in facts.values()}
     lines += [
         f"- {task.data_title}"
@@ -148,12 +148,12 @@ def worst_classes(store: Store, run: Run) -> list[WorstClass]:
 
     if is_valued(run):
         return []
-    asked = store.answers([run.id])
-    given = asked.prediction_mn[0]
-    kinds, code = np.unique(np.stack([asked.part, asked.target]), axis=1, return_inverse=True)
+    stored = store.answers([run.id])
+    given = stored.prediction_mn[0]
+    kinds, code = np.unique(np.stack([stored.part, stored.target]), axis=1, return_inverse=True)
     code = code.reshape(-1)
     n_c = np.bincount(code, minlength=kinds.shape[1])
-    right_c = np.bincount(code, given == asked.target, kinds.shape[1]).astype(int)
+    right_c = np.bincount(code, given == stored.target, kinds.shape[1]).astype(int)
     names = store.texts(np.unique(kinds))
     missed = [
         (right_c[at] / n_c[at], _name(names[int(part)], names[int(target)]), at)
@@ -162,7 +162,7 @@ def worst_classes(store: Store, run: Run) -> list[WorstClass]:
     ]
     worst = []
     for _, name, at in sorted(missed)[:N_WORST]:
-        wrong = given[(code == at) & (given != asked.target)]
+        wrong = given[(code == at) & (given != stored.target)]
         answers, counts = np.unique(wrong, return_counts=True)
         most = int(answers[counts.argmax()])
         taken_for = store.texts([most])[most] if most else "no answer"
@@ -201,14 +201,14 @@ def _data(facts: TaskFacts) -> str:
 
 
 def _model(model: str) -> str:
-    known = checkpoint(model)
+    listed = checkpoint(model)
     developer, name = developer_and_name(model)
-    page = known.source if known.source.startswith("http") else ""
+    page = listed.source if listed.source.startswith("http") else ""
     fields = {
-        "title": known.title or name,
+        "title": listed.title or name,
         "author": f"{{{developer}}}",
-        "year": known.released.partition("-")[0],
-        "note": f"weights: {model}; licence: {known.licence}",
+        "year": listed.released.partition("-")[0],
+        "note": f"weights: {model}; licence: {listed.licence}",
         "howpublished": page and f"\\url{{{page}}}",
     }
     return _entry("misc", f"model-{name}", fields)

@@ -58,10 +58,10 @@ def _results(
 
 def hub_task(label: str) -> str:
     """The task type that model cards name, by what is asked of a model first."""
-    first = protocol_of(label).needs[0]
-    if ANSWERS in first:
+    abilities = protocol_of(label).needs[0]
+    if ANSWERS in abilities:
         return "image-text-to-text"
-    return "zero-shot-image-classification" if first >= DUAL else "image-classification"
+    return "zero-shot-image-classification" if abilities >= DUAL else "image-classification"
 
 
 def _metric(row: Row) -> dict[str, Any]:

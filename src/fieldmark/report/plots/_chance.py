@@ -38,15 +38,17 @@ def chance_lines(results: Results, rows: Sequence[Row]) -> ChanceLines:
     """The levels of rows on one axis."""
     scale = rows[0].score.scale
     unit = " %" if rows[0].score.is_fraction else ""
-    known = {row.chance.among: scale * row.chance.value for row in rows if row.chance}
-    is_mixed = max(known.values(), default=0.0) > LIKE * min(known.values(), default=0.0)
-    if known and not is_mixed:
-        known = dict([min(known.items(), key=lambda level: level[1])])
-    levels = {f"{among}: chance {value:.1f}{unit}": value for among, value in known.items()}
+    chance_of = {row.chance.among: scale * row.chance.value for row in rows if row.chance}
+    is_mixed = max(chance_of.values(), default=0.0) > LIKE * min(chance_of.values(), default=0.0)
+    if chance_of and not is_mixed:
+        chance_of = dict([min(chance_of.items(), key=lambda level: level[1])])
+    levels = {f"{among}: chance {value:.1f}{unit}": value for among, value in chance_of.items()}
     columns = results.table.study.columns if results.table.study else {}
     studied = [columns[row.column_key] for row in rows if row.column_key in columns]
     blind = next((column.blind for column in studied if column.blind is not None), None)
-    if blind is not None and all(abs(scale * blind - value) > APART for value in known.values()):
+    if blind is not None and all(
+        abs(scale * blind - value) > APART for value in chance_of.values()
+    ):
         levels[f"most common label: {scale * blind:.1f}{unit}"] = scale * blind
     ordered = sorted((value, label) for label, value in levels.items())
     if is_mixed:
@@ -94,10 +96,10 @@ def upright(lines: ChanceLines, x: Spec, most: int = 0) -> list[Spec]:
         *(
             {
                 "data": {"values": [value]},
-                "mark": {**_NAME, "dy": -5 - 11 * (len(values) - 1 - place)},
+                "mark": {**_NAME, "dy": -5 - 11 * (len(values) - 1 - row)},
                 "encoding": {"x": x, "y": {"value": 0}, "text": {"field": "text"}},
             }
-            for place, value in enumerate(values)
+            for row, value in enumerate(values)
         ),
     ]
 

@@ -156,7 +156,7 @@ def columns_in_words(firsts: Sequence[Row]) -> str:
     """What several columns are, given a row of each: `3 tasks`, `2 tasks in 4 columns`."""
     if len(firsts) == 1:
         return heading(firsts[0])
-    n_tasks = len({(row.run.spec.task_name, row.is_synthetic) for row in firsts})
+    n_tasks = len({(row.task_name, row.is_synthetic) for row in firsts})
     drawn = "synthetic " * all(row.is_synthetic for row in firsts)
     tasks = f"{n_tasks} {drawn}task{'s' * (n_tasks > 1)}"
     return tasks if n_tasks == len(firsts) else f"{tasks} in {len(firsts)} columns"
@@ -174,8 +174,8 @@ def figure(title: str, notes: Sequence[str], body: Mapping[str, Any], n_panels: 
     """The body under a title and lines that say how to read it, as wide as one panel or two."""
     width = 92 if n_panels == 1 else 180
     lines = [line for note in notes if note for line in textwrap.wrap(note, width)]
-    words = textwrap.wrap(title, int(width * 0.75))
-    return {"title": {"text": words, "subtitle": lines}, **body}
+    title_lines = textwrap.wrap(title, int(width * 0.75))
+    return {"title": {"text": title_lines, "subtitle": lines}, **body}
 
 
 def panels(parts: Sequence[Spec], per_row: int = 2) -> Spec:

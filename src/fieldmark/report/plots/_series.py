@@ -71,15 +71,15 @@ def series_panel(
     span = _span([x for line in ordered for x, _ in line.points], axis)
     values = [
         value
-        for place, line in reversed(list(enumerate(ordered)))  # the best are drawn last, on top
-        for value in _values(line, place, len(ordered), axis, span)
+        for rank, line in reversed(list(enumerate(ordered)))  # the best are drawn last, on top
+        for value in _values(line, rank, len(ordered), axis, span)
     ]
-    known = [
+    extent = [
         value[key] for value in values for key in ("score", "low", "high") if value[key] is not None
     ]
-    known += [level for level, _ in chance.drawn]
-    air = max(0.06 * (max(known) - min(known)), 1e-6 + 0.01 * abs(max(known)))
-    domain = (min(known) - air, max(known) + air)
+    extent += [level for level, _ in chance.drawn]
+    air = max(0.06 * (max(extent) - min(extent)), 1e-6 + 0.01 * abs(max(extent)))
+    domain = (min(extent) - air, max(extent) + air)
     score = ordered[0].points[0][1]
     x, y = _x(axis, ordered), _y(score_title(score), domain)
     names = _names(ordered[: len(SERIES)], domain, chance)
@@ -120,14 +120,14 @@ def _kinds(series: Sequence[Series]) -> list[str]:
     return sorted(reach, key=lambda kind: (-reach[kind], kind)) if len(reach) > 1 else [*reach]
 
 
-def _values(series: Series, place: int, n_series: int, axis: Axis, span: float) -> list[Spec]:
-    is_faint = place >= len(SERIES)
-    shift = 0.0 if is_faint else place - (min(n_series, len(SERIES)) - 1) / 2
+def _values(series: Series, rank: int, n_series: int, axis: Axis, span: float) -> list[Spec]:
+    is_faint = rank >= len(SERIES)
+    shift = 0.0 if is_faint else rank - (min(n_series, len(SERIES)) - 1) / 2
     return [
         {
             "series": series.name,
             "kind": series.kind,
-            "colour": FAINT if is_faint else SERIES[place],
+            "colour": FAINT if is_faint else SERIES[rank],
             "faint": is_faint,
             "x": x,
             "at": _apart(x, shift, axis, span),
@@ -156,8 +156,8 @@ def _position(x: float, axis: Axis) -> float:
 def _span(seen: Sequence[Any], axis: Axis) -> float:
     if axis.kind == "ordinal":
         return 1.0
-    places = [_position(x, axis) for x in seen]
-    return (max(places) - min(places)) or 1.0
+    positions = [_position(x, axis) for x in seen]
+    return (max(positions) - min(positions)) or 1.0
 
 
 def _x(axis: Axis, series: Sequence[Series]) -> Spec:
@@ -240,8 +240,8 @@ def _names(
     short = short_names((without_family(line.name) for line in series), 40)
     lasts = [line.points[-1][1] for line in series]
     ends = [
-        (score.scale * score.value, -place, short[without_family(line.name)], SERIES[place])
-        for place, (line, score) in enumerate(zip(series, lasts, strict=True))
+        (score.scale * score.value, -rank, short[without_family(line.name)], SERIES[rank])
+        for rank, (line, score) in enumerate(zip(series, lasts, strict=True))
     ]
     ends = sorted([*ends, *((level, 1, label, QUIET) for level, label in chance.drawn)])
     heights: list[float] = []
@@ -290,6 +290,6 @@ def by_task(results: Results) -> dict[str, list[Row]]:
     groups: dict[str, list[Row]] = {}
     for rows in defined_columns(results).values():
         for row in rows:
-            task = marked_task(row.run.spec.task_name, row.is_synthetic)
+            task = marked_task(row.task_name, row.is_synthetic)
             groups.setdefault(f"{task}\n{row.score.metric}", []).append(row)
     return groups

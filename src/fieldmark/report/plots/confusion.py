@@ -66,14 +66,14 @@ def plot(results: Results) -> Spec:
 
 def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spec]:
     """The pairs with most wrong answers, most first; equal ones by name."""
-    asked = results.store.answers([row.run.id])
-    asked = asked.taken(asked.prediction_mn[0] != 0)
-    unit = np.where(asked.unit > 0, asked.unit, -1 - asked.item)
-    labels, code, n_c = _counted(np.stack([asked.part, asked.target]))
-    units, _, _ = _counted(np.stack([asked.part, asked.target, unit]))
+    answers = results.store.answers([row.run.id])
+    answers = answers.taken(answers.prediction_mn[0] != 0)
+    unit = np.where(answers.unit > 0, answers.unit, -1 - answers.item)
+    labels, code, n_c = _counted(np.stack([answers.part, answers.target]))
+    units, _, _ = _counted(np.stack([answers.part, answers.target, unit]))
     n_units_c = _counted(units[:2])[2]
-    wrong = asked.prediction_mn[0] != asked.target
-    pairs, _, n_wrong = _counted(np.stack([code[wrong], asked.prediction_mn[0][wrong]]))
+    wrong = answers.prediction_mn[0] != answers.target
+    pairs, _, n_wrong = _counted(np.stack([code[wrong], answers.prediction_mn[0][wrong]]))
     names = results.store.texts({*labels.ravel().tolist(), *pairs[1].tolist()})
     has_parts = len(np.unique(labels[0])) > 1
     mixed = [

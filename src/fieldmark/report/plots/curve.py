@@ -38,8 +38,8 @@ _AXIS = Axis("training photos", "symlog")
 
 def plot(results: Results) -> Spec:
     groups = by_task(results)
-    places = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
-    lines = {name: _lines(rows, places) for name, rows in groups.items()}
+    n_train = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
+    lines = {name: _lines(rows, n_train) for name, rows in groups.items()}
     grown = [name for name, drawn in lines.items() if any(len(line.points) > 1 for line in drawn)]
     if not grown:
         raise DataError(
@@ -49,7 +49,7 @@ def plot(results: Results) -> Spec:
     shown, more = first_panels(sorted(grown, key=lambda name: -_n_places(lines[name])))
     chance = {name: chance_lines(results, groups[name]) for name in shown}
     rows = [row for name in shown for row in groups[name]]
-    unplaced = sorted({row.model for row in rows if places[row.run.id] is None})
+    unplaced = sorted({row.model for row in rows if n_train[row.run.id] is None})
     flat = sorted({name.partition("\n")[0] for name in lines if name not in grown})
     notes = [
         f"{level_note(rows)} {'Dash: how the model was asked. ' * (_n_kinds(lines, shown) > 1)}"
@@ -87,27 +87,27 @@ def n_train_of(results: Results, row: Row) -> float | None:
     Who asks for more images than there are gets all of them, so the two may differ.
     """
     used = [part.n_train for part in results.store.finished_parts(row.run.id)]
-    known = [n for n in used if n is not None]
-    return median(known) if known else row.run.spec.n_train
+    counts = [n for n in used if n is not None]
+    return median(counts) if counts else row.run.spec.n_train
 
 
-def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:
+def _lines(rows: Sequence[Row], n_train_of: dict[int, float | None]) -> list[Series]:
     """One line per model and setup."""
     setups: dict[tuple[str, str, str], dict[float, Score]] = {}
     for row in sorted(rows, key=lambda row: (row.run.finished or "", row.run.id)):
-        place = places[row.run.id]
-        if place is not None:
-            facts = spec_facts(row.run.spec)
-            rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
+        n_train = n_train_of[row.run.id]
+        if n_train is not None:
+            settings = spec_facts(row.run.spec)
+            rest = {k: v for k, v in settings.items() if k.rpartition(".")[2] not in _DRAWS}
             rest["data"] = row.data
             key = (row.label, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
-            setups.setdefault(key, {})[place] = row.score
+            setups.setdefault(key, {})[n_train] = row.score
     names = _line_names(list(setups))
     return [
         Series(
             names[key],
             key[1].partition("/")[0],
-            tuple((place, scores[place]) for place in sorted(scores)),
+            tuple((n_train, scores[n_train]) for n_train in sorted(scores)),
         )
         for key, scores in setups.items()
     ]
@@ -126,7 +126,7 @@ def _line_names(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, st
 
 
 def _n_places(lines: Sequence[Series]) -> int:
-    return len({place for line in lines for place, _ in line.points})
+    return len({x for line in lines for x, _ in line.points})
 
 
 def _n_kinds(lines: dict[str, list[Series]], shown: Sequence[str]) -> int:

@@ -62,9 +62,9 @@ def plot(results: Results) -> Spec:
         undefined(results.rows),
         *mark_notes([row for name in parts for row in columns[name]]),
     ]
-    first = columns[next(iter(parts))]
+    best_column = columns[next(iter(parts))]
     where = columns_in_words([columns[name][0] for name in parts])
-    best = f"{first[0].name} on {where}" if len(parts) == 1 else f"the best on {where}"
+    best = f"{best_column[0].name} on {where}" if len(parts) == 1 else f"the best on {where}"
     return figure(f"Difference to {best}", notes, panels(list(parts.values())), len(parts))
 
 

@@ -87,10 +87,10 @@ def _panel(rows: Sequence[Row], title: str, chance: ChanceLines, most: int) -> S
         | {
             "tier": row.tier,
             "tied": row.tier == BEST,
-            "shaded": place % 2 == 0,
+            "shaded": position % 2 == 0,
             "text": f"{number(row.score.value, row.score)} {row.tier or ''}".rstrip(),
         }
-        for place, tier in enumerate(tiers)
+        for position, tier in enumerate(tiers)
         for row in rows
         if (row.tier or "") == tier
     ]

@@ -61,16 +61,16 @@ def plot(results: Results) -> Spec:
     """Score against cost, a panel per task."""
     cost = _cost(results)
     columns = rival_columns(results)
-    known = {
+    with_cost = {
         name: [row for row in rows if cost.values.get(row.model)] for name, rows in columns.items()
     }
-    shown, more = first_panels([name for name, rows in known.items() if rows])
-    have = {row.model for rows in known.values() for row in rows}
+    shown, more = first_panels([name for name, rows in with_cost.items() if rows])
+    have = {row.model for rows in with_cost.values() for row in rows}
     lacking = sorted({row.label for row in results.rows if row.model not in have})
     if not shown:
         raise DataError(f"{cost.lacking} for all these models: there is nothing to draw.")
-    drawn = [_panel(known[name], cost, heading(known[name][0])) for name in shown]
-    rows = [row for name in shown for row in known[name]]
+    drawn = [_panel(with_cost[name], cost, heading(with_cost[name][0])) for name in shown]
+    rows = [row for name in shown for row in with_cost[name]]
     unnamed = sorted({model for _, names in drawn for model in names})
     notes = [
         f"{points_note(rows)} Blue, joined: no other model is both better and "
@@ -83,7 +83,7 @@ def plot(results: Results) -> Spec:
         undefined(results.rows),
         *mark_notes(rows),
     ]
-    where = columns_in_words([known[name][0] for name in shown])
+    where = columns_in_words([with_cost[name][0] for name in shown])
     parts = [spec for spec, _ in drawn]
     if len(parts) == 1:
         parts[0].pop("title")
@@ -151,7 +151,7 @@ def _domains(values: Sequence[Spec]) -> Domains:
     )
 
 
-def _name(values: Sequence[Spec], n_named: int, domains: Domains, first: int) -> list[str]:
+def _name(values: Sequence[Spec], n_named: int, domains: Domains, below: int) -> list[str]:
     """Gives the first models a place for their names; returns those of the front without one."""
     (left, right), (bottom, top) = domains
     span = math.log10(right) - math.log10(left)
@@ -164,10 +164,10 @@ def _name(values: Sequence[Spec], n_named: int, domains: Domains, first: int) ->
     ]
     short = short_names((without_family(value["model"]) for value in values), 30)
     texts = [short[without_family(value["model"])] for value in values]
-    places = place_labels(texts[:n_named], points, SIZE, first)
-    for value, text, place in zip(values, texts, places, strict=False):
-        if place is not None:
-            value |= {"name": text, "align": place.align, "dx": place.dx, "dy": place.dy}
+    positions = place_labels(texts[:n_named], points, SIZE, below)
+    for value, text, position in zip(values, texts, positions, strict=False):
+        if position is not None:
+            value |= {"name": text, "align": position.align, "dx": position.dx, "dy": position.dy}
     return [value["model"] for value in values[:n_named] if "name" not in value and value["front"]]
 
 
@@ -243,20 +243,20 @@ class LabelPosition:
     dy: float
 
 
-def _places(first: int) -> tuple[LabelPosition, ...]:
-    """In the order tried; `first` is 1 where the space below a point is freer, else -1."""
+def _places(below: int) -> tuple[LabelPosition, ...]:
+    """In the order tried; `below` is 1 where the space below a point is freer, else -1."""
     near, far = 0.8 * HEIGHT, GAP + HEIGHT / 2
     return (
-        LabelPosition("left", GAP, first * near),
-        LabelPosition("right", -GAP, -first * near),
+        LabelPosition("left", GAP, below * near),
+        LabelPosition("right", -GAP, -below * near),
         LabelPosition("left", GAP, 0),
         LabelPosition("right", -GAP, 0),
-        LabelPosition("center", 0, first * far),
-        LabelPosition("center", 0, -first * far),
-        LabelPosition("left", GAP, -first * near),
-        LabelPosition("right", -GAP, first * near),
-        LabelPosition("left", 0, first * 2 * near),
-        LabelPosition("left", 0, -first * 2 * near),
+        LabelPosition("center", 0, below * far),
+        LabelPosition("center", 0, -below * far),
+        LabelPosition("left", GAP, -below * near),
+        LabelPosition("right", -GAP, below * near),
+        LabelPosition("left", 0, below * 2 * near),
+        LabelPosition("left", 0, -below * 2 * near),
     )
 
 
@@ -267,7 +267,7 @@ def place_labels(
     texts: Sequence[str],
     points: Sequence[tuple[float, float]],
     size: tuple[float, float],
-    first: int = 1,
+    below: int = 1,
 ) -> list[LabelPosition | None]:
     """A place for each text beside its point, or None; earlier ones choose first.
 
@@ -276,10 +276,10 @@ def place_labels(
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
     positions: list[LabelPosition | None] = []
     for text, point in zip(texts, points, strict=False):
-        place = next(_free(text, point, taken, size, first), None)
-        if place is not None:
-            taken.append(_box(text, point, place))
-        positions.append(place)
+        position = next(_free(text, point, taken, size, below), None)
+        if position is not None:
+            taken.append(_box(text, point, position))
+        positions.append(position)
     return positions
 
 
@@ -288,26 +288,21 @@ def _free(
     point: tuple[float, float],
     taken: Sequence[Box],
     size: tuple[float, float],
-    first: int,
+    below: int,
 ) -> Iterator[LabelPosition]:
-    for place in _places(first):
-        left, top, right, bottom = box = _box(text, point, place)
+    for position in _places(below):
+        left, top, right, bottom = box = _box(text, point, position)
         is_inside = left >= -2 and top >= -8 and right <= size[0] + 12 and bottom <= size[1] + 2
         if is_inside and not any(_overlap(box, other) for other in taken):
-            yield place
+            yield position
 
 
-def _box(text: str, point: tuple[float, float], place: LabelPosition) -> Box:
+def _box(text: str, point: tuple[float, float], position: LabelPosition) -> Box:
     width = CHARACTER * len(text)
-    start = {"left": 0.0, "right": -width, "center": -width / 2}[place.align]
-    left, middle = point[0] + place.dx + start, point[1] + place.dy
+    start = {"left": 0.0, "right": -width, "center": -width / 2}[position.align]
+    left, middle = point[0] + position.dx + start, point[1] + position.dy
     return left, middle - HEIGHT / 2, left + width, middle + HEIGHT / 2
 
 
-def _overlap(first: Box, second: Box) -> bool:
-    return (
-        first[0] < second[2]
-        and second[0] < first[2]
-        and first[1] < second[3]
-        and second[1] < first[3]
-    )
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -114,7 +114,7 @@ def _rank_cells(standings: Sequence[RowStanding]) -> Iterator[Spec]:
 def _tier_cells(columns: Mapping[str, Sequence[Row]], heads: Mapping[str, str]) -> Iterator[Spec]:
     for name, column_rows in columns.items():
         letters = sorted(
-            {row.tier for row in column_rows if row.tier}, key=lambda own: (len(own), own)
+            {row.tier for row in column_rows if row.tier}, key=lambda letter: (len(letter), letter)
         )
         for row in column_rows:
             if row.tier:

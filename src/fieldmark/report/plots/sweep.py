@@ -91,7 +91,7 @@ def _differing(rows: Sequence[Row]) -> dict[str, int]:
     return {key: n for key, n in counts.items() if n > 1}
 
 
-def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
+def _chosen(differing: Mapping[str, Mapping[str, int]], by: str) -> str:
     totals: dict[str, int] = {}
     for settings in differing.values():
         for key, n in settings.items():
@@ -102,19 +102,19 @@ def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
             "`fieldmark run … --n-train 10 100`, or several probes in an experiment file, gives "
             "some."
         )
-    if asked and asked not in totals:
-        raise UnknownName("setting that differs between these runs", asked, totals)
-    if asked:
-        return asked
+    if by and by not in totals:
+        raise UnknownName("setting that differs between these runs", by, totals)
+    if by:
+        return by
     return max(sorted(totals), key=lambda key: totals[key])
 
 
 def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
     setups: dict[tuple[str, str], dict[Any, Score]] = {}
     for row in rows:
-        facts = _facts(row)
-        value = facts.pop(setting, None)
-        rest = repr((row.data, sorted(facts.items(), key=str)))
+        settings = _facts(row)
+        value = settings.pop(setting, None)
+        rest = repr((row.data, sorted(settings.items(), key=str)))
         setups.setdefault((row.label, rest), {})[_plain(value)] = row.score
     return _numbered(
         [

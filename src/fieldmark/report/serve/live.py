@@ -16,7 +16,14 @@ from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.build import RowComparisons, samples_of
 from fieldmark.report.site.images import CHANGED, ItemPhoto, Photos, photos_note, thumbnail
 from fieldmark.report.site.pages import data_script, receive_script
-from fieldmark.report.site.predictions import ColumnData, pack, pack_replies, read_column
+from fieldmark.report.site.predictions import (
+    ColumnData,
+    asked_alike,
+    others_note,
+    pack,
+    pack_replies,
+    read_column,
+)
 from fieldmark.report.site.summary import chart_specs, columns_of, leader, public_table, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
@@ -75,6 +82,7 @@ class LiveResults:
         if rows is None:
             return None
         with self._open() as store:
+            rows = asked_alike(store, rows)
             data = read_column(store, rows, store.scores(self.where))
             if name.endswith("-replies"):
                 return data_script(name, pack_replies(store, rows, data))
@@ -116,14 +124,16 @@ class LiveResults:
     def _summarise(self, store: Store) -> dict[str, Any]:
         summary = summarise(store, self._table)
         columns = columns_of(self._table)
-        first = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
-        for task, rows in zip(summary["tasks"], reversed(first.values()), strict=True):
+        rows_of = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
+        for task, rows in zip(summary["tasks"], reversed(rows_of.values()), strict=True):
+            every, rows = rows, asked_alike(store, rows)
             data = read_column(store, rows, {})
             thumbs, n_changed = self._thumbs(store, rows[0].run, data)
+            lost = photos_note({CHANGED: n_changed} if n_changed else {})
             task |= {
                 "samples": samples_of(data, thumbs, leader(rows)),
                 "n_images": len(thumbs),
-                "photos_note": photos_note({CHANGED: n_changed} if n_changed else {}),
+                "photos_note": " ".join(filter(None, [lost, others_note(every, rows)])),
             }
         summary["charts"] = sorted(chart_specs(store, self._table)) if self._table.rows else []
         return summary
@@ -133,10 +143,10 @@ class LiveResults:
         if not self.with_images:
             return {}, 0
         photos = self._photos.of_run(store, run, task_facts(store, run))
-        asked = {item: photos[item] for item in data.ids if item in photos}
-        same = self._photos.without_changed(asked)
+        chosen = {item: photos[item] for item in data.ids if item in photos}
+        same = self._photos.without_changed(chosen)
         self._known |= {photo.name: photo for photo in same.values()}
-        return {item: photo.name for item, photo in same.items()}, len(asked) - len(same)
+        return {item: photo.name for item, photo in same.items()}, len(chosen) - len(same)
 
     def _make_thumbnail(self, name: str) -> bytes | None:
         try:

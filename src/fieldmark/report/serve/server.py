@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from http.cookies import SimpleCookie
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -56,37 +56,37 @@ class ServeAddress:
         return cls(host, port, os.environ.get(TOKEN) or secrets.token_urlsafe(24))
 
 
-def serve(results: LiveResults, place: ServeAddress, on_ready: Callable[[str], None]) -> None:
+def serve(results: LiveResults, address: ServeAddress, on_ready: Callable[[str], None]) -> None:
     """Answers until interrupted; `on_ready` gets the address to open."""
     import uvicorn
 
-    listening = _bound_socket(place)
+    listening = _bound_socket(address)
     port = listening.getsockname()[1]
-    app = make_app(results, place.host, place.token)
+    app = make_app(results, address.host, address.token)
     settings = uvicorn.Config(
         app, http=BoundedHttp, log_level="error", access_log=False, timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(settings)
-    name = f"[{place.host}]" if ":" in place.host else place.host
+    name = f"[{address.host}]" if ":" in address.host else address.host
     if name in ("0.0.0.0", "[::]"):
         name = socket.gethostname()
-    ending = f"?token={place.token}" if place.token else ""
+    ending = f"?token={quote(address.token, safe='')}" if address.token else ""
     on_ready(f"http://{name}:{port}/{ending}")
     server.run(sockets=[listening])
 
 
-def _bound_socket(place: ServeAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+def _bound_socket(address: ServeAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((place.host, place.port))
+        listening.bind((address.host, address.port))
         listening.listen()  # from here on a browser waits, and is not refused
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"cannot listen on {place.host} port {place.port} ({reason}): choose another "
+            f"cannot listen on {address.host} port {address.port} ({reason}): choose another "
             "--port, or leave it out for a free one."
         ) from error
     return listening
@@ -107,8 +107,8 @@ class BoundedHttp(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             waiting = {one: one._deadline.when() for one in others if one._deadline is not None}
-            first = min(waiting, key=lambda one: waiting[one], default=self)
-            first.transport.abort()
+            oldest = min(waiting, key=lambda one: waiting[one], default=self)
+            oldest.transport.abort()
         self._wait_for_header()
 
     def data_received(self, data: bytes) -> None:
@@ -281,8 +281,8 @@ class Guard:
             text = "This name is not the server's: open the address that `fieldmark serve` printed."
             await PlainTextResponse(text, 403)(scope, receive, send)
             return
-        asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if self.token and asked and secrets.compare_digest(asked.encode(), self.token.encode()):
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if self.token and token and secrets.compare_digest(token.encode(), self.token.encode()):
             # Two slashes would be the name of another host.
             answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)
             answer.set_cookie(_cookie_name(scope), self.token, httponly=True, samesite="strict")

@@ -38,7 +38,14 @@ from fieldmark.report.site.pages import (
     page_files,
     receive_script,
 )
-from fieldmark.report.site.predictions import ColumnData, pack, pack_replies, read_column
+from fieldmark.report.site.predictions import (
+    ColumnData,
+    asked_alike,
+    others_note,
+    pack,
+    pack_replies,
+    read_column,
+)
 from fieldmark.report.site.summary import (
     chart_specs,
     columns_of,
@@ -84,7 +91,12 @@ def build_site(
         _remove(making)
         (making / "data").mkdir(parents=True)
         _write(_SiteBuild(store, making, settings, options, progress, Photos(settings)), table)
-        _put_in_place(making, out)
+        aside = _beside(out, "before")
+        _remove(aside)
+        if out.exists():
+            out.rename(aside)
+        making.rename(out)
+        _remove(aside)
     except OSError as error:
         raise DataError(
             f"{out}  cannot be written ({error.strerror or error}): choose another folder."
@@ -154,26 +166,27 @@ def _write_task(
     """The predictions and thumbnails of a task; what the summary says of them."""
     facts = task_facts(job.store, next(iter(columns.values()))[0].run)
     job.progress.start(f"{facts.name}: predictions", len(columns))
-    data = {}
-    for name, rows in columns.items():
+    data, kept = {}, {name: asked_alike(job.store, rows) for name, rows in columns.items()}
+    for name, rows in kept.items():
         data[name] = read_column(job.store, rows, scores)
         job.progress.advance()
-    runs = {name: rows[0].run for name, rows in columns.items()}
+    runs = {name: rows[0].run for name, rows in kept.items()}
     thumbs, lost = _write_photos(job, facts, runs, data)
     for name, column in data.items():
         _put(job.folder / "data" / f"{name}.js", data_script(name, pack(column, thumbs[name])))
-        if replies := pack_replies(job.store, columns[name], column):
+        if replies := pack_replies(job.store, kept[name], column):
             _put(
                 job.folder / "data" / f"{name}-replies.js", data_script(f"{name}-replies", replies)
             )
-    if lost:
-        job.progress.say(f"{facts.name}: {lost}")
-    first = next(iter(data))
+    notes = [others_note(rows, kept[name]) for name, rows in columns.items()]
+    for note in filter(None, [lost, *notes]):
+        job.progress.say(f"{facts.name}: {note}")
+    leading = next(iter(data))
     n_images = len({name for thumb_names in thumbs.values() for name in thumb_names.values()})
     return {
-        "samples": samples_of(data[first], thumbs[first], leader(columns[first])),
+        "samples": samples_of(data[leading], thumbs[leading], leader(kept[leading])),
         "n_images": n_images,
-        "photos_note": lost,
+        "photos_note": " ".join(filter(None, [lost, *notes])),
     }
 
 
@@ -230,15 +243,6 @@ def _put(path: Path, content: bytes) -> None:
 def _beside(out: Path, word: str) -> Path:
     whole = out.absolute()
     return whole.with_name(f".{whole.name}.{word}")
-
-
-def _put_in_place(making: Path, out: Path) -> None:
-    aside = _beside(out, "before")
-    _remove(aside)
-    if out.exists():
-        out.rename(aside)
-    making.rename(out)
-    _remove(aside)
 
 
 def _remove(folder: Path) -> None:

@@ -107,12 +107,17 @@ class Photos:
         if is_valued(run):
             return {}
         noted = store.predictions(run.id).select("id", "content").unique("id").drop_nulls()
-        known: dict[str, bytes] = dict(noted.iter_rows())
-        if not known:
+        content_of: dict[str, bytes] = dict(noted.iter_rows())
+        if not content_of:
             return {}
-        root, frames = self._frames(run, facts)
+        # The images of every item by its id, and the folder they are in.
+        key = (facts.dataset, repr(facts.options), run.root, run.spec.data)
+        if key not in self._tables:
+            self._tables[key] = self._read(run, facts)
+        root, frames = self._tables[key]
         return {
-            item: ItemPhoto(content, root, frames.get(item, ())) for item, content in known.items()
+            item: ItemPhoto(content, root, frames.get(item, ()))
+            for item, content in content_of.items()
         }
 
     def without_changed(self, photos: Mapping[str, ItemPhoto]) -> dict[str, ItemPhoto]:
@@ -126,26 +131,19 @@ class Photos:
         seen = {root: contents.known(root, folder_images) for root, folder_images in images.items()}
 
         def may_be_same(photo: ItemPhoto) -> bool:
-            known = [seen[photo.root].get(frame.image) for frame in photo.frames]
-            keys = [content.key for content in known if content is not None]
+            content_of_frames = [seen[photo.root].get(frame.image) for frame in photo.frames]
+            keys = [content.key for content in content_of_frames if content is not None]
             return bool(photo.frames) and (
                 len(keys) < len(photo.frames) or _item_content(keys) == photo.content
             )
 
         return {item: photo for item, photo in photos.items() if may_be_same(photo)}
 
-    def _frames(self, run: Run, facts: TaskFacts) -> tuple[Path, dict[str, tuple[ImageRef, ...]]]:
-        """The images of every item by its id, and the folder they are in."""
-        key = (facts.dataset, repr(facts.options), run.root, run.spec.data)
-        if key not in self._tables:
-            self._tables[key] = self._read(run, facts)
-        return self._tables[key]
-
     def _read(self, run: Run, facts: TaskFacts) -> tuple[Path, dict[str, tuple[ImageRef, ...]]]:
         """From the run's own folder, else from the one where the data are said to be now."""
         named = self.settings.data.get(facts.name) or self.settings.root_of(facts.dataset)
-        places = [Path(run.root)] if run.root else []
-        for root in (*places, named) if facts.may_be_read else ():
+        folders = [Path(run.root)] if run.root else []
+        for root in (*folders, named) if facts.may_be_read else ():
             if root.exists() and (table := _table(facts, root)) is not None:
                 rows = table.select("id", "image", "crop").iter_rows()
                 return root, {item: _refs(image, crop) for item, image, crop in rows}
@@ -169,14 +167,16 @@ def _refs(image: str | list[str], crop: list[float] | None) -> tuple[ImageRef, .
     return tuple(ImageRef(path, box) for path in ([image] if isinstance(image, str) else image))
 
 
-def choose_images(wrong: Mapping[str, int], known: Iterable[str], n: int, task: str) -> list[str]:
+def choose_images(
+    wrong: Mapping[str, int], ids_with_photos: Iterable[str], n: int, task: str
+) -> list[str]:
     """`n` of those known: half of them those most models miss, half drawn from all, in order."""
-    ids = sorted(set(known) & set(wrong))
+    ids = sorted(set(ids_with_photos) & set(wrong))
     if len(ids) <= n:
         return ids
     drawn = draws.shuffled(ids, "site", task)
-    place = {name: number for number, name in enumerate(drawn)}
-    hardest = sorted(ids, key=lambda name: (-wrong[name], place[name]))[: n // 2]
+    order = {name: number for number, name in enumerate(drawn)}
+    hardest = sorted(ids, key=lambda name: (-wrong[name], order[name]))[: n // 2]
     rest = [name for name in drawn if name not in set(hardest)]
     return sorted([*hardest, *rest[: n - len(hardest)]])
 

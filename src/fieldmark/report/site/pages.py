@@ -70,10 +70,10 @@ def _row(tag: str, texts: list[str]) -> str:
 def _score(cell: list[Any] | None, column: Mapping[str, Any]) -> str:
     if cell is None or cell[2] is None:
         return "–"
-    factor, places = (100, 1) if column["is_fraction"] else (1, 3)
+    factor, decimals = (100, 1) if column["is_fraction"] else (1, 3)
     value, low, high = (None if number is None else number * factor for number in cell[2:5])
-    shown = f"{value:.{places}f}"
-    return shown if low is None else f"{shown} [{low:.{places}f}, {high:.{places}f}]"
+    shown = f"{value:.{decimals}f}"
+    return shown if low is None else f"{shown} [{low:.{decimals}f}, {high:.{decimals}f}]"
 
 
 # --- scripts ---

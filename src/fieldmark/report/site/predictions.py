@@ -20,10 +20,11 @@ import polars as pl
 
 from fieldmark.errors import UnknownName
 from fieldmark.protocols import may_fail, protocol_of
-from fieldmark.report.compare.paired import score_rule
+from fieldmark.report.compare.paired import LEAST_ASKED, score_rule
 from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, public_table
+from fieldmark.report.table.verdict import named
 from fieldmark.store import Score, Store
 
 _NO_SCORE = 255
@@ -69,7 +70,30 @@ def task_predictions(store: Store, column: str, table: Table | None = None) -> b
     columns = columns_of(table or public_table(read_table(store, compare=False)))
     if column not in columns:
         raise UnknownName("column of these results", column, columns)
-    return pack(read_column(store, columns[column], store.scores()))
+    rows = asked_alike(store, columns[column])
+    return pack(read_column(store, rows, store.scores()))
+
+
+def asked_alike(store: Store, rows: Sequence[Row]) -> list[Row]:
+    """The rows that were asked what most of them were: one that was asked about other or few
+    photos would leave nothing that all of them share.
+    """
+    cells = [[(row.run.id, 0) for row in rows]]
+    has_mn = store.drawn_answers(cells).prediction_mn >= 0
+    if len(rows) < 2 or not has_mn.size:
+        return list(rows)
+    share_m = has_mn.mean(axis=1).tolist()
+    return [row for row, share in zip(rows, share_m, strict=True) if share >= LEAST_ASKED]
+
+
+def others_note(rows: Sequence[Row], kept: Sequence[Row]) -> str:
+    """Whose predictions are not shown beside those of the others."""
+    names = [row.name for row in rows if row not in kept]
+    if not names:
+        return ""
+    were, their = ("was", "its") if len(names) == 1 else ("were", "their")
+    what = f"{were} asked about other or fewer photos: {their} predictions are not shown"
+    return f"{named(names)} {what}."
 
 
 def read_column(
@@ -78,25 +102,25 @@ def read_column(
     scores: Mapping[int, list[Score]],
 ) -> ColumnData:
     """The answers of all rows of a column to the items they share, by part, repeat and id."""
-    asked = store.answers([row.run.id for row in rows], with_scores=True)
-    judged = _judged(rows, asked.score_mn)
-    ids, item = _named(store, asked.item)
-    parts, part = _named(store, asked.part)
-    labels, label = _named(store, np.concatenate([asked.target[None], asked.prediction_mn]))
-    unit = np.unique(np.where(asked.unit > 0, asked.unit, asked.item), return_inverse=True)[1]
-    order = np.lexsort((item, asked.repeat, part))
+    answers = store.answers([row.run.id for row in rows], with_scores=True)
+    judged = _judged(rows, answers.score_mn)
+    ids, item = _named(store, answers.item)
+    parts, part = _named(store, answers.part)
+    labels, label = _named(store, np.concatenate([answers.target[None], answers.prediction_mn]))
+    unit = np.unique(np.where(answers.unit > 0, answers.unit, answers.item), return_inverse=True)[1]
+    order = np.lexsort((item, answers.repeat, part))
     arrays = {
         "id": item[order],
         "part": part[order],
-        "repeat": asked.repeat[order],
+        "repeat": answers.repeat[order],
         "target": label[0][order] + 1,
         "unit": unit[order],
     }
     ranges = []
     for number, answer in enumerate(label[1:]):
         score = np.full(len(order), np.nan)
-        if asked.score_mn is not None and judged != TEXTS:
-            score = asked.score_mn[number]
+        if answers.score_mn is not None and judged != TEXTS:
+            score = answers.score_mn[number]
         sure, span = _quantised(score[order])
         arrays |= {f"answer {number}": answer[order] + 1, f"sure {number}": sure}
         ranges.append(span)
@@ -113,13 +137,13 @@ def _cut(text: str) -> str:
 
 
 def _judged(rows: Sequence[Row], score_mn: np.ndarray | None) -> str:
-    first = rows[0]
-    if not is_valued(first.run):
+    row = rows[0]
+    if not is_valued(row.run):
         return ""
-    if score_mn is None or first.score.metric != value_metric(first.run):
+    if score_mn is None or row.score.metric != value_metric(row.run):
         return TEXTS
-    known = score_mn[np.isfinite(score_mn)]
-    return RIGHT if first.score.higher_is_better and np.isin(known, (0, 1)).all() else GRADED
+    finite = score_mn[np.isfinite(score_mn)]
+    return RIGHT if row.score.higher_is_better and np.isin(finite, (0, 1)).all() else GRADED
 
 
 def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
@@ -178,11 +202,11 @@ def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
 
 def _named(store: Store, numbers: np.ndarray) -> tuple[list[str], np.ndarray]:
     """The names behind the numbers, sorted, and the place of each; -1 for 0, which has no name."""
-    known, at = np.unique(numbers, return_inverse=True)
-    texts = store.texts(known[known > 0])
-    names = sorted({texts[number] for number in known[known > 0].tolist()})
-    place = {name: rank for rank, name in enumerate(names)}
-    code = np.array([place[texts[n]] if n > 0 else -1 for n in known.tolist()], np.int64)
+    distinct, at = np.unique(numbers, return_inverse=True)
+    texts = store.texts(distinct[distinct > 0])
+    names = sorted({texts[number] for number in distinct[distinct > 0].tolist()})
+    rank_of = {name: rank for rank, name in enumerate(names)}
+    code = np.array([rank_of[texts[n]] if n > 0 else -1 for n in distinct.tolist()], np.int64)
     return names, code[at].reshape(numbers.shape)
 
 

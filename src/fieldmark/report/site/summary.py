@@ -79,7 +79,10 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
             "headings": [heading.replace("\n", " ") for heading in ranking.summary],
             "texts": list(ranking.summary.values()),
         },
-        "tasks": [describe_task(task) for task in facts],
+        "tasks": [
+            describe_task(about) | _part_title(table, task, about.title)
+            for task, about in zip(tasks, facts, strict=True)
+        ],
         "columns": [
             _column(table, name, rows, tasks.index(task_of(rows[0])))
             | {"has_parts": len({part.part for part in store.finished_parts(rows[0].run.id)}) > 1}
@@ -95,6 +98,14 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
     }
 
 
+def _part_title(table: Table, task: tuple[str, bool], title: str) -> dict[str, str]:
+    """The title of a task of which some parts were asked, and no more."""
+    task_rows = [row for row in table.rows if task_of(row) == task]
+    names = {row.task_name.removeprefix(f"{row.run.spec.task_name}/") for row in task_rows}
+    is_whole = any(row.task_name == row.run.spec.task_name for row in task_rows)
+    return {} if is_whole or not title else {"title": f"{title}: only {', '.join(sorted(names))}"}
+
+
 N_NAMED = 2
 """models in the answer, besides the one it begins with"""
 
@@ -102,22 +113,23 @@ N_NAMED = 2
 def plain_answer(table: Table) -> str:
     """The scores of one task as numbers of photos: "Use A: right on 42 of 100 photos, B on 20".
 
-    "" for several tasks, or where the score is no share of right answers: the verdict stands alone.
+    "" for several tasks or several questions about one (8 options, all classes), or where the score
+    is no share of right answers: the verdict stands alone.
     """
-    places = {row.column_key for row in table.rows if row.is_counted}
+    counted = {row.column_key for row in table.rows if row.is_counted or row.tier is not None}
     rows = [row for row in table.rows if row.is_counted and row.tier is not None]
-    if len(places) != 1 or not rows or rows[0].score.metric != "accuracy":
+    if len(counted) != 1 or not rows or rows[0].score.metric != "accuracy":
         return ""
     ordered = sorted(rows, key=lambda row: (-row.score.value, row.name))
-    first, *others = ordered
+    best, *others = ordered
     rest = [f"{row.name} on {round(100 * row.score.value)}" for row in others[:N_NAMED]]
     is_best = sum(row.tier == "A" for row in rows) == 1
-    lead = f"Use {first.name}: right" if is_best else f"{first.name} is right"
-    words = ", ".join([f"{lead} on {round(100 * first.score.value)} of 100 photos", *rest])
-    study = table.study.columns.get(first.column_key) if table.study else None
+    lead = f"Use {best.name}: right" if is_best else f"{best.name} is right"
+    text = ", ".join([f"{lead} on {round(100 * best.score.value)} of 100 photos", *rest])
+    study = table.study.columns.get(best.column_key) if table.study else None
     if study is None or study.blind is None:
-        return f"{words}."
-    return f"{words}. Always guessing the most common label gets {round(100 * study.blind)}."
+        return f"{text}."
+    return f"{text}. Always guessing the most common label gets {round(100 * study.blind)}."
 
 
 def leader(rows: Sequence[Row]) -> int:
@@ -164,17 +176,17 @@ LONGEST = 80
 
 def column_name(row: Row) -> str:
     """A word that stays the same as long as the heading and the metric do."""
-    words = re.sub(r"[^a-z0-9]+", "-", row.run.spec.task_name.lower()).strip("-")
-    return f"{words[:LONGEST]}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
+    slug = re.sub(r"[^a-z0-9]+", "-", row.run.spec.task_name.lower()).strip("-")
+    return f"{slug[:LONGEST]}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
 
 
 def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
-    first, score = rows[0], rows[0].score
-    heading, *lines = without_folders(first.column).split("\n")
-    study = table.study.columns.get(first.column_key) if table.study else None
+    row, score = rows[0], rows[0].score
+    heading, *lines = without_folders(row.column).split("\n")
+    study = table.study.columns.get(row.column_key) if table.study else None
     alone = [replace(row, is_counted=True) for row in rows]
     sentence = verdict(
-        Table(tuple(alone), study=Study({first.column_key: study}, None) if study else None)
+        Table(tuple(alone), study=Study({row.column_key: study}, None) if study else None)
     )
     return {
         "name": name,
@@ -186,9 +198,9 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
         "is_fraction": score.is_fraction,
         "level": score.level,
         "signatures": [without_folders(line) for line in signatures(rows)],
-        "is_valued": is_valued(first.run),
-        "data": without_folders(first.data),
-        "is_counted": first.is_counted,
+        "is_valued": is_valued(row.run),
+        "data": without_folders(row.data),
+        "is_counted": row.is_counted,
         "verdict": sentence,
         "is_told": study.is_told_from_blind if study else None,
         "blind": _known(study.blind) if study else None,
@@ -201,19 +213,19 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
 def _cells(
     store: Store, columns: Mapping[str, Sequence[Row]], names: Sequence[str]
 ) -> list[list[Any]]:
-    place = {name: number for number, name in enumerate(names)}
+    position = {name: number for number, name in enumerate(names)}
     return [
-        [*_cell(row, place[row.name], number), *_notes(store, row)]
+        [*_cell(row, position[row.name], number), *_notes(store, row)]
         for number, rows in enumerate(columns.values())
         for row in rows
     ]
 
 
 def _notes(store: Store, row: Row) -> tuple[list[str], str]:
-    lines, lost = run_lines(store.finished_parts(row.run.id))
-    places = position_words(by_position(store, row.run))
-    if places:
-        lines.append(f"right answers by position of the right option: {places}")
+    lines, lost = run_lines(store.finished_parts(row.run.id), row.run.spec.n_train)
+    shares = position_words(by_position(store, row.run))
+    if shares:
+        lines.append(f"right answers by position of the right option: {shares}")
     return lines, lost
 
 
@@ -235,8 +247,8 @@ def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict
     """Models trained on several numbers of images in one setup: the rows, by size."""
     lines: dict[tuple[str, str], dict[tuple[float, str], Row]] = {}
     for row in rows:
-        words = [word for word in row.setup.split(", ") if not word.startswith(_SIZES)]
-        lines.setdefault((row.model, ", ".join(words)), {})[row.size] = row
+        setup_words = [word for word in row.setup.split(", ") if not word.startswith(_SIZES)]
+        lines.setdefault((row.model, ", ".join(setup_words)), {})[row.size] = row
     return [
         {
             "column": column,
@@ -274,12 +286,12 @@ def describe_task(facts: TaskFacts) -> dict[str, Any]:
 
 def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
     """The rows in the table's order, with what tables and runs know of their models."""
-    first = {row.name: row for row in table.rows}
-    known = set(families())
+    row_of = {row.name: row for row in table.rows}
+    our_families = set(families())
     sizes, speeds = parameters(store, table.rows), images_per_s(store, table.rows)
     rows, unlisted = [], Checkpoint("", licence="")
     for name in names:
-        row = first[name]
+        row = row_of[name]
         base = model_name(row.run.spec).partition("?")[0]
         listed, family = checkpoints().get(base, unlisted), base.partition("/")[0]
         rows.append(
@@ -289,7 +301,7 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
                 "stand_in": row.stand_in,
                 "key": row_key(name),
                 "setup": row.setup,
-                "family": family if family in known else "own",
+                "family": family if family in our_families else "own",
                 "title": listed.title,
                 "params": round(sizes[row.model]) if row.model in sizes else None,
                 "images_per_s": _three_figures(speeds.get(row.model)),

@@ -77,10 +77,10 @@ def _folded(
         for column in columns
     ]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
-    for place in sorted(range(len(widths)), key=lambda place: least[place] - widths[place]):
-        if is_text[place] and excess > 0:
-            taken = min(excess, widths[place] - least[place])
-            widths[place], excess = widths[place] - taken, excess - taken
+    for index in sorted(range(len(widths)), key=lambda index: least[index] - widths[index]):
+        if is_text[index] and excess > 0:
+            taken = min(excess, widths[index] - least[index])
+            widths[index], excess = widths[index] - taken, excess - taken
     folded = []
     for row in rows:
         cells = [
@@ -136,8 +136,8 @@ def marks(row: Row) -> str:
 def column_of_cells(rows: Sequence[Row | None]) -> list[str]:
     """The cells of a column from top to bottom, with their pieces and marks aligned."""
     pieces = [_pieces(row.score) if row else None for row in rows]
-    known = [piece for piece in pieces if piece]
-    widths = [max(map(text_width, column)) for column in zip(*known, strict=True)]
+    filled = [piece for piece in pieces if piece]
+    widths = [max(map(text_width, column)) for column in zip(*filled, strict=True)]
     n_marks = max((len(marks(row)) for row in rows if row), default=0)
     absent = pad(pad(MISSING, widths[0] if widths else 0, is_right=True), sum(widths))
     return [

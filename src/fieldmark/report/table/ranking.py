@@ -36,16 +36,16 @@ class Ranking:
 def rank_rows(table: Table) -> Ranking:
     """All rows of the table; {} where there is nothing to sum up."""
     rows = without_stand_ins(table.rows)
-    places, stand_ins = averaged(rows), {row.name for row in table.rows if row.stand_in}
-    values = _values(table.rows, places)
-    means = {name: _mean(values[name], places) for name in values} | _studied_means(table)
+    keys, stand_ins = averaged(rows), {row.name for row in table.rows if row.stand_in}
+    values = _values(table.rows, keys)
+    means = {name: _mean(values[name], keys) for name in values} | _studied_means(table)
     means |= dict.fromkeys(stand_ins, math.nan)
-    sign = -1 if _is_up(table.rows, places) else 1
+    sign = -1 if _is_up(table.rows, keys) else 1
 
     def standing(name: str) -> tuple[int, float, str]:
         if name in stand_ins:
             return 3, 0.0, name
-        n_missing = len(places) - len(values[name])
+        n_missing = len(keys) - len(values[name])
         gap = 0 if not n_missing else 2 if not values[name] else 1
         model_scores = list(values[name].values())
         mean = (
@@ -57,9 +57,9 @@ def rank_rows(table: Table) -> Ranking:
 
     names = sorted(values, key=standing)
     summary: dict[str, list[str]] = {}
-    if len(places) > 1:
-        first = next(row for row in table.rows if row.column_key == places[0])
-        summary[_heading(places, arrow(first.score))] = _mean_cells(table, first, names, means)
+    if len(keys) > 1:
+        main_row = next(row for row in table.rows if row.column_key == keys[0])
+        summary[_heading(keys, arrow(main_row.score))] = _mean_cells(table, main_row, names, means)
         summary |= _above(table, names) | _ranks(table, names)
     return Ranking(names, summary)
 
@@ -70,41 +70,41 @@ def _studied_means(table: Table) -> dict[str, float]:
     return {one.name: one.mean for one in overall.standings} if overall else {}
 
 
-def _values(rows: Sequence[Row], places: Sequence[ColumnKey]) -> dict[str, dict[ColumnKey, float]]:
+def _values(rows: Sequence[Row], keys: Sequence[ColumnKey]) -> dict[str, dict[ColumnKey, float]]:
     """The scores that a mean is over, by row and column."""
     values: dict[str, dict[ColumnKey, float]] = {row.name: {} for row in rows}
     for row in rows:
         is_whole = row.is_stored and not row.score.part
-        if is_whole and row.column_key in places and not math.isnan(row.score.value):
+        if is_whole and row.column_key in keys and not math.isnan(row.score.value):
             values[row.name][row.column_key] = row.score.value
     return values
 
 
-def _is_up(rows: Sequence[Row], places: Sequence[ColumnKey]) -> bool:
-    return all(row.score.higher_is_better for row in rows if row.column_key in places)
+def _is_up(rows: Sequence[Row], keys: Sequence[ColumnKey]) -> bool:
+    return all(row.score.higher_is_better for row in rows if row.column_key in keys)
 
 
-def _mean(values: Mapping[ColumnKey, float], places: Sequence[ColumnKey]) -> float:
+def _mean(values: Mapping[ColumnKey, float], keys: Sequence[ColumnKey]) -> float:
     """NaN where a place is missing."""
-    missing = any(place not in values for place in places)
-    return math.nan if missing or not places else sum(values.values()) / len(places)
+    missing = any(key not in values for key in keys)
+    return math.nan if missing or not keys else sum(values.values()) / len(keys)
 
 
-def _heading(places: Sequence[ColumnKey], way: str) -> str:
+def _heading(keys: Sequence[ColumnKey], way: str) -> str:
     """A mean of one metric is a mean; of several, it says so."""
-    metrics = sorted({metric for _, metric in places})
+    metrics = sorted({metric for _, metric in keys})
     return f"mean {way}" if len(metrics) == 1 else "mean of\n" + ",\n".join(metrics) + f" {way}"
 
 
 def _mean_cells(
-    table: Table, first: Row, names: Sequence[str], means: Mapping[str, float]
+    table: Table, row: Row, names: Sequence[str], means: Mapping[str, float]
 ) -> list[str]:
     cells = []
     for name in names:
         one = table.study.standing(name) if table.study else None
-        text = MISSING if math.isnan(means[name]) else number(means[name], first.score)
+        text = MISSING if math.isnan(means[name]) else number(means[name], row.score)
         if one and one.low is not None and one.high is not None:
-            text += f" ± {number((one.high - one.low) / 2, first.score)}"
+            text += f" ± {number((one.high - one.low) / 2, row.score)}"
         cells.append(text)
     return cells
 
@@ -115,18 +115,18 @@ def above_chance(table: Table) -> tuple[dict[str, float], list[ColumnKey]]:
     """
     columns = table.study.columns if table.study else {}
     rows = without_stand_ins(table.rows)
-    known = [p for p in averaged(rows) if p in columns and columns[p].blind is not None]
-    values = _values(rows, known)
+    keys = [p for p in averaged(rows) if p in columns and columns[p].blind is not None]
+    values = _values(rows, keys)
     above = {
-        name: {place: columns[place].above_chance(value) for place, value in column_scores.items()}
+        name: {key: columns[key].above_chance(value) for key, value in column_scores.items()}
         for name, column_scores in values.items()
     }
-    return {name: _mean(column_scores, known) for name, column_scores in above.items()}, known
+    return {name: _mean(column_scores, keys) for name, column_scores in above.items()}, keys
 
 
 def _above(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
-    above, known = above_chance(table)
-    if not known or not _is_up(table.rows, known):
+    above, keys = above_chance(table)
+    if not keys or not _is_up(table.rows, keys):
         return {}
     values = [above.get(name, math.nan) for name in names]
     return {ABOVE: [MISSING if math.isnan(value) else f"{100 * value:.1f}" for value in values]}
@@ -153,26 +153,26 @@ def rank_text(limits: tuple[int, int]) -> str:
 
 def mean_notes(table: Table) -> Iterator[str]:
     """What the mean, and the one above chance, are not over."""
-    places = averaged(without_stand_ins(table.rows))
-    if len(places) < 2:
+    keys = averaged(without_stand_ins(table.rows))
+    if len(keys) < 2:
         return
     rows = {row.column_key: row for row in table.rows if row.is_counted and row.is_stored}
-    kind = _kind(rows[places[0]])
-    other = {p: f"{row.heading} ({row.score.metric})" for p, row in rows.items() if p not in places}
-    unlike = [text for place, text in other.items() if _kind(rows[place]) != kind]
-    rare = [text for place, text in other.items() if _kind(rows[place]) == kind]
+    kind = _kind(rows[keys[0]])
+    other = {p: f"{row.heading} ({row.score.metric})" for p, row in rows.items() if p not in keys}
+    unlike = [text for key, text in other.items() if _kind(rows[key]) != kind]
+    rare = [text for key, text in other.items() if _kind(rows[key]) == kind]
     if unlike:
         yield f"Not in the mean, as their unit or direction differs: {', '.join(unlike)}."
     if rare:
         yield f"Not in the mean, as most models lack it: {', '.join(rare)}."
     studied = _studied_means(table)
-    values = _values(table.rows, places)
-    gaps = [abs(studied[name] - _mean(values[name], places)) for name in studied]
+    values = _values(table.rows, keys)
+    gaps = [abs(studied[name] - _mean(values[name], keys)) for name in studied]
     if max(gaps, default=0.0) > 1e-6:
         yield "Means use the photos and trainings that all models share, cells all of their own."
-    _, known = above_chance(table)
-    unknown = [rows[place].heading for place in places if place not in known]
-    if known and unknown:
+    _, keys_with_chance = above_chance(table)
+    unknown = [rows[key].heading for key in keys if key not in keys_with_chance]
+    if keys_with_chance and unknown:
         yield f"Not in `above chance`, as the chance level is unknown: {', '.join(unknown)}."
 
 
@@ -234,19 +234,21 @@ def agreement(grid: Grid) -> str:
     if len(columns) < FEWEST_TASKS or len(names) < FEWEST_ROWS:
         return ""
     tau_tt = kendall_tau([[_height(grid[name, c]) for name in names] for c in columns])
-    first, second = np.triu_indices(len(columns), 1)
-    is_known = ~np.isnan(tau_tt[first, second])
-    first, second = first[is_known], second[is_known]
-    if not len(first):
+    task_i, task_j = np.triu_indices(len(columns), 1)
+    is_known = ~np.isnan(tau_tt[task_i, task_j])
+    task_i, task_j = task_i[is_known], task_j[is_known]
+    if not len(task_i):
         return ""
-    tau_p = tau_tt[first, second]
-    words = "Do the tasks rank the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
+    tau_p = tau_tt[task_i, task_j]
+    opening = (
+        "Do the tasks rank the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
+    )
     least, most = int(tau_p.argmin()), int(tau_p.argmax())
     tasks = [column.split("\n")[0] for column in columns]
     return (
-        f"{words}: median over all pairs of tasks {_signed(median(tau_p.tolist()))}, from "
-        f"{_signed(tau_p[least])} ({tasks[first[least]]}, {tasks[second[least]]}) to "
-        f"{_signed(tau_p[most])} ({tasks[first[most]]}, {tasks[second[most]]})."
+        f"{opening}: median over all pairs of tasks {_signed(median(tau_p.tolist()))}, from "
+        f"{_signed(tau_p[least])} ({tasks[task_i[least]]}, {tasks[task_j[least]]}) to "
+        f"{_signed(tau_p[most])} ({tasks[task_i[most]]}, {tasks[task_j[most]]})."
     )
 
 

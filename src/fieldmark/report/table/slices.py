@@ -72,8 +72,8 @@ def _with_slice(
     frames: list[pl.DataFrame] = []
     for run in row.runs:  # the draws of all seeds, one after another
         start = sum(frame["repeat"].n_unique() for frame in frames)
-        own = store.predictions(run.id)
-        frames.append(own.with_columns(pl.col("repeat") + start))
+        predictions = store.predictions(run.id)
+        frames.append(predictions.with_columns(pl.col("repeat") + start))
     frame = pl.concat(frames)
     if values is None:
         kind = pl.col(STORED[column]).cast(pl.String)
@@ -168,8 +168,8 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         if metric in ("", score.metric)
     ]
     shown = {row.run.id for row in rows}
-    words = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
-    notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
+    texts = [group.words for run, group in zip(group_runs, groups, strict=True) if run.id in shown]
+    notes = dict.fromkeys([*texts, *(note for group in groups for note in group.notes)])
     return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
 
 
@@ -185,13 +185,13 @@ def _common_setup(setups: Mapping[int, str], group: GroupScores) -> str:
 
 def _group_run(group: GroupScores) -> Run:
     """A run that was never done: what a table needs to show the group's scores."""
-    first = group.members[0]
-    asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]
-    settings = {"group": draws.digest(*asked).hex()}
+    member = group.members[0]
+    members = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]
+    settings = {"group": draws.digest(*members).hex()}
     data = draws.digest(*(run.spec.data for run in group.members)).hex()[:8]
-    spec = replace(first.spec, task=group.group, settings=settings, task_version="", data=data)
+    spec = replace(member.spec, task=group.group, settings=settings, task_version="", data=data)
     return replace(
-        first,
+        member,
         spec=spec,
         key=spec.key,
         n_items=sum(run.n_items or 0 for run in group.members),

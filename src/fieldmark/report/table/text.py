@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.report.facts import signatures
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.rows import RATES, Row, Table
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
@@ -68,9 +68,9 @@ def wide_table(table: Table, width: int = 80) -> str:
 
 def _labels(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
     """The first columns: the model and, where any is named, the setup."""
-    first = {row.name: row for row in table.rows}
-    labels = {"model": [first[name].label for name in names]}
-    setups = [first[name].setup for name in names]
+    row_of = {row.name: row for row in table.rows}
+    labels = {"model": [row_of[name].label for name in names]}
+    setups = [row_of[name].setup for name in names]
     return labels | ({"setup": setups} if any(setups) else {})
 
 
@@ -107,12 +107,18 @@ def long_table(table: Table, width: int = 80, is_screen: bool = False) -> str:
     """
     if not table.rows:
         return ""
-    facts = [_facts(row) for row in table.rows]
-    same = {name for name in _CONDENSED if len({row_facts[name] for row_facts in facts}) == 1}
-    shown = [name for name in facts[0] if name not in same]
-    shared = [f"{name}={facts[0][name]}" for name in facts[0] if name in same and facts[0][name]]
+    row_facts_list = [_facts(row) for row in table.rows]
+    same = {
+        name for name in _CONDENSED if len({row_facts[name] for row_facts in row_facts_list}) == 1
+    }
+    shown = [name for name in row_facts_list[0] if name not in same]
+    shared = [
+        f"{name}={row_facts_list[0][name]}"
+        for name in row_facts_list[0]
+        if name in same and row_facts_list[0][name]
+    ]
     above = textwrap.wrap(f"all: {GAP.join(shared)}", width) if shared else []
-    body = [[row_facts[name] for name in shown] for row_facts in facts]
+    body = [[row_facts[name] for name in shown] for row_facts in row_facts_list]
     if is_screen:  # an interval stays on one line
         body = [[cell.replace(", ", ",\u00a0") for cell in cells] for cells in body]
     lines = align(shown, body, right=_NUMBERS, width=width if is_screen else None)
@@ -132,7 +138,7 @@ def _facts(row: Row) -> dict[str, str]:
     return {
         "model": row.label,
         "setup": row.setup,
-        "task": spec.task_name,
+        "task": row.task_name,
         "data": row.data,
         "part": score.part,
         "protocol": spec.protocol,
@@ -161,13 +167,15 @@ def _blocks(
     width: int,
 ) -> Iterator[str]:
     """The columns side by side; what does not fit goes below, with the labels again."""
-    first, rest = {**labels, **summary}, list(cells)
+    labels_shown, rest = {**labels, **summary}, list(cells)
     while rest:
-        taken = _fitting(first, rest, cells, width, may_be_none=bool(summary) and first != labels)
-        block = {**first, **{name: cells[name] for name in taken}}
+        taken = _fitting(
+            labels_shown, rest, cells, width, may_be_none=bool(summary) and labels_shown != labels
+        )
+        block = {**labels_shown, **{name: cells[name] for name in taken}}
         body = list(zip(*block.values(), strict=True))
         yield from align(list(block), body, right=[name for name in block if name not in labels])
-        first, rest = labels, rest[len(taken) :]
+        labels_shown, rest = labels, rest[len(taken) :]
         if rest:
             yield ""
 
@@ -202,7 +210,7 @@ def _text(
     table: Table, width: int, body: Sequence[str], notes: Sequence[str], signs: Sequence[str]
 ) -> str:
     """The verdict, the table, and all that is to know of it."""
-    first = textwrap.wrap(verdict(table), width)
+    opening = textwrap.wrap(verdict(table), width)
     rows = table.rows
     about = [
         *textwrap.wrap(" · ".join(_legend(table, signs)), width),
@@ -216,7 +224,7 @@ def _text(
         *_wrapped(iter(table.notes), width),
         *(() if signs else signatures(rows)),
     ]
-    return "\n".join([*first, *([""] if first else []), *body, "", *about])
+    return "\n".join([*opening, *([""] if opening else []), *body, "", *about])
 
 
 def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
@@ -256,7 +264,7 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
 
 def _source_of_error(rows: Sequence[Row]) -> str:
     """What an interval is over."""
-    draws = {row.n_draws > 1 for row in rows if row.score.low is not None}
+    draws = {row.is_drawn and row.n_draws > 1 for row in rows if row.score.low is not None}
     if True not in draws:
         return "for these test photos"
     several = "" if draws == {True} else ", where there are several"
@@ -277,8 +285,8 @@ def _class_notes(table: Table) -> Iterator[str]:
     """Means over classes are over those that the test items have."""
     columns = table.study.columns if table.study else {}
     counts = [
-        f"{place[0].replace(chr(10), ' ')} {column.n_classes:,}"
-        for place, column in columns.items()
+        f"{key[0].replace(chr(10), ' ')} {column.n_classes:,}"
+        for key, column in columns.items()
         if column.n_classes
     ]
     if counts:
@@ -297,19 +305,19 @@ def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
             columns.setdefault(row.column_key, []).append(row)
     if not columns or (len(columns) > MOST_LEVELS and not is_long):
         return
-    for place, rows in columns.items():
+    for key, rows in columns.items():
         levels = chance_texts(rows)
-        study = table.study.columns.get(place) if table.study else None
-        words = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
+        study = table.study.columns.get(key) if table.study else None
+        text = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
         if study and study.blind is not None:
-            words += f", always giving the most common label {number(study.blind, rows[0].score)}"
-        yield f"{words}."
+            text += f", always giving the most common label {number(study.blind, rows[0].score)}"
+        yield f"{text}."
 
 
 def chance_texts(rows: Sequence[Row]) -> list[str]:
     """The chance levels of rows of one column: `12.5 (8 options)`."""
-    known = [(row.chance, row.score) for row in rows if row.chance]
-    return list(dict.fromkeys(f"{number(c.value, score)} ({c.among})" for c, score in known))
+    levels = [(row.chance, row.score) for row in rows if row.chance]
+    return list(dict.fromkeys(f"{number(c.value, score)} ({c.among})" for c, score in levels))
 
 
 def _unanswered(rows: Sequence[Row], width: int) -> Iterator[str]:
@@ -330,15 +338,15 @@ def unanswered_words(row: Row) -> str:
     """What became of the items without an answer, and what to do about it."""
     kinds = sorted((kind for kind in row.outcomes if kind != OK), key=lambda kind: kind != "failed")
     counts = [f"{row.outcomes[kind]:,} {UNANSWERED.get(kind, kind)}" for kind in kinds]
-    n, _, first = counts[0].partition(" ")
-    words = ", ".join([f"{n} of {sum(row.outcomes.values()):,} {first}", *counts[1:]])
+    n, _, outcome = counts[0].partition(" ")
+    text = ", ".join([f"{n} of {sum(row.outcomes.values()):,} {outcome}", *counts[1:]])
     if row.among is not None and not math.isnan(row.among):
-        words += f"; {number(row.among, row.score)} among those answered"
+        text += f"; {number(row.among, row.score)} among those answered"
     steps = ["run the same command again"] if "failed" in row.outcomes else []
     others = ",".join(kind for kind in kinds if kind in UNANSWERED and kind != "failed")
     if others:
         steps.append(f"`--again {others}` asks {'those too' if steps else 'again'}")
-    return f"{words}: {', '.join(steps)}" if steps else words
+    return f"{text}: {', '.join(steps)}" if steps else text
 
 
 def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
@@ -352,13 +360,15 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _left_out(table: Table) -> Iterator[str]:
-    words = {"failed": "failed", "running": "did not finish"}
+    verbs = {"failed": "failed", "running": "did not finish"}
     for state, titles in table.left_out.items():
         are, them = ("is", "it") if len(titles) == 1 else ("are", "them")
         yield (
-            f"{counted(len(titles), 'run')} {words.get(state, state)} and {are} not shown: "
+            f"{counted(len(titles), 'run')} {verbs.get(state, state)} and {are} not shown: "
             f"{first_few(titles)}. Run the same command to retry {them}."
         )
+        if state == "failed":
+            yield f"`fieldmark runs rm --failed` removes {them}."
 
 
 # --- JSON ---
@@ -369,16 +379,22 @@ def plain_rows(table: Table) -> list[dict[str, Any]]:
     return [_plain(row, table.study) for row in table.rows]
 
 
+def _number(value: float | None) -> float | None:
+    """None for what JSON has no number for."""
+    return None if value is None or math.isnan(value) else value
+
+
 def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     column = None if study is None else study.columns.get(row.column_key)
     spec, score = row.run.spec, row.score
-    asked = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
+    spec_fields = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
     result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
     for name in ("value", "low", "high"):
         result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
     return {
-        **asked,
+        **spec_fields,
         **result,
+        "task": spec.task + row.task_name.removeprefix(spec.task_name),
         "model_label": row.model,
         "stand_in": row.stand_in,
         "is_synthetic": row.is_synthetic,
@@ -396,6 +412,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "answered_rate": row.answered,
         "among_answered": row.score.value if row.among is None else row.among,
+        **{name: _number(row.rates.get(name)) for name in RATES},
         **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
         "seconds": row.run.seconds,
         "finished": row.run.finished,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from fieldmark.report.chance import OPTIONS
 from fieldmark.report.rows import Row, Table, names_with_caveats
 from fieldmark.report.tiers import ColumnKey, Overall
 
@@ -31,7 +32,10 @@ def verdict(table: Table) -> str:
             columns.setdefault(row.column_key, []).append(row)
     counted = [rows for rows in columns.values() if rows[0].is_counted]
     if len(counted) > 1:
-        return _task_by_task(table, [row for rows in counted for row in rows])
+        counted_rows = [row for rows in counted for row in rows]
+        keys, kept = [rows[0].column_key for rows in counted], {row.name for row in counted_rows}
+        apart = _left_out(table.rows, keys, kept, names_with_caveats(table.rows))
+        return " ".join([_task_by_task(table, counted_rows), *apart])
     ordered = sorted(columns.values(), key=lambda rows: not rows[0].is_counted)
     is_alone = len({row.column_key for row in table.rows}) == 1
     return " ".join(_on_one(rows, "" if is_alone else f" on {rows[0].heading}") for rows in ordered)
@@ -39,29 +43,76 @@ def verdict(table: Table) -> str:
 
 def _overall(overall: Overall, rows: Sequence[Row]) -> str:
     names = names_with_caveats(rows)
-    first, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
+    leader, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
     n_rows = len(overall.standings)
     is_up = next(r.score.higher_is_better for r in rows if r.column_key == overall.columns[0])
     is_synthetic = all(row.is_synthetic for row in rows if row.column_key in overall.columns)
     where = task_words(len(overall.columns), overall.n_photo_sets, is_synthetic)
     if n_rows == len(others) + 1:
-        words = f"No clear winner overall ({where}). {first} is ahead, but that could be chance."
+        text = f"No clear winner overall ({where}). {leader} is ahead, but that could be chance."
     elif others:
-        words = f"Too close to call overall ({where}): {_close(first, others, is_up)}"
+        text = f"Too close to call overall ({where}): {_close(leader, others, is_up)}"
     else:
-        words = f"Best overall ({where}): {first}. All others are clearly worse."
-    n_absent = len({row.name for row in rows if row.competes}) - n_rows
-    absent = (
-        "1 other is left out: it lacks"
-        if n_absent == 1
-        else f"{n_absent} others are left out: they lack"
-    )
-    return f"{words} {absent} some of these tasks." if n_absent else words
+        text = f"Best overall ({where}): {leader}. All others are clearly worse."
+    kept = {one.name for one in overall.standings}
+    return " ".join([text, *_left_out(rows, overall.columns, kept, names)])
 
 
-def _close(first: str, others: Sequence[str], is_up: bool) -> str:
+def _left_out(
+    rows: Sequence[Row],
+    columns: Sequence[ColumnKey],
+    kept: Collection[str],
+    names: Mapping[str, str],
+) -> Iterator[str]:
+    """Who is not compared over these columns, and why: a model that lacks a task, or one that was
+    asked it as another question, with other options.
+    """
+    columns_of: dict[str, set[ColumnKey]] = {}
+    for row in rows:
+        if row.competes and row.name not in kept:
+            columns_of.setdefault(row.name, set()).add(row.column_key)
+    row_of = {row.column_key: row for row in rows}
+    lacking, apart = [], list[tuple[str, Row, Row]]()
+    for name, columns_of_row in columns_of.items():
+        missing = [key for key in columns if key not in columns_of_row]
+        others = [_other_options(row_of[key], columns_of_row, row_of) for key in missing]
+        reasons = [other for other in others if other is not None]
+        if missing and len(reasons) == len(missing):
+            apart.append((name, reasons[0], row_of[missing[0]]))
+        else:
+            lacking.append(name)
+    if apart:
+        _, other, counted = apart[0]
+        is_one = len(apart) == 1
+        yield (
+            f"{named([names[name] for name, *_ in apart])} {'is' if is_one else 'are'} not "
+            f"compared with these: {'it' if is_one else 'they'} chose among {_choice(other)} on "
+            f"{counted.task_name}, the others among {_choice(counted)}. "
+            "`--ask choices=0` offers all classes."
+        )
+    if lacking:
+        one = len(lacking) == 1
+        yield (
+            f"{named([names[name] for name in lacking])} {'is' if one else 'are'} left out: "
+            f"{'it lacks' if one else 'they lack'} some of these tasks."
+        )
+
+
+def _other_options(
+    row: Row, keys: Collection[ColumnKey], row_of: Mapping[ColumnKey, Row]
+) -> Row | None:
+    """The row of one of these columns that is about the same task with other options."""
+    same = (row_of[key] for key in keys if row_of[key].run.spec.task == row.run.spec.task)
+    return next((other for other in same if OPTIONS in f"{other.column}{row.column}"), None)
+
+
+def _choice(row: Row) -> str:
+    return row.chance.among if row.chance else row.column.partition(OPTIONS)[2] or "all classes"
+
+
+def _close(leader: str, others: Sequence[str], is_up: bool) -> str:
     end = "highest" if is_up else "lowest"
-    return f"{first} scored {end}, but {named(others, 'or')} could be as good."
+    return f"{leader} scored {end}, but {named(others, 'or')} could be as good."
 
 
 def task_words(n_tasks: int, n_photo_sets: int, is_synthetic: bool = False) -> str:
@@ -97,10 +148,10 @@ def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
     order = sorted(n_best, key=lambda name: (-n_best[name], name))
     names = names_with_caveats(rows)
     counts = [f"{names[name]} on {n_best[name]}" for name in order]
-    first, shown = f"{counts[0]} of {n_tasks} tasks", counts[1 : N_NAMED + 1]
+    opening, shown = f"{counts[0]} of {n_tasks} tasks", counts[1 : N_NAMED + 1]
     more = len(counts) - 1 - len(shown)
     rest = f" and {more} others on fewer" if more else ""
-    return f"Could be the best: {', '.join([first, *shown])}{rest}."
+    return f"Could be the best: {', '.join([opening, *shown])}{rest}."
 
 
 def named(names: Sequence[str], word: str = "and") -> str:

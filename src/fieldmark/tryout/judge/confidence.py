@@ -18,7 +18,8 @@ WRONG_PER_PHOTO = 0.05
 """accepted and wrong: what is promised at most"""
 NOVEL_P = 0.02
 """photos of known labels at new units that are called unlike anything seen, by mistake"""
-_BLOCK = 256
+_BLOCK, _KNOWN_BLOCK = 256, 4096
+"""photos that are compared at a time, and with how many known ones"""
 
 
 def softmax(score_nc: np.ndarray, temperature: float) -> np.ndarray:
@@ -34,10 +35,12 @@ def fit_temperature(score_nc: np.ndarray, code_n: np.ndarray, weight_n: np.ndarr
     from scipy.optimize import minimize_scalar
 
     rows = np.arange(len(code_n))
-    known = np.isfinite(score_nc[rows, code_n])  # a label that its fold did not train says nothing
-    if not known.any():
+    is_scored = np.isfinite(
+        score_nc[rows, code_n]
+    )  # a label that its fold did not train says nothing
+    if not is_scored.any():
         return 1.0
-    score_nc, code_n, weight_n = score_nc[known], code_n[known], weight_n[known]
+    score_nc, code_n, weight_n = score_nc[is_scored], code_n[is_scored], weight_n[is_scored]
     spread = float(np.std(score_nc[np.isfinite(score_nc)])) or 1.0
 
     def loss(log_t: float) -> float:
@@ -99,16 +102,19 @@ def nearest_distance(
     known_unit_k: np.ndarray | None = None,
 ) -> np.ndarray:
     """Cosine distance to the k-th nearest known photo, of another unit where units are given."""
-    known = unit_length(np.array(known_kd, np.float32))
-    distance_n = np.empty(len(x_nd))
-    for start in range(0, len(x_nd), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        near_bk = unit_length(np.array(x_nd[rows], np.float32)) @ known.T
-        if unit_n is not None and known_unit_k is not None:
-            near_bk[unit_n[rows, None] == known_unit_k[None]] = -np.inf
-        place = min(k, near_bk.shape[1]) - 1
-        distance_n[rows] = 1 - -np.partition(-near_bk, place, axis=1)[:, place]
-    return distance_n
+    n_near = min(k, len(known_kd))
+    best_nk = np.full((len(x_nd), n_near), -np.inf, np.float32)
+    for begin in range(0, len(known_kd), _KNOWN_BLOCK):
+        block = slice(begin, begin + _KNOWN_BLOCK)
+        unit_kd = unit_length(np.array(known_kd[block], np.float32))
+        for start in range(0, len(x_nd), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            near_bk = unit_length(np.array(x_nd[rows], np.float32)) @ unit_kd.T
+            if unit_n is not None and known_unit_k is not None:
+                near_bk[unit_n[rows, None] == known_unit_k[None, block]] = -np.inf
+            both_bk = np.concatenate([best_nk[rows], near_bk], axis=1)
+            best_nk[rows] = np.partition(both_bk, -n_near, axis=1)[:, -n_near:]
+    return np.asarray(1 - best_nk.min(axis=1).astype(np.float64))
 
 
 def p_value(distance_n: np.ndarray, seen_k: np.ndarray, weight_k: np.ndarray) -> np.ndarray:

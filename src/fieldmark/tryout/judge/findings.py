@@ -111,13 +111,14 @@ class Weakness:
     n_right_outside: int
 
 
-def conditions(looks: Looks) -> dict[str, np.ndarray]:
-    """Which photos were taken at night (dark, or infrared), and which are blurred."""
-    is_grey = looks.colourfulness_n < _NIGHT_COLOUR
+def conditions(looks: Looks, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Which of some photos were taken at night (dark, or infrared), and which are blurred."""
+    is_grey = looks.colourfulness_n[rows] < _NIGHT_COLOUR
     # Where every photo is grey (herbarium scans, microscopes), grey does not mean night.
     is_infrared = is_grey if is_grey.mean() < 0.8 else np.zeros_like(is_grey)
-    is_night = (looks.brightness_n < _NIGHT_BRIGHTNESS) | is_infrared
-    is_blurred = looks.sharpness_n < _BLUR * np.median(looks.sharpness_n)
+    is_night = (looks.brightness_n[rows] < _NIGHT_BRIGHTNESS) | is_infrared
+    sharpness_k = looks.sharpness_n[rows]
+    is_blurred = sharpness_k < _BLUR * np.median(sharpness_k)
     return {"night": is_night, "blur": is_blurred & ~is_night}
 
 
@@ -129,8 +130,8 @@ def find_weak_places(
     """
     n_u = np.bincount(held_out.unit_n)
     large = np.flatnonzero(n_u >= LEAST_CELL).tolist()
-    places = {f"at {name_u[unit]}": held_out.unit_n == unit for unit in large}
-    return find_weaknesses(dataclasses.replace(held_out, unit_n=burst_n), places, by_label=False)
+    at_unit = {f"at {name_u[unit]}": held_out.unit_n == unit for unit in large}
+    return find_weaknesses(dataclasses.replace(held_out, unit_n=burst_n), at_unit, by_label=False)
 
 
 def find_weaknesses(
@@ -182,6 +183,8 @@ class Suspects:
     """the label that the models give"""
     expected: float
     """how many of them are wrong, if the probabilities are right: the others are its mistakes"""
+    is_checked: bool = True
+    """False: no two models are good enough to doubt a label"""
 
 
 def find_suspects(
@@ -205,12 +208,12 @@ def find_suspects(
     sure_n = prob_nc.max(axis=1)
     rows = np.flatnonzero(in_question & (sure_n >= SURE))
     rows = rows[np.argsort(prob_nc[rows, held_out.code_n[rows]], kind="stable")]
-    first: dict[tuple[int, int, int], int] = {}
+    row_of: dict[tuple[int, int, int], int] = {}
     for row in map(int, rows):
         given, answer = int(held_out.code_n[row]), int(answer_n[row])
         if frozenset((held_out.labels[given], held_out.labels[answer])) not in alike:
-            first.setdefault((int(held_out.unit_n[row]), given, answer), row)
-    kept = tuple(first.values())
+            row_of.setdefault((int(held_out.unit_n[row]), given, answer), row)
+    kept = tuple(row_of.values())
     # Mistakes of photos of one unit are one mistake.
     weight_n = 1 / np.bincount(held_out.unit_n)[held_out.unit_n]
     chance = float((weight_n * (1 - sure_n))[sure_n >= SURE].sum())
@@ -248,7 +251,7 @@ class SearchPlan:
     """units with that label"""
 
 
-def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPlan:
+def plan_search(held_out: HeldOut, code: int, share: float = FOUND) -> SearchPlan:
     """Ranks photos by the label's probability and stops where enough are found.
 
     With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
@@ -264,7 +267,7 @@ def plan_search(held_out: HeldOut, code: int, wanted: float = FOUND) -> SearchPl
     best_u = np.array([prob_n[is_label & (held_out.unit_n == unit)].max() for unit in units])
     n_units = len(units)
     # the most units that may be missed such that the promise still holds
-    allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - wanted) >= 0.95]
+    allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - share) >= 0.95]
     n_missed = max(allowed, default=0)
     threshold = np.sort(best_u)[n_missed]
     n_found = int((best_u >= threshold).sum())

@@ -23,8 +23,8 @@ LEAST_PHOTOS = 4
 
 def unit_numbers(names: np.ndarray) -> np.ndarray:
     """Units numbered from 0; a photo without a name is its own unit."""
-    own = np.array([f"\0{row}" if name is None else name for row, name in enumerate(names)])
-    return np.asarray(np.unique(own, return_inverse=True)[1])
+    names_n = np.array([f"\0{row}" if name is None else name for row, name in enumerate(names)])
+    return np.asarray(np.unique(names_n, return_inverse=True)[1])
 
 
 def can_be_tested(code_n: np.ndarray, unit_n: np.ndarray, n_labels: int) -> np.ndarray:

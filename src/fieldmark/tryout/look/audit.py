@@ -15,12 +15,13 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import combinations, pairwise, takewhile
 
 import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
+from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
@@ -47,7 +48,7 @@ class DataFinding:
     """One thing to know about the photos."""
 
     kind: str
-    """unreadable, empty, duplicate, conflict, leak, burst, slip, small, untrained"""
+    """unreadable, unread, empty, duplicate, conflict, leak, burst, slip, small, untrained"""
     text: str
     groups: tuple[tuple[int, ...], ...] = ()
     """the photos it is about, by row; those of a group belong together"""
@@ -78,12 +79,11 @@ class Evidence:
     """equal for equal bytes and crops"""
     shot_n: Sequence[tuple[datetime.datetime | None, str]]
     """when it was taken, and by what"""
-    empty: tuple[str, ...] = ()
-    """folders without photos"""
 
 
-def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
+def audit(photos: LabelledPhotos, evidence: Evidence) -> Audit:
     """Looks for everything that makes a test of these photos wrong or unfair."""
+    table = photos.table
     labels = table.get_column("label").to_list()
     merged = merge_spellings(labels)
     label_n = np.array([merged[label] for label in labels])
@@ -95,9 +95,10 @@ def audit(table: pl.DataFrame, evidence: Evidence) -> Audit:
     burst_n = number_groups(len(labels), bursts)
     findings = [
         *_unreadable(evidence.bad),
-        *_empty(evidence.empty),
+        *(DataFinding("unread", text) for text in tell_unread(photos.unread)),
+        *_empty(photos.empty),
         *_spellings(labels, merged),
-        *_slips(label_n[evidence.is_ok_n]),
+        *find_slips(label_n[evidence.is_ok_n]),
         *_duplicates(copy_n, label_n, table),
         *_bursts(burst_n, copy_n),
         *_small(label_n[evidence.is_ok_n]),
@@ -132,8 +133,8 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
         n_bits = np.zeros((len(block), len(rows) - start), np.uint16)
         for word in range(hash_kw.shape[1]):
             n_bits += np.bitwise_count(block[:, None, word] ^ hash_kw[None, start:, word])
-        first, second = np.nonzero(np.triu(n_bits <= HASH_BITS, 1))
-        pair = rows[np.stack([first, second], axis=1) + start]
+        one, other = np.nonzero(np.triu(n_bits <= HASH_BITS, 1))
+        pair = rows[np.stack([one, other], axis=1) + start]
         if len(pair):
             pairs.append(pair[looks.correlation(pair[:, 0], pair[:, 1]) >= ALIKE])
     return np.concatenate(pairs)
@@ -141,10 +142,10 @@ def _alike_pairs(evidence: Evidence) -> np.ndarray:
 
 def _is_copy(looks: Looks, pairs: np.ndarray) -> np.ndarray:
     """Is it one photo, saved again, or another frame?"""
-    first, second = pairs[:, 0], pairs[:, 1]
-    n_bits = np.bitwise_count(looks.hash_nw[first] ^ looks.hash_nw[second]).sum(axis=1)
-    difference = np.abs(looks.grey_np[first] - looks.grey_np[second]).mean(axis=1)
-    is_alike = looks.correlation(first, second) >= COPY_ALIKE
+    one, other = pairs[:, 0], pairs[:, 1]
+    n_bits = np.bitwise_count(looks.hash_nw[one] ^ looks.hash_nw[other]).sum(axis=1)
+    difference = np.abs(looks.grey_np[one] - looks.grey_np[other]).mean(axis=1)
+    is_alike = looks.correlation(one, other) >= COPY_ALIKE
     return np.asarray((n_bits <= COPY_BITS) & is_alike & (difference < SAME_PHOTO))
 
 
@@ -157,16 +158,16 @@ def _series(table: pl.DataFrame, evidence: Evidence) -> np.ndarray:
         if number and evidence.is_ok_n[row]:
             by_prefix[name[: number.start(1)]].append((int(number[1]), row))
     pairs = _pairs(
-        (first, second)
+        (one, other)
         for numbered in by_prefix.values()
-        for (low, first), (high, second) in pairwise(sorted(numbered))
-        if high - low <= SERIES and not _is_apart(evidence, first, second)
+        for (low, one), (high, other) in pairwise(sorted(numbered))
+        if high - low <= SERIES and not _is_apart(evidence, one, other)
     )
     return pairs[evidence.looks.correlation(pairs[:, 0], pairs[:, 1]) >= SERIES_ALIKE]
 
 
-def _is_apart(evidence: Evidence, first: int, second: int) -> bool:
-    before, after = evidence.shot_n[first][0], evidence.shot_n[second][0]
+def _is_apart(evidence: Evidence, one: int, other: int) -> bool:
+    before, after = evidence.shot_n[one][0], evidence.shot_n[other][0]
     return before is not None and after is not None and abs(after - before) > BURST
 
 
@@ -177,9 +178,9 @@ def _close_in_time(evidence: Evidence) -> np.ndarray:
         if time is not None:
             by_device[device].append((time, row))
     return _pairs(
-        (first, second)
+        (one, other)
         for shots in by_device.values()
-        for (before, first), (after, second) in pairwise(sorted(shots))
+        for (before, one), (after, other) in pairwise(sorted(shots))
         if after - before <= BURST
     )
 
@@ -225,9 +226,9 @@ def _duplicates(
     conflicts = tuple(group for group in groups if len({label_n[row] for row in group}) > 1)
     plain = tuple(group for group in groups if group not in set(conflicts))
     if plain:
-        n = counted(sum(map(len, plain)) - len(plain), "photo is a copy", "photos are copies")
-        why = "copies are kept together, so that no test photo has its copy in training."
-        yield DataFinding("duplicate", f"{n} of another: {why}", plain)
+        copies = ("photo is a copy of another", "photos are copies of others")
+        n = counted(sum(map(len, plain)) - len(plain), *copies)
+        yield DataFinding("duplicate", f"{n}: copies stay together in every test.", plain)
     image, split = (table.get_column(name).to_list() for name in ("image", "split"))
     for group in conflicts:
         labels = sorted({str(label_n[row]) for row in group})
@@ -238,17 +239,17 @@ def _duplicates(
     if leaks:
         n = sum(split[row] == "test" for group in leaks for row in group)
         copied = counted(n, "test photo has", "test photos have")
-        text = f"{copied} a copy among the training photos"
-        yield DataFinding("leak", f"{text}: scores on your test folder are too good.", leaks)
+        text = f"{copied} a copy among the training photos of your own split"
+        yield DataFinding("leak", f"{text}: scores on it are too good.", leaks)
 
 
 def _bursts(burst_n: np.ndarray, copy_n: np.ndarray) -> Iterator[DataFinding]:
     groups = tuple(g for g in groups_of(burst_n) if len({int(copy_n[row]) for row in g}) > 1)
     if groups:
         n, longest = sum(map(len, groups)), max(map(len, groups))
-        series = counted(len(groups), "burst or series", "bursts or series")
-        text = f"{n:,} photos belong to {series} of near-identical frames"
-        yield DataFinding("burst", f"{text} (the longest has {longest}).", groups)
+        bursts = f"{len(groups):,} bursts of near-identical photos (the longest has {longest})"
+        text = "one burst of near-identical photos" if len(groups) == 1 else bursts
+        yield DataFinding("burst", f"{n:,} photos belong to {text}.", groups)
 
 
 def _small(label_n: np.ndarray) -> Iterator[DataFinding]:
@@ -265,7 +266,7 @@ def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[Dat
     trained, tested = (set(label_n[split_n == word].tolist()) for word in ("train", "test"))
     if trained and (unseen := sorted(tested - trained)):
         n = counted(len(unseen), "label has", "labels have")
-        text = f"{n} test photos and no training photos: {first_few(unseen)}."
+        text = f"{n} test photos but no training photos: {first_few(unseen)}."
         yield DataFinding("untrained", text)
 
 
@@ -301,15 +302,17 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
     for name, best in sorted(merged.items()):
         if name != best:
             rows = tuple(row for row, label in enumerate(labels) if label == name)
-            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: merged."
+            text = f"{name!r} ({counts[name]}) and {best!r} are the same label: they were merged."
             yield DataFinding("slip", text, (rows,))
 
 
-def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
-    """Labels one or two letters apart, of which one is rare: true names are as close as that (Parus
-    major and Parus minor), so they are asked about and never merged.
+def find_slips(label_n: np.ndarray) -> Iterator[DataFinding]:
+    """Labels one or two letters apart, of which one is rare, and labels of which one word differs
+    in one letter. True names are as close as that (Parus major and Parus minor), so they are asked
+    about and never merged.
     """
     counts = Counter(label_n.tolist())
+    asked = set[frozenset[str]]()
     # By count first: of 5,000 labels, few pairs differ so much, and only those are spelt out.
     common_first = sorted(counts, key=lambda name: (-counts[name], name))
     rare_first = common_first[::-1]
@@ -317,13 +320,57 @@ def _slips(label_n: np.ndarray) -> Iterator[DataFinding]:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
         for rare in sorted(name for name in few if _may_be_slip(name, common)):
             rows = tuple(np.flatnonzero(label_n == rare).tolist())
-            text = f"Is {rare!r} ({counts[rare]}) a slip for {common!r} ({counts[common]})?"
-            advice = "Rename it if so; it counts as a label of its own."
+            text = f"Is {rare!r} ({counts[rare]}) a typing error for {common!r} ({counts[common]})?"
+            advice = "If so, rename it. Until then it counts as a label of its own."
             yield DataFinding("slip", f"{text} {advice}", (rows,))
+            asked.add(frozenset((rare, common)))
+    for pair in _one_letter_apart(sorted(counts)):
+        if frozenset(pair) not in asked:
+            names = " and ".join(f"{name!r} ({counts[name]})" for name in pair)
+            rows = tuple(np.flatnonzero(np.isin(label_n, pair)).tolist())
+            text = f"Are {names} the same label? If so, give them one name; they count as two."
+            yield DataFinding("slip", text, (rows,))
 
 
-def _may_be_slip(first: str, second: str) -> bool:
-    a, b = _fold(first), _fold(second)
+_LONG_WORD = 5
+"""letters from which on two words that differ in one letter are asked about: bear and boar are not
+one label, nor are class A and class B"""
+
+
+def _one_letter_apart(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of which one word differs in one letter; found by what is left when a letter is left
+    out, for 5,000 labels make 12 million pairs.
+    """
+    left: dict[str, list[str]] = defaultdict(list)
+    for name in labels:
+        folded = _fold(name)
+        letters = (at for at, mark in enumerate(folded) if mark.isalpha())
+        for rest in {folded, *(folded[:at] + folded[at + 1 :] for at in letters)}:
+            left[rest].append(name)
+    pairs = {pair for names in left.values() for pair in combinations(names, 2)}
+    return sorted(pair for pair in pairs if _is_one_slip(*map(_fold, pair)))
+
+
+def _is_one_slip(first: str, second: str) -> bool:
+    """
+    >>> _is_one_slip("peach leaf", "peech leaf"), _is_one_slip("fox", "foxx")
+    (True, True)
+    >>> _is_one_slip("bear", "boar"), _is_one_slip("class a", "class b")
+    (False, False)
+    """
+    words = first.split(), second.split()
+    differing = [pair for pair in zip(*words, strict=False) if pair[0] != pair[1]]
+    if len(words[0]) != len(words[1]) or len(differing) != 1:
+        return False
+    short, long = sorted(differing[0], key=len)
+    if short[0] != long[0] or re.search(r"\d", short + long) or edits(short, long, 1) > 1:
+        return False
+    ends = {short + "s", *(short[: at + 1] + short[at:] for at in range(len(short)))}
+    return len(short) >= _LONG_WORD or (len(short) >= 3 and long in ends)
+
+
+def _may_be_slip(one: str, other: str) -> bool:
+    a, b = _fold(one), _fold(other)
     if min(len(a), len(b)) < 6 or abs(len(a) - len(b)) > 2 or a[0] != b[0]:
         return False
     if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):

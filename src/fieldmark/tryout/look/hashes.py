@@ -112,11 +112,16 @@ class Looks:
 
 def read_looks(features_nd: np.ndarray) -> Looks:
     """The looks that a Looker's features hold."""
-    words = np.ascontiguousarray(features_nd[:, :_N_WORDS].astype(np.uint16))
-    first, grey = _N_WORDS, _N_WORDS + 4
+    hash_words = np.ascontiguousarray(features_nd[:, :_N_WORDS].astype(np.uint16))
+    begin, grey = _N_WORDS, _N_WORDS + 4
     # Copies: a view would keep the grey pixels of all photos for as long as one number of them.
-    numbers = (features_nd[:, column].copy() for column in range(first, grey))
+    numbers = (features_nd[:, column].copy() for column in range(begin, grey))
     brightness, contrast, colourfulness, sharpness = numbers
     return Looks(
-        words.view(np.uint64), brightness, contrast, colourfulness, sharpness, features_nd[:, grey:]
+        hash_words.view(np.uint64),
+        brightness,
+        contrast,
+        colourfulness,
+        sharpness,
+        features_nd[:, grey:],
     )

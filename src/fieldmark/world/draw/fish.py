@@ -85,10 +85,10 @@ def _mouth(pen: Pen, look: Appearance, pose: Pose, body: Tube, eye: Point) -> Po
 
 
 def _fin(
-    pen: Pen, body: Tube, place: tuple[float, float, float], tall: float, look: Appearance
+    pen: Pen, body: Tube, on_body: tuple[float, float, float], tall: float, look: Appearance
 ) -> None:
     """A fin from u0 to u1 on the upper (v = 0) or lower (v = 1) edge, swept back."""
-    u0, u1, v = place
+    u0, u1, v = on_body
     up = -1.0 if v < 0.5 else 1.0
     (ax, ay), (bx, by) = body.at(u0, v), body.at(u1, v)
     inner_a, inner_b = body.at(u0, 0.5), body.at(u1, 0.5)

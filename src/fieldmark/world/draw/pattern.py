@@ -114,11 +114,11 @@ def paint_markings(pen: Pen, look: Appearance, body: Tube, unit: float) -> None:
     blotch = dark(main, 0.5) if brightness(main) > 90 else light(main, 0.45)
     scar = light(main, 0.6) if brightness(main) < 150 else (170, 110, 100)
     for mark in look.individual.markings:
-        place = body.at(mark.u, mark.v)
+        spot = body.at(mark.u, mark.v)
         if mark.kind == "scar":
-            pen.oval(place, (unit * 1.5 * mark.size, unit * 0.2), scar, mark.turn)
+            pen.oval(spot, (unit * 1.5 * mark.size, unit * 0.2), scar, mark.turn)
         elif mark.kind == "blotch":
-            pen.oval(place, (unit * 0.75 * mark.size, unit * 0.5 * mark.size), blotch, mark.turn)
+            pen.oval(spot, (unit * 0.75 * mark.size, unit * 0.5 * mark.size), blotch, mark.turn)
     if look.morph == "mixed":
         _patches(pen, look, body, unit)
     if look.is_sick:
@@ -127,34 +127,34 @@ def paint_markings(pen: Pen, look: Appearance, body: Tube, unit: float) -> None:
         _gaps(pen, look, body)
 
 
-def paint_eye(pen: Pen, look: Appearance, place: Point, size: float, is_asleep: bool) -> None:
-    x, y = place
+def paint_eye(pen: Pen, look: Appearance, spot: Point, size: float, is_asleep: bool) -> None:
+    x, y = spot
     if is_asleep or "dead" in look.extras:
         pen.stroke(
             [(x - size, y, size * 0.3), (x, y + size * 0.4, size * 0.4), (x + size, y, size * 0.3)],
             (20, 16, 18),
         )
         return
-    pen.oval(place, (size * 1.5, size * 1.5), mix(look.main, (250, 240, 220), 0.6))
-    pen.oval(place, (size, size), look.eye)
+    pen.oval(spot, (size * 1.5, size * 1.5), mix(look.main, (250, 240, 220), 0.6))
+    pen.oval(spot, (size, size), look.eye)
     pen.oval((x + size * 0.3, y - size * 0.35), (size * 0.32, size * 0.32), (250, 250, 250))
 
 
 def _patches(pen: Pen, look: Appearance, body: Tube, unit: float) -> None:
     rng = look.rng("mixed")
     for _ in range(4):
-        place = body.at(rng.between(0.1, 0.9), rng.between(0.25, 0.75))
+        spot = body.at(rng.between(0.1, 0.9), rng.between(0.25, 0.75))
         size = unit * rng.between(1.5, 2.6)
-        pen.oval(place, (size, size * 0.7), look.second, rng.between(0, 1))
+        pen.oval(spot, (size, size * 0.7), look.second, rng.between(0, 1))
 
 
 def _lesions(pen: Pen, look: Appearance, body: Tube, unit: float) -> None:
     rng = look.rng("lesions")
     for _ in range(7):
-        place = body.at(rng.between(0.08, 0.92), rng.between(0.15, 0.85))
+        spot = body.at(rng.between(0.08, 0.92), rng.between(0.15, 0.85))
         size = unit * rng.between(0.8, 1.5)
-        pen.oval(place, (size, size * 0.85), (104, 62, 50), rng.between(0, 1))
-        pen.oval(place, (size * 0.6, size * 0.45), (196, 132, 116), rng.between(0, 1))
+        pen.oval(spot, (size, size * 0.85), (104, 62, 50), rng.between(0, 1))
+        pen.oval(spot, (size * 0.6, size * 0.45), (196, 132, 116), rng.between(0, 1))
 
 
 def _gaps(pen: Pen, look: Appearance, body: Tube) -> None:

@@ -33,15 +33,15 @@ def draw_plankton(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     if look.species.has("dark_centre"):
         pen.oval(body.at(0.5, 0.5), (7, 6), dark(look.main, 0.6))
     if look.species.has("oil_drop"):
-        place = body.at(0.68, 0.4)
-        pen.oval(place, (5, 5), (250, 214, 90))
-        pen.oval((place[0] - 1.5, place[1] - 1.5), (1.6, 1.6), (255, 250, 220))
+        spot = body.at(0.68, 0.4)
+        pen.oval(spot, (5, 5), (250, 214, 90))
+        pen.oval((spot[0] - 1.5, spot[1] - 1.5), (1.6, 1.6), (255, 250, 220))
     return Anchors(body.at(1.0, 0.5), body.at(0.5, 0.0), (0.0, 0.0))
 
 
-def _spines(pen: Pen, look: Appearance, places: list[tuple[Point, float]], length: float) -> None:
-    for place, turn in places:
-        pen.stroke([(*place, 1.3), (*reach(place, length, turn), 0.4)], dark(look.main, 0.4))
+def _spines(pen: Pen, look: Appearance, roots: list[tuple[Point, float]], length: float) -> None:
+    for root, turn in roots:
+        pen.stroke([(*root, 1.3), (*reach(root, length, turn), 0.4)], dark(look.main, 0.4))
 
 
 def _disc(pen: Pen, look: Appearance, rng: Rng) -> Tube:

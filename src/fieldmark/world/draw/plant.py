@@ -80,10 +80,10 @@ def paint_sick(pen: Pen, look: Appearance, blade: Tube, half: float) -> None:
     """Brown spots with yellow rims."""
     rng = look.rng("rust")
     for _ in range(4 if half > 6 else 1):
-        place = blade.at(rng.between(0.15, 0.85), rng.between(0.15, 0.85))
+        spot = blade.at(rng.between(0.15, 0.85), rng.between(0.15, 0.85))
         size = half * rng.between(0.16, 0.34)
-        pen.oval(place, (size * 1.5, size * 1.3), (206, 186, 74))
-        pen.oval(place, (size, size * 0.9), (94, 58, 34))
+        pen.oval(spot, (size * 1.5, size * 1.3), (206, 186, 74))
+        pen.oval(spot, (size, size * 0.9), (94, 58, 34))
 
 
 def draw_tree(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
@@ -115,9 +115,9 @@ def draw_tree(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
     if look.species.has("berries") and not look.is_young:
         for berry in range(7):
             x, y = twig.at(0.42 + 0.08 * (berry % 3), 0.5)
-            place = (x + rng.around(13), y + 8 + rng.around(9))
-            pen.oval(place, (4.6, 4.6), look.second)
-            pen.oval((place[0] - 1.3, place[1] - 1.5), (1.2, 1.2), light(look.second, 0.7))
+            spot = (x + rng.around(13), y + 8 + rng.around(9))
+            pen.oval(spot, (4.6, 4.6), look.second)
+            pen.oval((spot[0] - 1.3, spot[1] - 1.5), (1.2, 1.2), light(look.second, 0.7))
     paint_markings(pen, look, twig, 1.6)
     return Anchors(twig.at(1.0, 0.5), twig.at(0.5, 0.5), (0.0, 0.0))
 
@@ -135,10 +135,14 @@ def _pinnate(pen: Pen, look: Appearance, stalk: Stalk, paint: Colour) -> None:
     root, turn, size = stalk
     pen.stroke([(*root, 1.1), (*reach(root, 46 * size, turn), 0.6)], dark(paint, 0.3))
     for pair in range(3):
-        place = reach(root, (8 + 13 * pair) * size, turn)
+        leaf_root = reach(root, (8 + 13 * pair) * size, turn)
         for side in (-0.17, 0.17):
             draw_leaf(
-                pen, look, place, (19 * size, 4.8 * size * look.form["stout"], turn + side), paint
+                pen,
+                look,
+                leaf_root,
+                (19 * size, 4.8 * size * look.form["stout"], turn + side),
+                paint,
             )
     draw_leaf(pen, look, reach(root, 44 * size, turn), (18 * size, 4.9 * size, turn), paint)
 
@@ -296,17 +300,17 @@ def _spike(pen: Pen, look: Appearance, stem: Tube, rng: Rng) -> None:
         for side in (-1, 1):
             x, y = stem.at(u, 0.5)
             far = size * (1.3 - 0.09 * step)
-            place = (x + side * far * 0.8 + rng.around(1.0), y + rng.around(1.5))
+            spot = (x + side * far * 0.8 + rng.around(1.0), y + rng.around(1.5))
             pen.oval(
-                place,
+                spot,
                 (far, far * 0.75),
                 look.main if side < 0 else dark(look.main, 0.2),
                 0.08 * side,
             )
-            pen.oval(place, (far * 0.32, far * 0.3), _heart(look))
+            pen.oval(spot, (far * 0.32, far * 0.3), _heart(look))
             if look.species.traits["pattern"] != "plain":
                 pen.oval(
-                    (place[0] + side * far * 0.6, place[1]), (far * 0.25, far * 0.3), look.second
+                    (spot[0] + side * far * 0.6, spot[1]), (far * 0.25, far * 0.3), look.second
                 )
 
 

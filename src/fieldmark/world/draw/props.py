@@ -118,8 +118,8 @@ def draw_front(
         _flower(pen, mouth, 24.0, rng)
 
 
-def _flower(pen: Pen, place: Point, size: float, rng: Rng) -> None:
-    x, y = place[0] + size * 0.75, place[1]
+def _flower(pen: Pen, spot: Point, size: float, rng: Rng) -> None:
+    x, y = spot[0] + size * 0.75, spot[1]
     pen.stroke([(x, y, 1.8), (x + 6, y + 60, 2.4), (x + 2, y + 260, 3.0)], (78, 132, 56))
     paint = rng.choice(((226, 70, 120), (240, 150, 40), (236, 80, 60), (180, 90, 200)))
     for petal in range(7):
@@ -148,9 +148,9 @@ def draw_bush(pen: Pen, mouth: Point, rng: Rng) -> None:
     x, y = mouth
     pen.stroke([(x + 60, y + 190, 4.0), (x + 40, y + 50, 3.0), (x + 14, y - 4, 1.5)], _WOOD)
     for _ in range(26):
-        place = (x + 30 + rng.around(34), y + rng.around(44) + 4)
+        spot = (x + 30 + rng.around(34), y + rng.around(44) + 4)
         green = mix((74, 128, 52), (40, 84, 36), rng.between(0, 1))
-        pen.oval(place, (9, 4.4), green, rng.between(0, 1))
+        pen.oval(spot, (9, 4.4), green, rng.between(0, 1))
 
 
 def draw_feather(pen: Pen, look: Appearance) -> None:
@@ -193,12 +193,12 @@ def draw_cover(pen: Pen, rng: Rng, size_px: int, box: tuple[int, int, int, int])
             paint,
         )
     for _ in range(9):
-        place = (rng.between(left, right), rng.between(top, bottom))
+        spot = (rng.between(left, right), rng.between(top, bottom))
         size = wide * rng.between(0.09, 0.16)
         turn = rng.between(0, 1)
         paint = mix(green, light(green, 0.25), rng.between(0, 1))
-        pen.oval(place, (size, size * 0.42), dark(paint, 0.3), turn)
-        pen.oval((place[0], place[1] - 1), (size * 0.96, size * 0.36), paint, turn)
+        pen.oval(spot, (size, size * 0.42), dark(paint, 0.3), turn)
+        pen.oval((spot[0], spot[1] - 1), (size * 0.96, size * 0.36), paint, turn)
 
 
 def draw_flies(pen: Pen, rng: Rng, centre: Point) -> None:

@@ -106,13 +106,13 @@ def _outline(
     """Curves cut into short edges: x, y, each corner's polygon and the corner that follows it."""
     count = np.asarray(counts, dtype=np.int32)
     ends = np.cumsum(count, dtype=np.int32)
-    first = ends - count
+    begins = ends - count
     polygon = np.repeat(np.arange(len(count), dtype=np.int32), count)
     here = np.arange(ends[-1], dtype=np.int32)
     after = here + 1
-    after[ends - 1] = first
+    after[ends - 1] = begins
     before = here - 1
-    before[first] = ends - 1
+    before[begins] = ends - 1
     weight = np.where(np.asarray(smooth)[polygon][:, None, None], _CURVE[None], _LINE[None])
     points = corners * (_GRID / 128)
     spread = (
@@ -123,7 +123,7 @@ def _outline(
     )
     whole = np.floor(spread + 0.5).astype(np.int32)
     following = np.arange(1, whole.shape[0] * _PARTS + 1, dtype=np.int32)
-    following[ends * _PARTS - 1] = first * _PARTS
+    following[ends * _PARTS - 1] = begins * _PARTS
     x, y = (np.ascontiguousarray(whole[:, axis]).reshape(-1) for axis in (0, 1))
     return x, y, np.repeat(polygon, _PARTS), following
 

@@ -161,9 +161,9 @@ class Layer:
     smooth: list[bool] = field(default_factory=list)
     inks: list[int] = field(default_factory=list)
 
-    def add(self, pen: Pen, place: Placement) -> None:
+    def add(self, pen: Pen, placement: Placement) -> None:
         if pen.counts:
-            self.add_points(pen, place.apply(np.array(pen.points, dtype=np.float64)))
+            self.add_points(pen, placement.apply(np.array(pen.points, dtype=np.float64)))
 
     def add_points(self, pen: Pen, points: NDArray[np.float64]) -> None:
         """A pen's drawing whose points are in pixels already."""

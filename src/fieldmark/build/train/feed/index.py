@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.build.shards import find_shards
+from fieldmark.build.shards import find_shards, held_out
 from fieldmark.build.shards.access import (
     CAPTION,
     MOST_NAMES,
@@ -30,7 +30,7 @@ from fieldmark.build.shards.access import (
     kept_index,
     make_index,
 )
-from fieldmark.build.shards.captions import EXTENSION, captions_files
+from fieldmark.build.shards.captions import EXTENSION, caption_models, captions_files
 from fieldmark.build.train.feed.order import SampleOrder
 from fieldmark.build.train.recipe import REPLAY, TrainRecipe
 from fieldmark.data import is_packed
@@ -53,6 +53,8 @@ class ShardGroup(NamedTuple):
     """samples of each shard"""
     coverage: dict[str, int]
     """text type → samples that have it"""
+    splits: dict[str, int]
+    """split → samples that are of it, where their JSON says so"""
 
     @property
     def n_samples(self) -> int:
@@ -83,6 +85,16 @@ class TrainData:
     def coverage(self) -> dict[str, int]:
         """text type → samples that have it, without replay"""
         return self.main.coverage
+
+    @property
+    def caption_models(self) -> tuple[str, ...]:
+        """Who wrote the captions beside the shards, as far as it is known."""
+        return caption_models(job.sidecar for job in self.main.jobs if job.sidecar)
+
+    @property
+    def held_out(self) -> str:
+        """Says which of the samples are kept for tests; "" where none is known to be."""
+        return held_out(self.main.splits, self.n_samples)
 
     def order(self, recipe: TrainRecipe) -> SampleOrder:
         """Which samples the steps of a run take."""
@@ -155,13 +167,20 @@ def open_data(
         progress.say(group.words())
     if captions is not None and CAPTION not in recipe.texts.types:
         progress.say(f"{captions}  is not used: texts.types has no 'caption'.")
-    data = [group.group for group in groups]
     digests = [indexed[job].digest for job in (*main, *replay)]
-    return TrainData(
-        data[0],
-        data[1] if replay else ShardGroup((), (), {}),
+    data = TrainData(
+        groups[0].group,
+        groups[1].group if replay else ShardGroup((), (), {}, {}),
         draws.digest(len(main), *digests).hex(),
     )
+    if models := data.caption_models:
+        progress.say(f"captions written by {', '.join(models)}")
+    if data.held_out:
+        progress.say(
+            f"Warning: {data.held_out}. Scores on them will be too high. `fieldmark shards make` "
+            "without --split packs only training photos."
+        )
+    return data
 
 
 def _replay_jobs(recipe: TrainRecipe, folder: Path) -> tuple[IndexJob, ...]:
@@ -203,14 +222,14 @@ def _short(path: Path, types: tuple[tuple[str, str], ...]) -> str:
 def _indexed(jobs: Sequence[IndexJob], progress: Progress) -> dict[IndexJob, IndexedShard]:
     with ThreadPoolExecutor(16) as pool:  # a network disk takes a millisecond for each
         kept = zip(jobs, pool.map(kept_index, jobs), strict=True)
-        facts = {job: one for job, one in kept if one is not None}
-    ahead = [job for job in jobs if job not in facts]
+        shard_of = {job: one for job, one in kept if one is not None}
+    ahead = [job for job in jobs if job not in shard_of]
     if ahead:
         progress.start("shards indexed", len(ahead))
     for job, made in _make(ahead):
-        facts[job] = made
+        shard_of[job] = made
         progress.advance()
-    return facts
+    return shard_of
 
 
 def _make(jobs: Sequence[IndexJob]) -> Iterator[tuple[IndexJob, IndexedShard]]:
@@ -235,19 +254,23 @@ class _Checked:
     """What the indexes of a group of shards say."""
 
     def __init__(
-        self, jobs: Sequence[IndexJob], facts: Sequence[IndexedShard], captions: Path | None
+        self, jobs: Sequence[IndexJob], shards: Sequence[IndexedShard], captions: Path | None
     ) -> None:
-        self.pairs, self.captions = list(zip(jobs, facts, strict=True)), captions
+        self.pairs, self.captions = list(zip(jobs, shards, strict=True)), captions
         self.types = [name for name, _ in jobs[0].members]
-        coverage = Counter[str]()
-        for one in facts:
+        coverage, splits = Counter[str](), Counter[str]()
+        for one in shards:
             coverage.update(one.counts)
+            splits.update(one.splits)
         self.group = ShardGroup(
-            tuple(jobs), tuple(one.n_samples for one in facts), {n: coverage[n] for n in self.types}
+            tuple(jobs),
+            tuple(one.n_samples for one in shards),
+            {name: coverage[name] for name in self.types},
+            dict(sorted(splits.items())),
         )
 
     def problems(self) -> list[str]:
-        damaged = [facts.damage for _, facts in self.pairs if facts.damage]
+        damaged = [shard.damage for _, shard in self.pairs if shard.damage]
         lines = damaged[:MOST_NAMES]
         if len(damaged) > MOST_NAMES:
             lines.append(f"{len(damaged) - MOST_NAMES:,} more shards are damaged.")
@@ -261,27 +284,41 @@ class _Checked:
         return lines
 
     def _line(self, kind: str, text: str, hint: str = "") -> list[str]:
-        n = sum(facts.n_wrong.get(kind, 0) for _, facts in self.pairs)
+        n = sum(shard.n_wrong.get(kind, 0) for _, shard in self.pairs)
         names = [
             f"{job.shard.name} {key!r}"
-            for job, facts in self.pairs
-            for key in facts.wrong.get(kind, ())
+            for job, shard in self.pairs
+            for key in shard.wrong.get(kind, ())
         ]
         return [f"{text}: {n:,} ({_some(names, n)}){hint and ': '}{hint}."] if n else []
 
     def _absent_types(self) -> list[str]:
         """Types that no sample has: a wrong name, or captions that were forgotten."""
         absent = [name for name in self.types if not self.group.coverage[name]]
-        known = {name for _, facts in self.pairs for name in facts.extensions}
+        extensions = {name for _, shard in self.pairs for name in shard.extensions}
         lines = []
         for name, extension in self.pairs[0][0].members:
             if name == CAPTION and name in absent:
-                where = f"in {self.captions} nor " if self.captions else "(--captions FOLDER) nor "
-                lines.append(f"no photo has a caption, neither {where}as its member {EXTENSION}.")
+                lines.append(self._no_caption())
             elif name in absent:
-                hint = meant(extension, known)
+                hint = meant(extension, extensions)
                 lines.append(f"no photo has a text of type {name!r} (member {extension}).{hint}")
         return lines
+
+    def _no_caption(self) -> str:
+        if self.captions is None:
+            return (
+                f"no photo has a caption (member {EXTENSION}): give --captions FOLDER with what "
+                "`fieldmark caption` wrote, or train on names alone with "
+                f"--set texts.types.{CAPTION}=0 'model.projectors=[\"taxonomic\"]'."
+            )
+        if not any(job.sidecar and job.sidecar.is_file() for job, _ in self.pairs):
+            return (
+                f"{self.captions}  holds captions of other shards, none of "
+                f"{_some([job.shard.name for job, _ in self.pairs], len(self.pairs))}: run "
+                "`fieldmark caption` on these."
+            )
+        return f"{self.captions}  holds no caption for these shards: all were rejected or failed."
 
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""

@@ -29,7 +29,7 @@ import torch
 
 from fieldmark.build.train.feed.index import TrainData
 from fieldmark.build.train.feed.sample_reader import (
-    BatchPlace,
+    BatchRow,
     ReadSample,
     SampleFiller,
     SampleJob,
@@ -101,7 +101,7 @@ class CardWriter:
                 self._put(slot, [samples[number] for number in numbers], images)
             for key in self._sink.failed_keys:
                 number = _number(key)
-                data, samples[number] = self._reader.read(samples[number].place, on_card=False)
+                data, samples[number] = self._reader.read(samples[number].batch_row, on_card=False)
                 height, width = self._reader.square.size
                 image = torch.frombuffer(bytearray(data), dtype=torch.uint8)
                 image = image.view(1, height, width, 3).permute(0, 3, 1, 2)
@@ -113,11 +113,15 @@ class CardWriter:
         self._decoder.close()
 
     def _put(self, slot: Callable[[int], Any], samples: Sequence[ReadSample], images: Any) -> None:
-        steps = {sample.place.step for sample in samples}
+        steps = {sample.batch_row.step for sample in samples}
         for step in steps:  # nearly always one
-            own = [number for number, sample in enumerate(samples) if sample.place.step == step]
-            places = torch.tensor([[samples[number].place.place for number in own], own])
-            where, which = places.to(self._device)
+            of_step = [
+                number for number, sample in enumerate(samples) if sample.batch_row.step == step
+            ]
+            rows_and_samples = torch.tensor(
+                [[samples[number].batch_row.row for number in of_step], of_step]
+            )
+            where, which = rows_and_samples.to(self._device)
             chosen = images if len(steps) == 1 else images[which]
             slot(step).index_copy_(0, where, chosen)
 
@@ -125,10 +129,10 @@ class CardWriter:
 def _pair(number: int, sample: ReadSample) -> tuple[WantedFile, FileBytes]:
     """A sample in the words of the embedding engine; its key is its number in the buffer."""
     content = Content(number.to_bytes(len(ABSENT), "little"))
-    wanted = WantedFile(sample.name, (ImageRef(sample.name, sample.crop),))
+    file = WantedFile(sample.name, (ImageRef(sample.name, sample.crop),))
     if sample.facts is None:
-        return wanted, FileBytes(content, None, pixels=(Pixels(sample.offset),))
-    return wanted, FileBytes(content, None, sample.offset, sample.size, sample.facts)
+        return file, FileBytes(content, None, pixels=(Pixels(sample.offset),))
+    return file, FileBytes(content, None, sample.offset, sample.size, sample.facts)
 
 
 def _number(key: bytes) -> int:
@@ -219,9 +223,9 @@ def open_loader(
         buffer_bytes=_buffer_bytes(decode, image_size, n),
     )
 
-    def places(step: int) -> list[BatchPlace]:
+    def rows_of_step(step: int) -> list[BatchRow]:
         numbers = order.rank_batch(step, rank, n_ranks).tolist()
-        return [BatchPlace(step, place, sample) for place, sample in enumerate(numbers)]
+        return [BatchRow(step, row, sample) for row, sample in enumerate(numbers)]
 
     n_readers = options.n_readers
     if n_readers is None:
@@ -230,7 +234,7 @@ def open_loader(
     tokens = TextTokens(CachedRows(tokenise), can_trim, getattr(tokenise, "end", None))
     loader = _BatchLoader(job, tokens, device, n)
     try:
-        loader.start(places, range(first_step, last_step), n_readers, options.new_decoder)
+        loader.start(rows_of_step, range(first_step, last_step), n_readers, options.new_decoder)
         yield loader.batches()
     finally:
         loader.close()
@@ -271,7 +275,7 @@ class _HostWriter:
         for sample in samples:
             view = buffer.view(sample.offset, sample.size)
             image = np.frombuffer(view, np.uint8).reshape(self._shape)
-            slot(sample.place.step).numpy()[sample.place.place] = image
+            slot(sample.batch_row.step).numpy()[sample.batch_row.row] = image
         return samples
 
     def close(self) -> None:
@@ -290,7 +294,7 @@ class _OpenBatch:
         return len(self.samples) == self.n
 
     def in_order(self) -> list[ReadSample]:
-        return [self.samples[place] for place in range(self.n)]
+        return [self.samples[row] for row in range(self.n)]
 
 
 class _BatchLoader:
@@ -309,7 +313,7 @@ class _BatchLoader:
 
     def start(
         self,
-        places: Callable[[int], list[BatchPlace]],
+        rows_of_step: Callable[[int], list[BatchRow]],
         steps: range,
         n_readers: int,
         new_decoder: Callable[[], DeviceDecoder] | None,
@@ -321,7 +325,7 @@ class _BatchLoader:
         self._slots = [self._new_slot() for _ in range(n_ahead)]
         if self.is_on_card and self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # other streams write there
-        self._source = StepSource(places, steps, n_ahead)
+        self._source = StepSource(rows_of_step, steps, n_ahead)
         readers = [ReaderProcess(self.job, serve_samples) for _ in range(n_readers)]
         here = [ReaderHere(self.job, SampleFiller)] if not n_readers else []
         self._pool = ReaderPool([*readers, *here], self._source, chunk)
@@ -374,8 +378,8 @@ class _BatchLoader:
                 buffer.give_back()
                 with self._grown:
                     for sample in samples:
-                        batch = self._open.setdefault(sample.place.step, _OpenBatch(self.n))
-                        batch.samples[sample.place.place] = sample
+                        batch = self._open.setdefault(sample.batch_row.step, _OpenBatch(self.n))
+                        batch.samples[sample.batch_row.row] = sample
                     self._grown.notify_all()
 
     # --- whole batches: in a thread of its own
@@ -393,12 +397,9 @@ class _BatchLoader:
             self._source.finished()
             self.threads.put(self._ready, replace(batch, replaced=replaced))
             if step == self.steps[:SAY_AFTER][-1]:
-                self._say_cut()
-
-    def _say_cut(self) -> None:
-        tokens = self.tokens
-        if words := full_words(tokens.n_full, tokens.n_seen, tokens.context):
-            LOG.warning("%s", words)
+                tokens = self.tokens
+                if words := full_words(tokens.n_full, tokens.n_seen, tokens.context):
+                    LOG.warning("%s", words)
 
     def _whole(self, step: int) -> list[ReadSample]:
         with self._grown:

@@ -127,15 +127,15 @@ class _Stream:
 
     def _window(self, epoch: int, number: int, shards: Int64s) -> Int64s:
         """The samples of these shards, shuffled; those of the last few calls are kept."""
-        place = (epoch, number)
-        if place in self._windows:
-            self._windows.move_to_end(place)
-            return self._windows[place]
+        key = (epoch, number)
+        if key in self._windows:
+            self._windows.move_to_end(key)
+            return self._windows[key]
         samples = np.concatenate(
             [np.arange(self.starts[k], self.starts[k] + self.counts[k]) for k in shards]
         )
         draws.generator(*self.seed, "samples", epoch, number).shuffle(samples)
-        self._windows[place] = samples
+        self._windows[key] = samples
         if len(self._windows) > _KEPT:
             self._windows.popitem(last=False)
         return samples

@@ -49,19 +49,19 @@ class SampleJob:
     buffer_bytes: int
 
 
-class BatchPlace(NamedTuple):
+class BatchRow(NamedTuple):
     """A sample that is wanted."""
 
     step: int
-    place: int
+    row: int
     """in this rank's part of the batch"""
     sample: int
 
 
 class ReadSample(NamedTuple):
-    """What became of a place in a batch."""
+    """What became of a row of a batch."""
 
-    place: BatchPlace
+    batch_row: BatchRow
     text: DrawnText
     name: str
     """how messages call the sample that was read"""
@@ -83,39 +83,38 @@ class SampleReader:
         self.job, self.square = job, square(job.size)
         self._order = copy.deepcopy(job.order)  # it keeps windows, and other threads use theirs
 
-    def read(self, place: BatchPlace, on_card: bool) -> tuple[bytes, ReadSample]:
+    def read(self, batch_row: BatchRow, on_card: bool) -> tuple[bytes, ReadSample]:
         """The bytes of a JPEG that the card can decode where it may, else pixels."""
         replaced: list[str] = []
-        sample = place.sample
+        sample = batch_row.sample
         while len(replaced) < MOST_BAD:
             raw = self.job.data.read(sample)
             try:
-                data, facts, crop = self._image(raw.image, place.step, sample, on_card)
+                data, jpeg, crop = self._image(raw.image, batch_row.step, sample, on_card)
             except DataError as error:
                 replaced.append(f"{self.job.data.name_of(sample)}: {plain_reason(error)}")
-                sample = self._another(place, len(replaced))
+                batch = self._order.batch(batch_row.step)
+                drawn = draws.number(
+                    self.job.seed, "another", batch_row.step, batch_row.sample, len(replaced)
+                )
+                sample = int(batch[drawn % len(batch)])
                 continue
-            text = self.job.texts.draw_text(place.step, sample, raw.texts)
+            text = self.job.texts.draw_text(batch_row.step, sample, raw.texts)
             name = raw.key
-            return data, ReadSample(place, text, name, crop, facts, len(data), tuple(replaced))
+            return data, ReadSample(batch_row, text, name, crop, jpeg, len(data), tuple(replaced))
         raise DataError(
             f"{MOST_BAD} of {MOST_BAD} samples cannot be decoded, the first is {replaced[0]}. "
             "Check the shards with `fieldmark shards check SHARDS --images`."
         )
-
-    def _another(self, place: BatchPlace, turn: int) -> int:
-        batch = self._order.batch(place.step)
-        drawn = draws.number(self.job.seed, "another", place.step, place.sample, turn)
-        return int(batch[drawn % len(batch)])
 
     def _image(
         self, data: bytes, step: int, sample: int, on_card: bool
     ) -> tuple[bytes, JpegFacts | None, Crop]:
         # What looks damaged is Pillow's to judge, so that the same samples are replaced everywhere.
         is_for_card = on_card and len(data) <= self.job.buffer_bytes and not quick_check(data)
-        if is_for_card and (facts := jpeg_facts(data)):
-            crop = self._crop(facts.height, facts.width, facts.turn, step, sample)
-            return data, facts, crop
+        if is_for_card and (jpeg := jpeg_facts(data)):
+            crop = self._crop(jpeg.height, jpeg.width, jpeg.turn, step, sample)
+            return data, jpeg, crop
         header = read_header(data)
         crop = self._crop(header.height, header.width, header.orientation, step, sample)
         return self._pixels(data, crop), None, crop
@@ -140,20 +139,20 @@ class SampleFiller:
 
     def __init__(self, job: SampleJob, memory: mmap.mmap) -> None:
         self._job, self._memory, self._reader = job, memory, SampleReader(job)
-        self._left: dict[BatchPlace, tuple[bytes, ReadSample]] = {}
+        self._left: dict[BatchRow, tuple[bytes, ReadSample]] = {}
         """samples that were read but did not fit any more, until they are asked for again"""
 
     def fill(self, request: BufferRequest) -> BufferAnswer:
         began = time.perf_counter()
         base, at = request.buffer * self._job.buffer_bytes, 0
         samples: list[ReadSample] = []
-        for place in request.files:
-            if place not in self._left:
-                self._left[place] = self._reader.read(place, self._job.decode == "gpu")
-            data, sample = self._left[place]
+        for batch_row in request.files:
+            if batch_row not in self._left:
+                self._left[batch_row] = self._reader.read(batch_row, self._job.decode == "gpu")
+            data, sample = self._left[batch_row]
             if at + len(data) > self._job.buffer_bytes:  # the first of a request always fits
                 break
-            del self._left[place]
+            del self._left[batch_row]
             self._memory[base + at : base + at + len(data)] = data
             samples.append(sample._replace(offset=at))
             at += aligned(len(data))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.build.train.feed.sample_reader import BatchPlace, ReadSample
+from fieldmark.build.train.feed.sample_reader import BatchRow, ReadSample
 from fieldmark.embed.gpu.reader_process import BufferAnswer, BufferJob, BufferRequest, Filler
 from fieldmark.embed.gpu.readers import address_of
 from fieldmark.embed.gpu.worker_threads import PipelineStopped
@@ -34,15 +34,15 @@ class StepSource:
     """
 
     def __init__(
-        self, places: Callable[[int], list[BatchPlace]], steps: range, n_ahead: int
+        self, rows_of_step: Callable[[int], list[BatchRow]], steps: range, n_ahead: int
     ) -> None:
-        self._places, self._steps, self._n_ahead = places, steps, n_ahead
+        self._places, self._steps, self._n_ahead = rows_of_step, steps, n_ahead
         self._n_begun = self._n_finished = 0
-        self._waiting: deque[BatchPlace] = deque()
+        self._waiting: deque[BatchRow] = deque()
         self._changed = threading.Condition()
         self._is_stopped = False
 
-    def take(self, reader: int, most: int, may_wait: bool) -> list[BatchPlace]:  # noqa: ARG002
+    def take(self, reader: int, most: int, may_wait: bool) -> list[BatchRow]:  # noqa: ARG002
         """The next places, all of one step."""
         with self._changed:
             while not self._waiting:

@@ -74,13 +74,13 @@ class TextPlan:
         return DrawnText(texts[self.names[type_id]], type_id)
 
     def _pick(self, weights: Sequence[float], *parts: object) -> int:
-        place = draws.number(self.seed, *parts) / 2**64 * sum(weights)
+        drawn = draws.number(self.seed, *parts) / 2**64 * sum(weights)
         last = 0
         for type_id, weight in enumerate(weights):
             if weight > 0:
-                if place < weight:
+                if drawn < weight:
                     return type_id
-                place, last = place - weight, type_id
+                drawn, last = drawn - weight, type_id
         return last  # rounding took it past the end
 
 

@@ -101,21 +101,23 @@ def contrastive_loss(
         rows = pair[0].new_zeros(len(images)) + 0 * scales.sum()
         if biases is not None and biases.requires_grad:
             rows = rows + 0 * biases.sum()
-        for number, (mine, columns) in enumerate(members):
-            places = torch.searchsorted(columns, mine + ranks.rank * len(images))
+        for number, (member_rows, columns) in enumerate(members):
+            positions = torch.searchsorted(columns, member_rows + ranks.rank * len(images))
             groups = None if ids is None else _group_numbers(ids[columns])
             scale = scales[number].float().exp()
             bias = scale if biases is None else biases[number].float()
-            block = _block(pair[0][mine], all_texts[columns], places, groups, loss.is_symmetric)
+            block = _block(
+                pair[0][member_rows], all_texts[columns], positions, groups, loss.is_symmetric
+            )
             values = _in_chunks(loss, block, scale, bias)
             if all_images is not None:
-                back = _block(pair[1][mine], all_images[columns], places, groups, True)
+                back = _block(pair[1][member_rows], all_images[columns], positions, groups, True)
                 values = (values + _in_chunks(loss, back, scale, bias)) / 2
-            rows = rows.index_add(0, mine, values)
+            rows = rows.index_add(0, member_rows, values)
         return LossParts(rows.mean(), rows.detach())
 
 
-def _members(mine: Tensor, n: int, ranks: Ranks) -> list[tuple[Tensor, Tensor]]:
+def _members(group_of_row: Tensor, n: int, ranks: Ranks) -> list[tuple[Tensor, Tensor]]:
     """For each of n projectors its rows among those of this process and of all, in order.
 
     How many these are has to be known here. They are counted on a stream of its own, so that only
@@ -123,14 +125,14 @@ def _members(mine: Tensor, n: int, ranks: Ranks) -> list[tuple[Tensor, Tensor]]:
     weights. Not measured on a GPU yet.) With one projector nothing is waited for.
     """
     if n == 1:
-        n_rows = (len(mine), len(mine) * ranks.n_ranks)
-        return [tuple(torch.arange(size, device=mine.device) for size in n_rows)]
-    with CudaStream(mine.device, is_urgent=True).use():
-        gathered = ranks.gather_plain(mine)
-        sizes = torch.stack([_counts(mine, n), _counts(gathered, n)]).tolist()
-    if mine.is_cuda:  # its memory belongs to the other stream
-        gathered.record_stream(torch.cuda.current_stream(mine.device))
-    orders = (part.argsort(stable=True) for part in (mine, gathered))
+        n_rows = (len(group_of_row), len(group_of_row) * ranks.n_ranks)
+        return [tuple(torch.arange(size, device=group_of_row.device) for size in n_rows)]
+    with CudaStream(group_of_row.device, is_urgent=True).use():
+        gathered = ranks.gather_plain(group_of_row)
+        sizes = torch.stack([_counts(group_of_row, n), _counts(gathered, n)]).tolist()
+    if group_of_row.is_cuda:  # its memory belongs to the other stream
+        gathered.record_stream(torch.cuda.current_stream(group_of_row.device))
+    orders = (part.argsort(stable=True) for part in (group_of_row, gathered))
     pieces = (order.split(size) for order, size in zip(orders, sizes, strict=True))
     return list(zip(*pieces, strict=True))
 
@@ -148,17 +150,17 @@ def _group_numbers(ids: Tensor) -> Tensor:
 
 
 def _block(
-    rows: Tensor, columns: Tensor, places: Tensor, groups: Tensor | None, is_mean: bool
+    rows: Tensor, columns: Tensor, positions: Tensor, groups: Tensor | None, is_mean: bool
 ) -> _Block:
-    """`places`: the column that is a row's own; `groups`: numbers equal for equal texts, or None
+    """`positions`: the column that is a row's own; `groups`: numbers equal for equal texts, or None
     where a row's own column is its only positive.
     """
     if groups is None:
-        return _Block(rows, columns, columns[places], torch.ones_like(places))
+        return _Block(rows, columns, columns[positions], torch.ones_like(positions))
     sums = torch.zeros_like(columns).index_add(0, groups, columns)
     sizes = torch.zeros_like(groups).index_add(0, groups, torch.ones_like(groups))
-    own = groups[places]
-    positives, n_positives = sums[own], sizes[own]
+    column_groups = groups[positions]
+    positives, n_positives = sums[column_groups], sizes[column_groups]
     mean = positives / n_positives[:, None]
     return _Block(rows, columns, mean if is_mean else positives, n_positives)
 

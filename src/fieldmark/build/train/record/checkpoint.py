@@ -242,9 +242,9 @@ def restore_state(
     for kind, states in state["random"].items():
         if ranks.rank < len(states):  # more processes than before: the new ones keep their own
             # A copy: torch 2.15 reads a row of a table from the table's beginning, and crashes.
-            own = states[ranks.rank].clone()
-            torch.set_rng_state(own) if kind == "cpu" else torch.cuda.set_rng_state(
-                own, ranks.device
+            random_state = states[ranks.rank].clone()
+            torch.set_rng_state(random_state) if kind == "cpu" else torch.cuda.set_rng_state(
+                random_state, ranks.device
             )
 
 

@@ -64,7 +64,13 @@ class RunLog:
         """Rows after `step` are cut off: the run goes on from there."""
         self.folder, self.path, self._say = folder, folder / "log.jsonl", say
         self.curves = RunCurves(cut_rows(self.path, step))
-        self._trackers = _load_trackers(say)
+        trackers = {}
+        for name, point in entry_points_of(TRACKERS).items():
+            try:
+                trackers[name] = point.load()
+            except Exception as error:  # noqa: BLE001  whatever another package does
+                say(f"tracker {name!r} is left out: {first_line(error)}.")
+        self._trackers = trackers
         self._next_page = -math.inf
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -90,8 +96,8 @@ class RunLog:
         if not is_due and began < self._next_page:
             return
         write_file(self.folder / "page.html", page(self.curves, state).encode())
-        facts = {"state": state.state, "n_steps": state.n_steps}
-        write_file(self.folder / STATE, json.dumps(facts).encode())
+        about = {"state": state.state, "n_steps": state.n_steps}
+        write_file(self.folder / STATE, json.dumps(about).encode())
         now = time.monotonic()
         self._next_page = now + max(PAGE_EVERY_S, (now - began) / PAGE_SHARE)
 
@@ -142,7 +148,11 @@ class RunCurves:
                         self._curves.setdefault((key, name), Curve()).add(row["step"], value)
 
     def named(self, key: str) -> dict[str, list[tuple[float, float]]]:
-        return {name: curve.points for (own, name), curve in self._curves.items() if own == key}
+        return {
+            name: curve.points
+            for (curve_key, name), curve in self._curves.items()
+            if curve_key == key
+        }
 
 
 def read_rows(path: Path, step: float = math.inf) -> list[Row]:
@@ -164,16 +174,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return value
-
-
-def _load_trackers(say: Callable[[str], None]) -> dict[str, Callable[[list[Row], Path], object]]:
-    trackers = {}
-    for name, point in entry_points_of(TRACKERS).items():
-        try:
-            trackers[name] = point.load()
-        except Exception as error:  # noqa: BLE001  whatever another package does
-            say(f"tracker {name!r} is left out: {first_line(error)}.")
-    return trackers
 
 
 # --- the page ---
@@ -218,20 +218,20 @@ def _facts(curves: RunCurves, state: RunState) -> dict[str, str]:
     last = curves.last
     if last is None:
         return {"step": f"0 of {state.n_steps:,}"}
-    facts = {"step": f"{last['step']:,} of {state.n_steps:,}"}
+    cells = {"step": f"{last['step']:,} of {state.n_steps:,}"}
     if last.get("loss") is not None:
-        facts["loss"] = f"{last['loss']:.4f}"
+        cells["loss"] = f"{last['loss']:.4f}"
     if speed := last.get("pairs_per_s"):
-        facts["pairs/s"] = f"{speed:,.0f}"
+        cells["pairs/s"] = f"{speed:,.0f}"
         left_s = (state.n_steps - last["step"]) * last["n_pairs"] / speed
-        facts |= (
+        cells |= (
             {"time left, without checkpoints": duration(left_s)} if state.state == "running" else {}
         )
     for key, label in (("data_wait", "data wait"), ("mfu", "MFU")):
         if last.get(key) is not None:
-            facts[label] = f"{100 * last[key]:.1f} %"
+            cells[label] = f"{100 * last[key]:.1f} %"
     n_bad = curves.n_bad_images
-    return facts | ({"unreadable photos": f"{n_bad:,}"} if n_bad else {})
+    return cells | ({"unreadable photos": f"{n_bad:,}"} if n_bad else {})
 
 
 def _charts(curves: RunCurves) -> list[str]:

@@ -34,6 +34,7 @@ from fieldmark.build.train.record.checkpoint import (
 from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.files import remove_parts, write_file
+from fieldmark.models.open_clip import CONFIG, WEIGHTS
 from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
@@ -65,9 +66,10 @@ def read_step_scores(run: Path) -> dict[int, StepScores]:
         values = json.loads((run / SCORES).read_text(encoding="utf-8"))
         return {
             int(step): StepScores(
-                tuple(facts["tasks"]), tuple(SuiteScore(**score) for score in facts["scores"])
+                tuple(scores_of_step["tasks"]),
+                tuple(SuiteScore(**score) for score in scores_of_step["scores"]),
             )
-            for step, facts in values.items()
+            for step, scores_of_step in values.items()
         }
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return {}
@@ -160,14 +162,14 @@ class RunScores:
         self._keep()
         if (best := self.best_step) is not None:
             folder = self.folder(best)
-            facts = {
+            about = {
                 "step": best,
                 "metric": self.settings.best,
                 "score": self.by_step[best].named[self.settings.best],
                 "model": str(folder.relative_to(self.run)),
                 "checkpoint": str(self.checkpoints.path(best).relative_to(self.run)),
             }
-            write_file(self.run / BEST, _json(facts))
+            write_file(self.run / BEST, _json(about))
         self._prune()
 
     def _keep(self) -> None:
@@ -213,7 +215,7 @@ class RunExport:
             export_two(self.clip_model, weights, folder.with_name(f"{folder.name}{TWO}"), card)
 
     def _card(self, step: int, scores: Sequence[SuiteScore]) -> ModelCard:
-        facts = json.loads((self.run / DATA).read_text(encoding="utf-8"))
+        data = json.loads((self.run / DATA).read_text(encoding="utf-8"))
         rows = [
             CardScore(row.task, row.metric, row.value, row.low, row.high, row.n)
             for row in scores
@@ -222,10 +224,12 @@ class RunExport:
         return ModelCard(
             title=self.run.resolve().name,
             recipe=recipe_toml(self.checkpoints.recipe),
-            n_shards=facts["shards"],
-            n_samples=facts["samples"],
-            caption_coverage=facts["coverage"].get("caption", 0) / max(1, facts["samples"]),
-            data_digest=facts["digest"],
+            n_shards=data["shards"],
+            n_samples=data["samples"],
+            caption_coverage=data["coverage"].get("caption", 0) / max(1, data["samples"]),
+            caption_models=data.get("caption_models", ()),
+            held_out=data.get("held_out", ""),
+            data_digest=data["digest"],
             data_licence=self.checkpoints.recipe.data.licence,
             n_steps=step,
             n_pairs=step * self.checkpoints.recipe.train.batch,
@@ -235,13 +239,16 @@ class RunExport:
 
 def write_data_facts(run: Path, data: TrainData) -> None:
     """What a model card says of the data."""
-    facts = {
+    about = {
         "shards": len(data.shards),
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
+        "caption_models": data.caption_models,
+        "splits": data.main.splits,
+        "held_out": data.held_out,
         "digest": data.digest,
     }
-    write_file(run / DATA, _json(facts))
+    write_file(run / DATA, _json(about))
 
 
 def export_run(
@@ -252,6 +259,9 @@ def export_run(
     """
     if not (run / "recipe.toml").is_file():
         raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
+    is_model = any((folder / name).exists() for name in (CONFIG, *WEIGHTS))
+    if not is_model and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise UsageError(f"{folder}  holds something else: give a new folder with --export.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
@@ -268,8 +278,8 @@ def export_run(
             f"{run}  was trained with another network: {recipe.model.architecture} has changed "
             "since. Put back the file that it was trained with."
         )
-    known = read_step_scores(run).get(note.step)
-    scores = known.scores if known else ()
+    former = read_step_scores(run).get(note.step)
+    scores = former.scores if former else ()
     RunExport(run, checkpoints, clip_model).write(note.step, folder, projector, scores)
     return note.step
 

@@ -93,7 +93,9 @@ class Api(abc.ABC):
             "seed": settings.seed is not None,
             "stop": bool(settings.stop),
         }
-        named = (name for name, words in _WORDS.items() if re.search(words, text, re.IGNORECASE))
+        named = (
+            name for name, pattern in _WORDS.items() if re.search(pattern, text, re.IGNORECASE)
+        )
         return next((name for name in named if given[name]), "")
 
 

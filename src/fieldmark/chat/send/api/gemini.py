@@ -121,14 +121,14 @@ API = GeminiApi()
 
 def _generation(settings: AnswerSettings, model_id: str, lacks: Collection[str]) -> dict[str, Any]:
     config: dict[str, Any] = {"maxOutputTokens": settings.max_output_tokens}
-    own: dict[str, dict[str, Any]] = {
+    wire_names: dict[str, dict[str, Any]] = {
         "temperature": {"temperature": settings.temperature},
         "top_p": {"topP": settings.top_p},
         "seed": {"seed": settings.seed},
         "stop": {"stopSequences": sendable(settings.stop) or None},
         "reasoning_effort": {"thinkingConfig": _thinking(settings, model_id)},
     }
-    for name, values in own.items():
+    for name, values in wire_names.items():
         config |= {} if name in lacks else values
     if settings.schema is not None and "schema" not in lacks:
         config |= {
@@ -205,10 +205,10 @@ def _logprobs(result: Any) -> tuple[TokenChance, ...]:
                 float(chosen["logProbability"]),
                 tuple(
                     (str(rival["token"]), float(rival["logProbability"]))
-                    for rival in place.get("candidates") or ()
+                    for rival in step.get("candidates") or ()
                 ),
             )
-            for chosen, place in zip(result["chosenCandidates"], rivals, strict=True)
+            for chosen, step in zip(result["chosenCandidates"], rivals, strict=True)
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return ()

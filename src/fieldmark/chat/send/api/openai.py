@@ -48,7 +48,13 @@ class OpenAIApi(Api):
     ) -> dict[str, Any]:
         output_key = _NEWER_OUTPUT_KEY if "max_tokens" in lacks else model.output_key
         settings = settings_body(request.settings, lacks, output_key)
-        head, sent = {"model": model.id, **_joined(model.body, settings)}, iter(pictures)
+        # Both; of a table in both (OpenRouter's `provider`) the keys of both: `more` wins.
+        tables = {
+            key: {**model.body[key], **value}
+            for key, value in settings.items()
+            if isinstance(value, Mapping) and isinstance(model.body.get(key), Mapping)
+        }
+        head, sent = {"model": model.id, **model.body, **settings, **tables}, iter(pictures)
         return {**head, "messages": [_message(message, sent) for message in request.messages]}
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
@@ -70,16 +76,6 @@ class OpenAIApi(Api):
             fingerprint=str(reply.get("system_fingerprint") or ""),
             logprobs=_logprobs(choice.get("logprobs")),
         )
-
-
-def _joined(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both; of a table in both (OpenRouter's `provider`) the keys of both: `more` wins."""
-    tables = {
-        key: {**body[key], **value}
-        for key, value in more.items()
-        if isinstance(value, Mapping) and isinstance(body.get(key), Mapping)
-    }
-    return {**body, **more, **tables}
 
 
 API = OpenAIApi()

@@ -198,9 +198,9 @@ def _refuse_odd_rows(root: Path, frame: pl.DataFrame) -> None:
 def _known_queries(root: Path) -> pl.DataFrame:
     """split, query, query_id and the kinds as `…_listed`; empty where no list is there."""
     schema = dict.fromkeys(("query_id", "query", *KINDS, "split"), pl.String)
-    known = pl.concat([pl.DataFrame(schema=schema), *_lists(root).values()])
-    known = known.unique(["split", "query"], keep="first", maintain_order=True)
-    return known.rename({name: f"{name}_listed" for name in KINDS})
+    queries = pl.concat([pl.DataFrame(schema=schema), *_lists(root).values()])
+    queries = queries.unique(["split", "query"], keep="first", maintain_order=True)
+    return queries.rename({name: f"{name}_listed" for name in KINDS})
 
 
 def _lists(root: Path) -> dict[str, pl.DataFrame]:
@@ -305,9 +305,9 @@ def _rerank_findings(root: Path) -> Iterator[Finding]:
     if without:
         n = counted(len(without), "query", "queries")
         yield Finding("note", f"{n} to rerank without a relevant photo: {name_some(without)}.")
-    known = _known_queries(root)
-    unknown = by_query.join(known, on=["split", "query"], how="anti", maintain_order="left")
-    if len(known) and len(unknown):
+    queries = _known_queries(root)
+    unknown = by_query.join(queries, on=["split", "query"], how="anti", maintain_order="left")
+    if len(queries) and len(unknown):
         n = counted(len(unknown), "query", "queries")
         texts = unknown.get_column("query").to_list()
         yield Finding("warning", f"{n} to rerank that no list of queries has: {name_some(texts)}.")

@@ -147,23 +147,23 @@ def _photo(world: World, number: int, scene: Scene) -> MadePhoto:
 
 def _queries(world: World, photos: Sequence[MadePhoto], n_rows: int) -> list[MadeQuery]:
     """Every fourth is for validation."""
-    asked = [(kind, values) for kind in KINDS for values in _values(world, kind, photos)]
+    kinds_and_values = [(kind, values) for kind in KINDS for values in _values(world, kind, photos)]
     queries = []
-    for place, (kind, values) in enumerate(asked):
+    for number, (kind, values) in enumerate(kinds_and_values):
         truth = dict(zip(kind.columns, values, strict=True))
         relevant = [one for one in photos if all(one.truth[key] == truth[key] for key in truth)]
         chosen = {photo.number for photo in relevant}
         others = [photo for photo in photos if photo.number not in chosen]
-        is_hopeless = place == 1
+        is_hopeless = number == 1
         best = [] if is_hopeless else relevant[: n_rows // 2]
-        drawn = _drawn(others, n_rows - len(best), world, place)
-        shown = _drawn([*best, *drawn], n_rows, world, place)
+        drawn = _drawn(others, n_rows - len(best), world, number)
+        shown = _drawn([*best, *drawn], n_rows, world, number)
         text = kind.text.format(**{key: value.replace("_", " ") for key, value in truth.items()})
-        group = "" if place == 2 else ICONIC.get(str(relevant[0].truth["body_plan"]), "Combo")
-        split = "val" if place % 4 == 3 else "test"
+        group = "" if number == 2 else ICONIC.get(str(relevant[0].truth["body_plan"]), "Combo")
+        split = "val" if number % 4 == 3 else "test"
         queries.append(
             MadeQuery(
-                3 + 7 * place, split, text.capitalize(), kind, group, tuple(relevant), tuple(shown)
+                3 + 7 * number, split, text.capitalize(), kind, group, tuple(relevant), tuple(shown)
             )
         )
     return queries
@@ -181,9 +181,9 @@ def _values(world: World, kind: QueryKind, photos: Sequence[MadePhoto]) -> list[
     return [names[name] for name in sorted(chosen)]
 
 
-def _drawn(photos: Sequence[MadePhoto], n: int, world: World, place: int) -> list[MadePhoto]:
+def _drawn(photos: Sequence[MadePhoto], n: int, world: World, number: int) -> list[MadePhoto]:
     by_path = {photo.path: photo for photo in photos}
-    chosen = draws.shuffled(by_path, world.seed, "inquire rows", place)[:n]
+    chosen = draws.shuffled(by_path, world.seed, "inquire rows", number)[:n]
     return [by_path[path] for path in chosen]
 
 
@@ -195,11 +195,11 @@ def _write_rows_to_rerank(root: Path, world: World, queries: Sequence[MadeQuery]
     rows: dict[str, list[dict[str, object]]] = {word: [] for word in N_FILES}
     for query in queries:
         relevant = {photo.number for photo in query.relevant}
-        for place, photo in enumerate(query.shown):
+        for rank, photo in enumerate(query.shown):
             if photo.number not in images:
                 images[photo.number] = encode_photo(world, photo.scene)
             rows[HUB[query.split]].append(
-                _hub_row(query, photo, photo.number in relevant, images[photo.number], place)
+                _hub_row(query, photo, photo.number in relevant, images[photo.number], rank)
             )
     for word, n_files in N_FILES.items():
         length = -(-len(rows[word]) // n_files)
@@ -209,13 +209,13 @@ def _write_rows_to_rerank(root: Path, world: World, queries: Sequence[MadeQuery]
 
 
 def _hub_row(
-    query: MadeQuery, photo: MadePhoto, is_relevant: bool, image: bytes, place: int
+    query: MadeQuery, photo: MadePhoto, is_relevant: bool, image: bytes, rank: int
 ) -> dict[str, object]:
     return {
         "image": {"bytes": image, "path": f"{photo.number}.jpg"},
         "query": query.text,
         "relevant": int(is_relevant),
-        "clip_score": 0.4 - place / 1000,
+        "clip_score": 0.4 - rank / 1000,
         "inat24_image_id": photo.number,
         "inat24_file_name": f"{photo.path}.jpg",
         "supercategory": query.kind.supercategory,
@@ -236,14 +236,14 @@ def _write_lists(root: Path, queries: Sequence[MadeQuery]) -> None:
     for split in HUB:
         rows = [
             (
-                place,
+                number,
                 one.number,
                 one.text,
                 one.kind.supercategory,
                 one.kind.category,
                 one.iconic_group,
             )
-            for place, one in enumerate(queries)
+            for number, one in enumerate(queries)
             if one.split == split
         ]
         write_rows(root / QUERIES[split], QUERY_COLUMNS, rows)

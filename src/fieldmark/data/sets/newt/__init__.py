@@ -121,13 +121,13 @@ def check(root: Path) -> Iterator[Finding]:
 def _words(frame: pl.DataFrame) -> pl.DataFrame:
     """What each class of each task is called; by its label, so no order can mix them up."""
     pairs = frame.select("task", "text_label").unique().sort("task", "text_label").rows()
-    known = newt_tasks()
+    tasks = newt_tasks()
     return pl.DataFrame(
         {
             "task": [task for task, _ in pairs],
             "text_label": [label for _, label in pairs],
             "class_name": [class_name(task, label) for task, label in pairs],
-            "species": [known[task].species if task in known else None for task, _ in pairs],
+            "species": [tasks[task].species if task in tasks else None for task, _ in pairs],
         },
         schema=dict.fromkeys(("task", "text_label", "class_name", "species"), pl.String),
     )

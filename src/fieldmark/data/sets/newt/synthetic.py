@@ -200,9 +200,9 @@ def write_newt_photo(
 
 
 def contrast_of(task: str) -> ClassContrast:
-    known = [start for start in CONTRASTS if task.startswith(start)]
-    if known:
-        return CONTRASTS[max(known, key=len)]
+    starts = [start for start in CONTRASTS if task.startswith(start)]
+    if starts:
+        return CONTRASTS[max(starts, key=len)]
     builds = [
         build for build, words in BUILDS.items() if any(word in task for word in words.split())
     ]

@@ -56,8 +56,8 @@ def newt_tasks() -> dict[str, NewtTask]:
     path = Path(__file__).with_name("tasks.csv")
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            known = tasks.get(row["task"])
-            classes = (*(known.classes if known else ()), (row["text_label"], row["class_name"]))
+            former = tasks.get(row["task"])
+            classes = (*(former.classes if former else ()), (row["text_label"], row["class_name"]))
             sub_cluster = row["sub_cluster"] or None
             tasks[row["task"]] = NewtTask(row["task"], row["cluster"], sub_cluster, classes)
     return tasks
@@ -88,7 +88,7 @@ def task_name(text: str, where: str = "") -> str:
 
 def class_name(task: str, text_label: str) -> str:
     """A label of a task in words; of labels nobody has described, the label itself, readable."""
-    known = newt_tasks().get(canonical_name(task))
-    text_label = _ALIASES.get((known.name, text_label), text_label) if known else text_label
-    names = {fold(label): words for label, words in known.classes} if known else {}
+    task_here = newt_tasks().get(canonical_name(task))
+    text_label = _ALIASES.get((task_here.name, text_label), text_label) if task_here else text_label
+    names = {fold(label): words for label, words in task_here.classes} if task_here else {}
     return names.get(fold(text_label), text_label.replace("_", " "))

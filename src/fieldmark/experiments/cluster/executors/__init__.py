@@ -92,12 +92,12 @@ def group_steps(steps: Sequence[StepFolder]) -> list[StepGroup]:
     records = [(step.id, step.record) for step in steps]
     members = [_Groupable(id, r.kind, StepRequest(**r.request), r.after) for id, r in records]
     groups = []
-    for (_, _, request, after, is_pairwise), own in _group(members).items():
-        folder = by_id[own[0].id].path.parent
-        ids = [member.after[0] for member in own] if is_pairwise else after
+    for (_, _, request, after, is_pairwise), alike in _group(members).items():
+        folder = by_id[alike[0].id].path.parent
+        ids = [member.after[0] for member in alike] if is_pairwise else after
         others = tuple(by_id.get(name) or StepFolder(folder / name) for name in ids)
         groups.append(
-            StepGroup(tuple(by_id[member.id] for member in own), request, others, is_pairwise)
+            StepGroup(tuple(by_id[member.id] for member in alike), request, others, is_pairwise)
         )
     return groups
 
@@ -110,14 +110,14 @@ def count_arrays(steps: Sequence[PlannedStep], longest: int) -> int:
     ]
     array_of: dict[str, int] = {}
     n_arrays = 0
-    for (*_, is_pairwise), own in _group(members).items():
+    for (*_, is_pairwise), alike in _group(members).items():
         # tasks of an array wait pairwise for those of one array
         cuts = [
             array_of[m.after[0]] if is_pairwise else number // longest
-            for number, m in enumerate(own)
+            for number, m in enumerate(alike)
         ]
         numbers = {cut: n_arrays + n for n, cut in enumerate(dict.fromkeys(cuts))}
-        array_of |= {m.id: numbers[cut] for m, cut in zip(own, cuts, strict=True)}
+        array_of |= {m.id: numbers[cut] for m, cut in zip(alike, cuts, strict=True)}
         n_arrays += len(numbers)
     return n_arrays
 
@@ -152,8 +152,8 @@ def rounded(request: StepRequest) -> StepRequest:
     )
 
 
-def _next_step(wanted: float) -> int:
-    if wanted <= 1:
+def _next_step(least: float) -> int:
+    if least <= 1:
         return 1
-    power: int = 2 ** math.floor(math.log2(wanted))
-    return next(step for step in (power, power * 3 // 2, power * 2) if step >= wanted)
+    power: int = 2 ** math.floor(math.log2(least))
+    return next(step for step in (power, power * 3 // 2, power * 2) if step >= least)

@@ -191,9 +191,9 @@ def process_job(
     executor: str, step: StepFolder, holder: Holder | None, lease: str = ""
 ) -> JobRecord:
     """A step as a process of this machine; None = it waits for the launcher with that lease."""
-    facts = {"host": host(), "holder": asdict(holder) if holder else None, "lease": lease}
+    about = {"host": host(), "holder": asdict(holder) if holder else None, "lease": lease}
     job_id = str(holder.pid) if holder else ""
-    return JobRecord(executor, job_id, step.id, str(step.path / "log.txt"), facts)
+    return JobRecord(executor, job_id, step.id, str(step.path / "log.txt"), about)
 
 
 class LauncherWatch:
@@ -224,8 +224,8 @@ class LauncherWatch:
 
 def holder_of(job: JobRecord) -> Holder | None:
     """The worker of a step; None while it waits."""
-    facts = job.facts["holder"]
-    return Holder(**facts) if facts else None
+    fields = job.facts["holder"]
+    return Holder(**fields) if fields else None
 
 
 def cancel_processes(steps: Sequence[StepFolder], watch: LauncherWatch) -> None:

@@ -97,7 +97,12 @@ class SlurmExecutor:
                 )
         _require_slurm()
         if groups:
-            _prune(_arrays_folder(groups[0].steps[0]))
+            # Removes folders of arrays where no step of their launch is in the job folder any more.
+            arrays = _arrays_folder(groups[0].steps[0])
+            tags = {StepFolder(path).tag for path in (arrays.parent / "steps").iterdir()}
+            for path in arrays.iterdir() if arrays.is_dir() else ():
+                if path.name.split("-")[1] not in tags:
+                    shutil.rmtree(path, ignore_errors=True)
         for group in groups:
             for array in self._arrays(group):
                 self._submit(array)
@@ -193,9 +198,9 @@ class SlurmExecutor:
         import submitit
         from submitit.helpers import DelayedSubmission
 
-        first = array.steps[min(array.steps)]
-        name = f"fm-{short_id(first.id)}-{secrets.token_hex(2)}"
-        folder = _arrays_folder(first) / name
+        lowest = array.steps[min(array.steps)]
+        name = f"fm-{short_id(lowest.id)}-{secrets.token_hex(2)}"
+        folder = _arrays_folder(lowest) / name
         parameters = self._parameters(name, folder, array)
         task = ArrayTask({number: self._task(str(s.path)) for number, s in array.steps.items()})
         delayed = DelayedSubmission(task)
@@ -218,8 +223,8 @@ class SlurmExecutor:
 
     def _write_job(self, step: StepFolder, job_id: str, number: int, name: str) -> None:
         log = _arrays_folder(step) / name / f"{job_id}_{number}_log.txt"
-        facts = {"cluster": self._cluster, "user": os.getuid()}
-        job = JobRecord(self.name, f"{job_id}_{number}", name, str(log), facts)
+        about = {"cluster": self._cluster, "user": os.getuid()}
+        job = JobRecord(self.name, f"{job_id}_{number}", name, str(log), about)
         step.write_job(job)
         self._jobs[step.id] = job
 
@@ -286,9 +291,9 @@ def asked(request: StepRequest, options: SlurmOptions) -> StepRequest:
 def _setup_lines(folder: Path, options: SlurmOptions) -> list[str]:
     """Before the worker starts. submitit looks for its pickle under the name of the job."""
     pickle = shlex.quote(str(folder / "task.pkl"))
-    own = f"{shlex.quote(str(folder))}/${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
-    link = f"[ -e {own}_submitted.pkl ] || ln -sf {pickle} {own}_submitted.pkl"
-    return [link, f"rm -f {own}_submitted.pkl.save_tmp", *options.exports, *options.setup]
+    task_path = f"{shlex.quote(str(folder))}/${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"
+    link = f"[ -e {task_path}_submitted.pkl ] || ln -sf {pickle} {task_path}_submitted.pkl"
+    return [link, f"rm -f {task_path}_submitted.pkl.save_tmp", *options.exports, *options.setup]
 
 
 def _require_slurm() -> None:
@@ -302,14 +307,6 @@ def _require_slurm() -> None:
 def _arrays_folder(step: StepFolder) -> Path:
     """Beside the steps: a folder for every array, with script, pickle and logs."""
     return step.path.parent.parent / "slurm"
-
-
-def _prune(arrays: Path) -> None:
-    """Removes folders of arrays where no step of their launch is in the job folder any more."""
-    tags = {StepFolder(path).tag for path in (arrays.parent / "steps").iterdir()}
-    for path in arrays.iterdir() if arrays.is_dir() else ():
-        if path.name.split("-")[1] not in tags:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -16,7 +16,10 @@ function taskList() {
 /** @param {Column[]} mine */
 function taskLine(mine) {
   const first = mine[0] && ranked(mine[0])[0];
-  return mine.map((column) => column.verdict).find(Boolean) ||
+  const verdicts = mine.filter((column) => column.verdict).map(
+    (column) => mine.length > 1 && column.lines.length ? `${column.lines.join(", ")}: ${column.verdict}` : column.verdict
+  );
+  return verdicts.join(" ") ||
     (first ? `${models[first.model].name}: ${scoreText(first.value, mine[0])} (${mine[0].metric})` : "");
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -18,13 +18,21 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.data import COLUMNS, SPLITS
+from fieldmark.data._dataset import COLUMNS, SPLITS
 from fieldmark.data.read.folders import is_image, walk_files
+from fieldmark.data.sets.csv import LEAST_UNITS
 from fieldmark.data.sets.csv import table as read_csv
 from fieldmark.errors import DataError, UsageError
 from fieldmark.words import counted, first_few
 
-JUNK = ("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN")
+COPIES = "fieldmark-copies.txt"
+"""marks a folder of copies that `predict` has sorted by a model's answers"""
+JUNK = (
+    *("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN"),
+    *("site-packages", "node_modules"),
+)
+_MARKS = (COPIES, "pyvenv.cfg")
+"""files whose folder holds nobody's labelled photos; the second is of a Python environment"""
 _NEITHER = re.compile(r"conf_[\d.-]+|verified|DCIM|\d{3}[A-Z_]{5}|\d[\d ._:T-]*", re.IGNORECASE)
 """folders that name neither a label nor a place: confidences, camera folders, dates, counters"""
 _PLACE = re.compile(
@@ -36,6 +44,14 @@ _SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
 FIGURE = "confusion.png"
 """that `try` leaves"""
 TABLES = (".csv", ".tsv", ".parquet")
+RAW = {
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".iiq", ".nef", ".nrw", ".orf", ".pef", ".raf",
+    ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+}  # fmt: skip
+VIDEO = {
+    ".3gp", ".asf", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg",
+    ".mts", ".webm", ".wmv",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +75,15 @@ class LabelledPhotos:
     table: pl.DataFrame
     """the columns of a dataset; `unit` is null where nothing names it"""
     label_from: str
-    """what names the label, in words: "folder 1", "column species" """
+    """what names the label, in words: "the folder names", "folder 2", "column species" """
     unit_from: str
     """what names the unit; "" = nothing does"""
+    hint: str = ""
+    """what else could name the label or the unit, and how to say so"""
     n_ignored: int = 0
     """files that are not photos, and photos in no folder"""
+    unread: tuple[str, ...] = ()
+    """RAW files and videos"""
     empty: tuple[str, ...] = ()
     """folders without photos"""
 
@@ -71,16 +91,44 @@ class LabelledPhotos:
 # --- folders
 
 
-def photo_files(root: Path) -> tuple[list[str], int]:
-    """Photos below a folder, and how many other files; what systems leave there is no photo."""
-    paths, n_other = list[str](), 0
-    for path in walk_files(root):
-        is_junk = any(part in JUNK for part in path.split("/"))
-        if is_image(path) and not is_junk and not _is_ours(root / path):
-            paths.append(path)
-        else:
-            n_other += 1
-    return paths, n_other
+def photo_files(root: Path) -> tuple[list[str], list[str]]:
+    """Photos below a folder, and other files; what systems and programs leave there is neither."""
+    files = list(walk_files(root))
+    marked = (path.rpartition("/")[::2] for path in files)
+    skipped = tuple({f"{folder}/" for folder, name in marked if folder and name in _MARKS})
+    own = [p for p in files if not p.startswith(skipped) and not set(JUNK) & set(p.split("/"))]
+    paths = [path for path in own if is_image(path) and not _is_ours(root / path)]
+    return paths, sorted(set(own) - set(paths))
+
+
+def unread_files(others: Iterable[str], photos: Iterable[str] = ()) -> list[str]:
+    """RAW files and videos, but those beside a photo of the same name: a camera saved it twice, or
+    a phone filmed what it photographed.
+    """
+    names = {_stem(path) for path in photos}
+    return [path for path in others if _suffix(path) in RAW | VIDEO and _stem(path) not in names]
+
+
+def tell_unread(paths: Sequence[str]) -> Iterator[str]:
+    """What to do about RAW files and videos, in a line each."""
+    raw = [path for path in paths if _suffix(path) in RAW]
+    if n := len(raw):
+        kinds = ", ".join(sorted(set(map(_suffix, raw))))
+        files = counted(n, f"RAW file ({kinds}) was", f"RAW files ({kinds}) were")
+        yield f"{files} left out: export {'it' if n == 1 else 'them'} as JPEG."
+    if n := len(paths) - len(raw):
+        yield (
+            f"{counted(n, 'video was', 'videos were')} left out: take frames out of "
+            f"{'it' if n == 1 else 'them'} first."
+        )
+
+
+def _suffix(path: str) -> str:
+    return f".{path.rpartition('.')[2].lower()}"
+
+
+def _stem(path: str) -> str:
+    return path.rpartition(".")[0].casefold()
 
 
 def _is_ours(path: Path) -> bool:
@@ -94,7 +142,13 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
             f"{root} is a folder, and --image, --label and --unit name columns of a table: leave "
             "them out, or give the table."
         )
-    paths, n_other = photo_files(root)
+    if (root / COPIES).exists():
+        raise DataError(
+            f"{root} holds copies that `fieldmark predict` sorted by a model's answers. A model is "
+            f"tested on labels that a person gave: check them, then delete {COPIES} in it."
+        )
+    paths, others = photo_files(root)
+    unread = unread_files(others, paths)
     folders = [tuple(path.split("/")[:-1]) for path in paths]
     n_shared = _count_shared(folders)
     inner = [parts[n_shared:] for parts in folders]
@@ -103,12 +157,12 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     rest = [parts[1:] if has_splits and _split_of(parts) else parts for parts in inner]
     depth = max(map(len, rest), default=0)
     if not depth:
-        raise _flat(root, len(paths), n_other)
-    wanted, first = columns.label_part, n_shared + 1
-    if wanted and not first <= wanted < first + depth:
-        numbers = f"{first} to {n_shared + depth}" if depth > 1 else f"{first}"
-        raise UsageError(f"--label-part {wanted}: expected {numbers}, the folders there are.")
-    parts = _choose_parts(rest, wanted - first if wanted else None)
+        raise _flat(root, len(paths), len(others) - len(unread), unread)
+    label_part, least = columns.label_part, n_shared + has_splits + 1
+    if label_part and not least <= label_part < least + depth:
+        numbers = " or ".join(f"{least + at} ({_names_at(rest, at)})" for at in range(depth))
+        raise UsageError(f"--label-part {label_part}: expected {numbers}.")
+    parts = _choose_parts(rest, label_part - least if label_part else None)
     rows = []
     for path, outer, names in zip(paths, inner, rest, strict=True):
         if len(names) > parts.label:
@@ -118,19 +172,24 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     return LabelledPhotos(
         root,
         pl.DataFrame(rows, orient="row", schema=SCHEMA),
-        f"folder {first + parts.label}{_or_else(rest, parts.other, first)}",
-        "" if parts.unit is None else f"folder {first + parts.unit}",
-        n_other + len(paths) - len(rows),
+        f"folder {least + parts.label}" if depth > 1 else "the folder names",
+        "" if parts.unit is None else f"folder {least + parts.unit}",
+        _or_else(rest, parts.other, least),
+        len(others) - len(unread) + len(paths) - len(rows),
+        tuple(unread),
         _empty_folders(root),
     )
 
 
-def _flat(root: Path, n_photos: int, n_other: int) -> DataError:
+def _flat(root: Path, n_photos: int, n_other: int, unread: Sequence[str]) -> DataError:
+    advice = " ".join(tell_unread(unread))
+    if advice and not n_photos:
+        return DataError(f"{root} holds no photos. {advice}")
     content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
     others = f" ({counted(n_other, 'other file')})" if n_other else ""
     return DataError(
         f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
-        "(.csv) with a column for the photo and one for the label."
+        f"(.csv) with a column for the photo and one for the label. {advice}".rstrip()
     )
 
 
@@ -140,12 +199,16 @@ def _count_shared(folders: Sequence[Sequence[str]]) -> int:
     return max(0, min(len(list(shared)), min(map(len, folders), default=0) - 1))
 
 
-def _or_else(folders: Sequence[Sequence[str]], at: int | None, first: int) -> str:
+def _or_else(folders: Sequence[Sequence[str]], at: int | None, offset: int) -> str:
     """What else the label could be, and how to say so."""
     if at is None:
         return ""
-    names = sorted({parts[at] for parts in folders if len(parts) > at})
-    return f"; --label-part {first + at} reads them from folder {first + at} ({first_few(names)})"
+    names = _names_at(folders, at)
+    return f"--label-part {offset + at} reads them from folder {offset + at} ({names})."
+
+
+def _names_at(folders: Sequence[Sequence[str]], at: int) -> str:
+    return first_few(sorted({parts[at] for parts in folders if len(parts) > at}), 3)
 
 
 SCHEMA: dict[str, Any] = {
@@ -156,13 +219,14 @@ SCHEMA: dict[str, Any] = {
 
 def _empty_folders(root: Path) -> tuple[str, ...]:
     """Innermost folders in which nobody put a photo; hidden ones are other programs'."""
-    empty = (
-        Path(folder).relative_to(root)
-        for folder, inner, names in os.walk(root)
-        if not inner and not any(map(is_image, names)) and "model.safetensors" not in names
-    )
-    is_junk = re.compile(rf"\.|({'|'.join(map(re.escape, JUNK))})$").match
-    return tuple(sorted(path.as_posix() for path in empty if not any(map(is_junk, path.parts))))
+    empty = []
+    for folder, inner, names in os.walk(root):
+        path = Path(folder).relative_to(root)
+        if path.name.startswith(".") or path.name in JUNK or set(_MARKS) & set(names):
+            inner.clear()
+        elif not inner and not any(map(is_image, names)) and "model.safetensors" not in names:
+            empty.append(path.as_posix())
+    return tuple(sorted(empty))
 
 
 def _split_of(parts: Sequence[str]) -> str | None:
@@ -179,7 +243,7 @@ class _Parts:
     """could be the label as well"""
 
 
-def _choose_parts(folders: Sequence[Sequence[str]], wanted: int | None) -> _Parts:
+def _choose_parts(folders: Sequence[Sequence[str]], chosen: int | None) -> _Parts:
     """The label is the folder with the names of species, else the first that reads like a label.
     The unit is the first that reads like a place (camera 3, site_B), else one above the label of
     which most hold several labels.
@@ -191,17 +255,17 @@ def _choose_parts(folders: Sequence[Sequence[str]], wanted: int | None) -> _Part
     )
     named = [at for at in range(depth) if not is_neither[at] and not is_place[at]]
     species = [at for at in named if is_species[at]]
-    is_known = wanted is not None or len(species) == 1
-    label = (species if len(species) == 1 else named or [0])[0] if wanted is None else wanted
+    is_known = chosen is not None or len(species) == 1
+    label = (species if len(species) == 1 else named or [0])[0] if chosen is None else chosen
     others = [at for at in named if at != label and _is_crossed(folders, label, at)]
     units = [at for at in range(depth) if is_place[at] and at != label]
     units += [at for at in others if at < label]
     return _Parts(label, next(iter(units), None), None if is_known else next(iter(others), None))
 
 
-def _is_crossed(folders: Sequence[Sequence[str]], first: int, second: int) -> bool:
+def _is_crossed(folders: Sequence[Sequence[str]], one: int, other: int) -> bool:
     """Do most folders at one depth hold, or lie in, several of those at the other, both ways?"""
-    pairs = {(p[first], p[second]) for p in folders if len(p) > max(first, second)}
+    pairs = {(p[one], p[other]) for p in folders if len(p) > max(one, other)}
     sides = [Counter(pair[side] for pair in pairs) for side in (0, 1)]
     return all(sum(n > 1 for n in side.values()) > len(side) / 2 for side in sides)
 
@@ -224,8 +288,31 @@ def read_table(path: Path, columns: Columns) -> LabelledPhotos:
     if table.is_empty():
         raise DataError(f"{path} has no row with a label.")
     unit_from = "" if table.get_column("unit").is_null().all() else _same_column(table, "unit")
-    n_ignored = len(every) - len(table)
-    return LabelledPhotos(path.parent, table, _same_column(table, "label"), unit_from, n_ignored)
+    if unit_from and table.get_column("unit").equals(table.get_column("label")):
+        raise UsageError(
+            f"--unit {columns.unit} names the labels: name the column of the camera, site or "
+            "individual, or leave --unit out."
+        )
+    hint = "" if unit_from else _could_be_unit(table)
+    label_from, n_ignored = _same_column(table, "label"), len(every) - len(table)
+    return LabelledPhotos(path.parent, table, label_from, unit_from, hint, n_ignored)
+
+
+def _could_be_unit(table: pl.DataFrame) -> str:
+    """Columns whose values repeat, within labels and not with them: cameras, sites, plants?"""
+    label, names = table.get_column("label"), list[str]()
+    for column in table.drop(*COLUMNS, strict=False).iter_columns():
+        values = column.cast(pl.String)
+        n, pairs = values.n_unique(), pl.DataFrame([label, values.alias("value")])
+        is_word = not column.dtype.is_float() and not values.is_null().any()
+        if is_word and LEAST_UNITS <= n <= len(table) / 2 and pairs.n_unique() > label.n_unique():
+            names.append(column.name)
+    if not names:
+        return ""
+    return (
+        f"Values repeat in column {first_few(names, 3)}: if these are cameras, sites or "
+        f"individuals, add --unit {names[0]}."
+    )
 
 
 def _same_column(table: pl.DataFrame, role: str) -> str:

@@ -17,17 +17,19 @@ from unicodedata import normalize
 
 import polars as pl
 
-from fieldmark.data import Box, read_bytes, read_header
-from fieldmark.data.read.table import read_annotations, read_json
-from fieldmark.errors import DataError
-from fieldmark.tryout.look.photos import (
+from fieldmark.data._bytes import read_bytes
+from fieldmark.data._image import Box, read_header
+from fieldmark.data.read.own_photos import (
     SCHEMA,
     TABLES,
     Columns,
     LabelledPhotos,
     read_folder,
     read_table,
+    unread_files,
 )
+from fieldmark.data.read.table import read_annotations, read_json
+from fieldmark.errors import DataError
 from fieldmark.words import counted
 
 PACKAGE = "datapackage.json"
@@ -53,6 +55,8 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
         photos = read_coco(path)
     elif not path.exists():
         raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+    elif kind in (".xlsx", ".xls", ".ods", ".numbers"):
+        raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
     else:
         raise DataError(
             f"{path} is neither a folder of photos nor a table (.csv, .tsv, .parquet) "
@@ -60,13 +64,16 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
         )
     label = pl.col("label").map_elements(_clean, return_dtype=pl.String)
     photos = replace(photos, table=photos.table.with_columns(label))
+    if named := unread_files(photos.table.get_column("image")):  # by a table
+        table = photos.table.filter(~pl.col("image").is_in(named))
+        photos = replace(photos, table=table, unread=tuple(named))
     return photos if columns.boxes is None else add_boxes(photos, columns.boxes)
 
 
 def _clean(label: str) -> str:
-    """One Unicode form, and nothing that steers a terminal or cannot be in an SVG."""
-    text = normalize("NFC", label)
-    return "".join(mark if mark.isprintable() else " " for mark in text).strip() or "(blank)"
+    """One Unicode form and single blanks, and nothing that steers a terminal or breaks an SVG."""
+    marks = (mark if mark.isprintable() else " " for mark in normalize("NFC", label))
+    return " ".join("".join(marks).split()) or "(blank)"
 
 
 @contextmanager
@@ -107,7 +114,7 @@ def read_coco(path: Path) -> LabelledPhotos:
     word = next((key for key in keys if any(key in image for image in images.values())), "")
     n_left = len(images) - table.get_column("image").n_unique()
     root = _photo_root(path.parent, table.get_column("image")[0])
-    return LabelledPhotos(root, table, "category", f"column {word}" if word else "", n_left)
+    return LabelledPhotos(root, table, "category", f"column {word}" if word else "", "", n_left)
 
 
 def _coco_rows(
@@ -134,10 +141,10 @@ def square(box: Box) -> Box:
     return x + width / 2 - side / 2, y + height / 2 - side / 2, side, side
 
 
-def _photo_root(folder: Path, first: str) -> Path:
+def _photo_root(folder: Path, image: str) -> Path:
     """The folder from which the file names its photos: its own, or one beside it."""
-    places = [folder, *(folder / name for name in ("images", "image", "photos"))]
-    return next((place for place in places if (place / first).exists()), folder)
+    folders = [folder, *(folder / name for name in ("images", "image", "photos"))]
+    return next((candidate for candidate in folders if (candidate / image).exists()), folder)
 
 
 # --- MegaDetector
@@ -145,6 +152,8 @@ def _photo_root(folder: Path, first: str) -> Path:
 
 def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> LabelledPhotos:
     """The photos cut to their best animal; photos without one stay whole."""
+    if not path.is_file():
+        raise DataError(f"--boxes {path} does not exist: give the results of MegaDetector (.json).")
     data = read_json(path)
     boxes: dict[str, tuple[Box, bool]] = {}
     with _laid_out(path, "results of MegaDetector"):
@@ -157,10 +166,10 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
     crops = [_crop(photos.root, image, boxes) for image in photos.table.get_column("image")]
     n = sum(crop is not None for crop in crops)
     if not n:
-        first = photos.table.get_column("image")[0]
+        image_0 = photos.table.get_column("image")[0]
         raise DataError(
             f"{path} names none of these photos: its first is {next(iter(boxes))!r}, yours is "
-            f"{first!r}."
+            f"{image_0!r}."
         )
     table = photos.table.with_columns(pl.Series("crop", crops, dtype=pl.List(pl.Float64)))
     return replace(photos, table=table)
@@ -216,8 +225,8 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
     labels: dict[str, set[str]] = defaultdict(set)
     for key, name in seen.select("mediaID", "scientificName").iter_rows():
         labels[key].add(name)
-    places = read_resource(folder, "deployments", ("deploymentID",))
-    where = dict(places.select("deploymentID", _column(places, "locationID")).iter_rows())
+    deployments = read_resource(folder, "deployments", ("deploymentID",))
+    where = dict(deployments.select("deploymentID", _column(deployments, "locationID")).iter_rows())
     rows = [
         (path, path.replace("\\", "/"), None, *labels[key], where.get(at) or at, None)
         for key, at, path in media.select("mediaID", "deploymentID", "filePath").iter_rows()
@@ -230,7 +239,7 @@ def read_camtrap(folder: Path) -> LabelledPhotos:
         )
     table = pl.DataFrame(rows, orient="row", schema=SCHEMA)
     n_left = sum(len(names) > 1 for names in labels.values())
-    return LabelledPhotos(folder, table, "scientificName", "column location", n_left)
+    return LabelledPhotos(folder, table, "scientificName", "column location", "", n_left)
 
 
 def read_resource(folder: Path, name: str, needed: tuple[str, ...]) -> pl.DataFrame:
