@@ -39,7 +39,7 @@ from fieldmark.cli.show import (
     size,
     talk,
 )
-from fieldmark.errors import readable
+from fieldmark.errors import DataError, readable
 from fieldmark.progress import duration
 from fieldmark.words import first_few
 
@@ -118,8 +118,9 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
-    if all(planned.status == "refused" for planned in plan.jobs):
-        refuse_if_none_can_run(plan)
+    refused = [planned.error for planned in plan.jobs if planned.status == "refused"]
+    if len(refused) == len(plan.jobs) and not any(isinstance(e, DataError) for e in refused):
+        refuse_if_none_can_run(plan)  # data may come later, and the plan says which are missing
     _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:
