@@ -294,7 +294,7 @@ def test_one_that_is_known_to_tell_none_is_not_tried(place: Path) -> None:
 
 
 def test_likelihood_of_an_endpoint_that_tells_none_stops_after_a_few_requests(place: Path) -> None:
-    with pytest.raises(FieldmarkError, match="tells no log-probabilities") as caught:
+    with pytest.raises(FieldmarkError, match="gives no log-probabilities") as caught:
         rerank(place, f"{GOOD}&logprobs=false", rerank={"by": "likelihood"})
     assert caught.value.exit_code == 4
     assert sum(journalled(settings_at(place)).values()) == 3

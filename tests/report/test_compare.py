@@ -275,3 +275,17 @@ def test_programs_get_json(store):
     assert plain["tasks"][0]["difference"] == pytest.approx(0.09)
     assert {"difference", "low", "high", "p", "p_corrected", "verdict"} <= set(plain["tasks"][0])
     assert {"difference", "low", "high", "p", "verdict", "n_photo_sets"} <= set(plain["overall"])
+
+
+def test_a_setup_keeps_its_name_where_only_one_is_shown(empty, filled):
+    """Defect: `compare` proposed "a/one (zero_shot)", and did not know it with --task."""
+    filled(empty, RunSpec("a/one", "foxes", "zero_shot"), {"": right(100, 60)})
+    filled(empty, RunSpec("a/one", "owls", "probe/x"), {"": right(100, 60)})
+    filled(empty, RunSpec("a/one", "owls", "zero_shot"), {"": right(100, 50)})
+    for task in ("foxes", "owls"):
+        filled(empty, RunSpec("a/two", task, "probe/x"), {"": right(100, 40)})
+    foxes = RunFilter(tasks=("foxes",))
+    compared = compare_models(empty, "one (zero_shot)", "a/two (probe)", foxes)
+    assert [task.verdict for task in compared.tasks] == ["a"]
+    with pytest.raises(UnknownName, match="one .ask."):
+        compare_models(empty, "one (ask)", "a/two", foxes)

@@ -35,7 +35,7 @@ CHANCE = (
 )
 LEGEND = (
     "A: could be the best model for this task, B: clearly behind A, could be the best of the "
-    "others (95 % confidence)"
+    "others, C: clearly behind B, and so on (95 % confidence)"
 )
 
 
@@ -178,13 +178,14 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
     )
 
 
-def test_runs_that_are_not_done_are_counted(store):
+def test_runs_that_are_not_done_are_named(store):
     failed = store.begin_run(RunSpec("timm/new", "beluga", "probe/neighbours"))
     store.fail_run(failed, "boom")
     store.begin_run(RunSpec("timm/newer", "beluga", "probe/neighbours"))
-    wanted = "1 run failed and is not shown. Run the same command to retry it."
-    lines = wide_table(read_table(store)).splitlines()
-    assert lines[lines.index(wanted) + 1] == "`fieldmark runs rm --failed` removes it."
+    told = plain(wide_table(read_table(store)))
+    assert "1 run failed and is not shown: timm/new on beluga. Run the same command" in told
+    assert "1 run did not finish and is not shown: timm/newer on beluga." in told
+    assert "`fieldmark runs rm --failed` removes it." in told
 
 
 def test_an_empty_store_gives_an_empty_table(tmp_path):

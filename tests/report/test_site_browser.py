@@ -460,11 +460,25 @@ def test_charts_are_drawn(page: Any, address: str) -> None:
     page.wait_for_selector(".chart svg")
 
 
+def test_a_phone_shows_comparisons_whole(page: Any, address: str) -> None:
+    """Defect: the link to the photos was cut off at 390 pixels."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}#/compare")
+    page.wait_for_selector("table.compared")
+    box = "document.querySelector('table.compared').closest('.scroll')"
+    assert page.evaluate(f"{box}.scrollWidth - {box}.clientWidth") <= 1
+    rows = page.locator("table.compared tbody tr")
+    assert rows.get_by_text("photos", exact=True).count() == rows.count() > 0
+
+
 def test_parts_unfold(page: Any, address: str) -> None:
     page.goto(f"{address}#/task/questions")
     page.get_by_text("Scores of the parts").click()
     page.wait_for_selector(".parts tbody tr")
     assert page.locator(".parts tbody tr").count() == 3
+    page.goto(f"{address}#/task/stages")
+    page.wait_for_selector("main .panel")
+    assert page.get_by_text("Scores of the parts").count() == 0, "a task without parts"
 
 
 def test_keyboard_reaches_and_sorts_the_table(page: Any, address: str) -> None:

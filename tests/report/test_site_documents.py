@@ -76,12 +76,12 @@ def text_of(page: Any, view: str) -> str:
 def test_documents_are_judged_by_their_values(page: Any, names: dict[str, str]) -> None:
     right = int(kit.worth(GOOD, TASKS["birds-choice"], "none").sum())
     said = text_of(page, f"#/predictions/{names['birds-choice']}")
-    assert f"120 of 120 predictions · {GOOD} is right in {right} of those shown" in said
+    assert f"120 of 120 predictions · {GOOD} is right on {right} of those shown" in said
     wrong = text_of(page, f"#/predictions/{names['birds-choice']}?show=wrong")
     assert wrong.count("✗") == 120 - right or f"{120 - right} of 120 predictions" in wrong
     for task in ("birds-count", "birds-f1"):
         shown = text_of(page, f"#/predictions/{names[task]}")
-        assert "is right in" not in shown and "✓" not in shown and "It is B1." in shown
+        assert "is right on" not in shown and "✓" not in shown and "It is B1." in shown
         assert "\nright\n" not in shown
     assert "texts, not labels" in text_of(page, f"#/confusions/{names['birds-f1']}")
 

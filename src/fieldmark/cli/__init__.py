@@ -123,7 +123,8 @@ def _unknown(words: list[str]) -> int:
     inner = [name for name in all_commands if name.startswith(f"{words[0]} ")]
     if inner and (len(words) == 1 or words[1] in ("-h", "--help", "--help-all")):
         rows = [f"  {name:<14}{all_commands[name]}" for name in inner]
-        show("\n".join(["usage: fieldmark COMMAND [flags]", "", *rows]))
+        usage = f"usage: fieldmark {words[0]} COMMAND [flags]"
+        show("\n".join([usage, "", *rows]))
         return 0 if len(words) > 1 else 2
     if inner:
         raise UnknownName("command", " ".join(words[:2]), inner, f"fieldmark {words[0]} --help")

@@ -39,7 +39,7 @@ def show_rows(
 
     names = list(rows[0])
     body = [[_text(row[name]) for name in names] for row in rows]
-    limit = width() if sys.stdout.isatty() else None
+    limit = screen_width()
     if limit is not None and spare and max(map(len, align(names, body, right))) > limit:
         empty = [name for name in names if all(_text(row[name]) in ("", "-") for row in rows)]
         left_out = empty or spare[:1]
@@ -67,7 +67,7 @@ def show(text: str, end: str = "\n") -> None:
 
 def show_sentence(text: str) -> None:
     """Words among the data; on a terminal no word is broken at its edge."""
-    is_screen = sys.stdout.isatty()
+    is_screen = screen_width() is not None
     show("\n".join(folded(line) if is_screen else line for line in text.split("\n")))
 
 
@@ -120,6 +120,11 @@ def rehearsal(model: str, what: str) -> str:
 def width() -> int:
     """Characters in a line of the terminal."""
     return shutil.get_terminal_size().columns
+
+
+def screen_width() -> int | None:
+    """The same where data go to a terminal; None where they go to a file or a program."""
+    return width() if sys.stdout.isatty() else None
 
 
 def folder_bytes(folder: Path) -> int:

@@ -73,7 +73,7 @@ def test_in_process_the_table_is_that_of_a_run_here(
     assert capsys.readouterr() == ("", "")
     assert not list((place / "results" / "cluster").rglob("*.db")), "all of it is merged"
     assert main(["jobs", "logs", f"{COLOUR} · blobs"]) == 0
-    assert "] classical/colour · blobs" in capsys.readouterr().out
+    assert ": classical/colour · blobs" in capsys.readouterr().out
     assert answers(place / "results") == answers(here)
     assert table(place / "results", capsys) == table(here, capsys)
     assert n_rows(place / "results") == n_rows(here)

@@ -29,7 +29,7 @@ from fieldmark.cli.grid_flags import (
     step_options,
     with_protocol_flags,
 )
-from fieldmark.cli.show import counted, show, show_rows, show_sentence, talk
+from fieldmark.cli.show import counted, screen_width, show, show_rows, show_sentence, talk
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError, join_problems
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def show_scores(plan: Plan, outcome: Outcome, settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         table = read_table(store, RunFilter(tasks=tasks), compare=is_short) if tasks else None
     rows = [row for row in table.rows if keys & {run.key for run in row.runs}] if table else []
-    for line in score_lines(rows[:MOST_SCORES]) if rows else ():
+    for line in score_lines(rows[:MOST_SCORES], screen_width()) if rows else ():
         show(line)
     if len(rows) > MOST_SCORES:
         talk(f"{len(rows) - MOST_SCORES:,} more scores: fieldmark table {where}".rstrip())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from fieldmark.cli.flags import Common, CommonFlags, Only, RunChoice
-from fieldmark.cli.show import print_json, show, talk, width
+from fieldmark.cli.show import print_json, screen_width, show, talk, width
 
 if TYPE_CHECKING:
     from fieldmark.report import Table
@@ -85,7 +85,9 @@ def _draw(args: TableArgs, table: Table) -> str:
 
     if args.by or args.by_part:
         return part_table(table, width(), heading=args.by or "part")
-    return long_table(table, width()) if args.long else wide_table(table, width())
+    if args.long:
+        return long_table(table, width(), is_screen=screen_width() is not None)
+    return wide_table(table, width())
 
 
 def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str, str]] | None:

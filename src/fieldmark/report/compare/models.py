@@ -424,14 +424,22 @@ class _NameMatch:
         return [f"{self.label} is the newest of {n} versions (others: {others})."]
 
 
+def _protocol_of(row: Row) -> str:
+    return row.run.spec.protocol.partition("/")[0]
+
+
 def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
     named = {run.id for run in store.runs(RunFilter(models=(name,)))}
     newest = sorted(rows, key=lambda row: (row.run.finished or "", row.run.id), reverse=True)
     fitting: list[Row] = []
+    base, _, setup = name.removesuffix(")").partition(" (")
+    protocol = setup.partition(",")[0].partition(" ")[0]
     for does_fit in (
         lambda row: row.name == name,
         lambda row: row.model == name or row.run.id in named,
         lambda row: name in row.name or fnmatchcase(row.name, name),
+        # A setup that other tasks of these results show, and that is the only one here.
+        lambda row: not row.setup and base in row.model and _protocol_of(row) == protocol,
     ):
         fitting = list(filter(does_fit, newest))
         if fitting:

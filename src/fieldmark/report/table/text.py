@@ -90,19 +90,21 @@ def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
     return _text(table, width, sections[:-1], [], ("±",)) if sections else ""
 
 
-def score_lines(rows: Sequence[Row]) -> list[str]:
-    """A line for each score: what it is of, and its margin of error."""
+def score_lines(rows: Sequence[Row], width: int | None = None) -> list[str]:
+    """A line for each score: what it is of, and its margin of error. Long headings go on below."""
     cells = column_of_cells(rows)
     names = ["model", "task", "score"]
     body = [
         [row.name, row.heading, f"{cell} {row.score.metric}"]
         for row, cell in zip(rows, cells, strict=True)
     ]
-    return align(names, body)
+    return align(names, body, width=width)
 
 
-def long_table(table: Table, width: int = 80) -> str:
-    """One line per score; what is the same in all of them is said once, above."""
+def long_table(table: Table, width: int = 80, is_screen: bool = False) -> str:
+    """One line per score; what is the same in all of them is said once, above. On a screen long
+    texts go on below.
+    """
     if not table.rows:
         return ""
     row_facts_list = [_facts(row) for row in table.rows]
@@ -117,7 +119,9 @@ def long_table(table: Table, width: int = 80) -> str:
     ]
     above = textwrap.wrap(f"all: {GAP.join(shared)}", width) if shared else []
     body = [[row_facts[name] for name in shown] for row_facts in row_facts_list]
-    lines = align(shown, body, right=_NUMBERS)
+    if is_screen:  # an interval stays on one line
+        body = [[cell.replace(", ", ",\u00a0") for cell in cells] for cells in body]
+    lines = align(shown, body, right=_NUMBERS, width=width if is_screen else None)
     return _text(table, width, [*above, *lines], [], ())
 
 
@@ -243,10 +247,12 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
     yield "n test photos"
     if MISSING in signs:
         yield f"{MISSING} not run"
-    if any(row.tier for row in rows):
+    tiers = {row.tier for row in rows if row.tier}
+    if tiers:
+        further = ", C: clearly behind B, and so on" if tiers - {"A", "B"} else ""
         yield (
             "A: could be the best model for this task, B: clearly behind A, could be the best of "
-            "the others (95 % confidence)"
+            f"the others{further} (95 % confidence)"
         )
     if ABOVE in signs:
         yield "above chance: 0 = always the most common label, 100 = all right"
