@@ -76,7 +76,7 @@ def fit_threshold(
     With K units of which each counts the same, the expected share of photos of a new unit that are
     named and wrong is then at most `wrong`. It takes 19 units to promise 5 %.
     """
-    # (Σ + 1) / (K + 1) <= wrong, solved for the sum of shares; the 1 is the most a new unit can add.
+    # (Σ + 1) / (K + 1) <= wrong, solved for the sum; the 1 is the most that a new unit can add.
     n_units = int(unit_n.max()) + 1
     share_n = 1 / np.bincount(unit_n, minlength=n_units)[unit_n] / n_units
     order = np.argsort(-prob_n, kind="stable")
