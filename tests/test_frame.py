@@ -55,7 +55,7 @@ def words_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 KEYS_KEPT = {
-    ("cli/data/_check.py", "documents"),  # `check --json`: the rows of data that were rendered
+    ("cli/data/check.py", "documents"),  # `check --json`: the rows of data that were rendered
     ("store/part_notes.py", "probe"),  # notes of a fit: the classifier's name, in old stores too
 }
 """keys of printed or stored JSON that happen to be called as a protocol is"""

@@ -67,6 +67,8 @@ def wait_until_heard(
 
     `silent` gives, by name, what those that hold now have said last; `tell` is told the names.
     """
+    # A holder on another machine cannot be looked at. It beats, or its time runs out: either way
+    # it is heard of once what it said last has changed.
     at_start = silent()
     unheard = dict(at_start)
     while unheard:
@@ -98,6 +100,7 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
+        # Half the silence after which others take over: whoever still writes has time to end.
         if self._file < 0 or self._now() - self._heard > SILENCE_S / 2:
             return False
         return self._is_mine() and not _next(self.path).exists()
@@ -204,12 +207,14 @@ class LeaseFolder:
             os.close(descriptor)
             path.unlink(missing_ok=True)
             raise _unwritable(path, error) from error
+        # Between the look and the new file its holder may have finished, or spoken again.
         if newest is not None and (not newest.exists() or self._is_live(newest)):
             lease.drop()
             return None
         return lease
 
     def _open_new(self, path: Path) -> int:
+        # Of all that want this number the file system lets one make the file, also on NFS (v3 on).
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         try:
             return os.open(path, flags, 0o644)

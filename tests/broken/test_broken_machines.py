@@ -22,6 +22,8 @@ import pytest
 from PIL import Image
 
 from fieldmark.cli import main
+from fieldmark.data.read.table import read_columns, read_json
+from fieldmark.errors import DataError
 from fieldmark.store import RunFilter, Store
 
 GOOD = Path(__file__).parent / "_good"
@@ -275,6 +277,19 @@ def test_what_an_ordinary_user_may_not_read_is_one_line(place: Path, name: str) 
     assert done.returncode in (2, 3)
     (line,) = done.stderr.splitlines()
     assert line.startswith("fieldmark: ") and line.endswith(UNREADABLE[name])
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet", "labels.json"])
+@pytest.mark.parametrize("link", ["", "/dev/zero"])
+def test_a_table_that_is_no_file_is_one_line(tmp_path: Path, name: str, link: str) -> None:
+    """A pipe was waited at for ever."""
+    path = tmp_path / name
+    if link:
+        path.symlink_to(link)
+    else:
+        os.mkfifo(path)
+    with pytest.raises(DataError, match="is no ordinary file"):
+        read_json(path) if name.endswith("json") else read_columns(path)
 
 
 def test_odd_names_and_sizes_are_only_names_and_sizes(place: Path) -> None:

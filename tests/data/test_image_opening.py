@@ -1,6 +1,7 @@
 """Does every kind of image become the same upright RGB picture, and every broken one a line?"""
 
 import io
+import os
 import struct
 import warnings
 import zlib
@@ -11,7 +12,14 @@ import pillow_heif
 import pytest
 from PIL import Image
 
-from fieldmark.data._image import MAX_PIXELS, ImageRef, load_image, open_image, quick_check
+from fieldmark.data._image import (
+    MAX_PIXELS,
+    ImageRef,
+    load_image,
+    open_header,
+    open_image,
+    quick_check,
+)
 from fieldmark.errors import DataError
 
 
@@ -56,6 +64,20 @@ def heic(image: Image.Image, orientation: int = 1) -> bytes:
     buffer = io.BytesIO()
     pillow_heif.from_pillow(image).save(buffer, quality=-1, exif=tags.tobytes())
     return buffer.getvalue()
+
+
+def test_headers_are_read_of_files_only(tmp_path):
+    """`check` and `try` read when photos were taken: they waited at a pipe for ever, and photos of
+    a phone had no time where their features were known already.
+    """
+    (tmp_path / "phone.heic").write_bytes(heic(picture()))
+    with open_header(tmp_path / "phone.heic") as image:
+        assert image.size == picture().size
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "zero.png").symlink_to("/dev/zero")
+    for name in ("pipe.png", "zero.png", "missing.png"):
+        with pytest.raises(DataError, match="is no file"):
+            open_header(tmp_path / name)
 
 
 def test_heic_of_a_phone_is_read_upright():

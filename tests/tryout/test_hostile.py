@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.tryout.judge.findings import HeldOut, find_mix_ups, plan_search
+from kit import forked
 from kit.planted import Plan, make_photos
 
 NOBODY = 65534
@@ -59,6 +61,28 @@ def test_names_cannot_steer_the_terminal_or_break_the_page(
     for file in ("try/data.csv", "try/predictions.csv", "p.csv"):
         table = (tmp_path / file).read_text(encoding="utf-8-sig")
         assert ",'=cmd()," in table and ",=cmd()" not in table and "\x1b" not in table
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
+def test_pipes_and_links_that_lead_nowhere_are_no_photos(model: Path, tmp_path: Path) -> None:
+    """`check` and `try` waited for ever for somebody to write into the pipe."""
+    photos = tmp_path / "photos"
+    shutil.copytree(model.parents[1] / "photos", photos)
+    first = next(path for path in photos.iterdir() if path.is_dir())
+    os.mkfifo(first / "pipe.png")
+    (first / "nowhere.png").symlink_to("nowhere")
+    (first / "zero.png").symlink_to("/dev/zero")
+    cache = ["--cache", str(tmp_path / "cache")]
+    for words in (
+        ["check", str(photos)],
+        ["try", str(photos), "--out", "try", "--models", "classical/pixels", *cache],
+        ["predict", str(model), str(photos), "--copy-into", "sorted", "--out", "p.csv", *cache],
+    ):
+        done = forked.run([sys.executable, "-m", "fieldmark", *words], cwd=tmp_path, timeout=120)
+        assert done.returncode in (0, 3) and "Traceback" not in done.stderr
+    assert "      3  unreadable" in done.stdout
+    assert not list((tmp_path / "sorted").rglob("pipe.png"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")

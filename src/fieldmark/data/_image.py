@@ -139,6 +139,17 @@ def open_encoded(data: bytes) -> Image.Image:
     return Image.open(io.BytesIO(data))
 
 
+def open_header(path: Path) -> Image.Image:
+    """The image of an ordinary file, for its header: only that is read from the disk."""
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise DataError(f"{path}  is no file.")
+    with path.open("rb") as file:
+        is_heif = _is_heif(file.read(12))
+    if is_heif:
+        _register_heif()
+    return Image.open(path)
+
+
 def _is_heif(data: bytes) -> bool:
     return data[4:8] == b"ftyp" and data[8:12] in _HEIF_BRANDS
 

@@ -216,6 +216,7 @@ class _RowIndex:
             for byte, bounds in _by_first_byte(keys_b[order]):
                 part, which = self._parts[byte], order[bounds]
                 if len(part):
+                    # Entries sort by key, then place: just before the end of a key lies its last.
                     at = part.searchsorted(keys_b[which], "right")
                     near = part[np.maximum(at - 1, 0)].view(_ENTRY)
                     is_there = near["key"] == keys_b[which].view(_ENTRY)["key"]
@@ -309,6 +310,7 @@ class _Writer:
         heads["key"] = np.frombuffer(b"".join(keys), "V16")
         heads["crc"] = _crcs(keys, values_nd)
         try:
+            # Values before their keys: a key that is there has its values, whenever we are killed.
             for (file, size), data in zip(self._sizes, (values_nd, heads), strict=True):
                 _write(file, self.n_rows * size, data)
         except OSError as error:

@@ -119,6 +119,7 @@ class SimpleShot(ProbeEstimator):
         x_nd = read_queries(self, X)
         offset_d = self.means_.mean(axis=0)
         mean_cd, x_nd = self.means_ - offset_d, x_nd - offset_d
+        # -|x - m|² / 2 = x m - |m|² / 2 - |x|² / 2
         half_c, half_n = (np.einsum("rd,rd->r", rows, rows) / 2 for rows in (mean_cd, x_nd))
         score_nc = x_nd @ mean_cd.T - half_c - half_n[:, None]
         return np.asarray(score_nc[:, 1] - score_nc[:, 0] if len(mean_cd) == 2 else score_nc)
@@ -146,6 +147,8 @@ class _TestRows:
         mean_cd = _class_means(_moved(row_rd, middle_d, is_unit), at_r)
         half_c = np.einsum("cd,cd->c", mean_cd, mean_cd) / 2
         column_t, lead_t = self._best(self._widen(mean_cd, half_c, middle_d, is_unit))
+        # The largest |x - mu| + |m| that a product can have bounds its rounding; a smaller lead is
+        # measured again.
         longest = np.sqrt(2 * half_c.max())
         reach_t = np.sqrt(self.square_t) + np.linalg.norm(middle_d - self.offset_d) + longest
         unsure = np.flatnonzero(~(lead_t > _ROUNDING * longest * (1 + longest) * reach_t))

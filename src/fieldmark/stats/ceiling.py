@@ -55,6 +55,7 @@ class UnitCounts:
         Side 0: wrong answers, below 1; side 1: right answers, above 0.
         """
         mass, square = self.mass_m2[model, side], self.square_m2[model, side]
+        # (α / 2)^(1 / K) right answers in a row: Clopper and Pearson's limit without a mistake.
         exact = 1 - ((1 - level) / 2) ** (1 / self.n_exact)
         if mass <= 1e-12:
             return float(exact)
@@ -72,12 +73,15 @@ class UnitCounts:
         if not len(k):
             return 1.0
         mass_k, square_k = mass + k * self.item, square + k * self.item**2
+        # Kish's effective number of mistakes, (Σ w)² / Σ w².
         n_k = mass_k**2 / square_k
         inside_k = mass_k * (1 - mass_k)
         alone_k = self.alone_m[model] / (mass * (1 - mass)) * inside_k
         spread = max(square - mass**2 / self.n_effective, 1e-30)
         spread_k = np.maximum(square_k - mass_k**2 / self.n_effective, 0.0)
         robust_k = self.robust_m[model] / spread * spread_k
+        # Design effect: the variance by units over that of independent items, drawn towards what is
+        # expected of units of this size as long as few mistakes speak for it.
         effect_k = np.maximum(robust_k / alone_k, 1.0)
         effect_k = (n_k * effect_k + self.added_units * self.expected) / (n_k + self.added_units)
         t_k = stdtrit(n_k + self.added_units, (1 + level) / 2)

@@ -52,9 +52,11 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
         share = (value - least) / (most - least)
         variance /= (most - least) ** 2
         low, high = _share_limits(share, variance, freedom, scores.n_effective, level)
+        # Near an end a variance of few mistakes knows little: exact limits (ceiling.py).
         if scores.counts is not None:
             low = 1 - scores.counts.limit(model, 0, 1 - low, level)
             high = scores.counts.limit(model, 1, high, level)
+        # Classes whose few items agree by luck may hide a spread (rare_classes.py).
         if scores.slack_m2 is not None:
             low = min(low, max(0.0, share - float(scores.slack_m2[model, 0])))
             high = max(high, min(1.0, share + float(scores.slack_m2[model, 1])))
@@ -66,6 +68,8 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
 def _share_limits(
     share: float, variance: float, freedom: float, n_effective: float, level: float
 ) -> tuple[float, float]:
+    # As many independent items as would spread so much, p(1 - p) / variance (Kish 1965), take the
+    # place of n in Wilson's formula (1927).
     inside = share * (1 - share)
     if variance <= 1e-15 or inside <= 0:  # all right, or all wrong
         return wilson_limits(share, n_effective, student(freedom, level))

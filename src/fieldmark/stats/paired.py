@@ -202,11 +202,13 @@ def compare_with(
         return _by_split(scores, model, others, level)
     n_k = scores.n_discordant(model, others)
     is_graded_k = _is_graded(scores, model, others, n_k)
+    # Two discordant units more, one for each side: variance × (1 + 2 / n) (Bonett and Price 2012).
     added_k = np.where(is_graded_k, 0, ADDED_UNITS) / np.maximum(n_k, 1)
     se_k = np.sqrt(scores.pair_mm[model, others] * (1 + added_k))
     freedom_k = np.clip(scores.pair_freedom_mm[model, others], 1.0, n_k + 2)
     p_k = _student_p(difference_k, se_k, freedom_k)
     p_k = np.maximum(p_k, np.where(is_graded_k, 0.0, _fewest(n_k)))
+    # Where no unit differed: Wilson's limit for an event that n units never showed.
     unseen = wilson(0, scores.n_units, level).high
     half_k = np.array([student(freedom, level) for freedom in freedom_k]) * se_k
     half_k = np.where(se_k > 1e-12, half_k, unseen)
@@ -295,6 +297,7 @@ def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> D
     a_k = np.rint(right_mn[model].sum(dtype=np.float64) - both_k)
     b_k = np.rint(right_mn[others].sum(axis=1, dtype=np.float64) - both_k)
     n_k = (a_k + b_k).astype(np.int64)
+    # Exact McNemar: of the items that part the two, a and b fall like tosses of a coin.
     p_k = np.minimum(1.0, 2 * bdtr(np.minimum(a_k, b_k).astype(np.int64), n_k, 0.5))
     first_k, second_k = (a_k + 1) / (n + 2), (b_k + 1) / (n + 2)
     centre_k = first_k - second_k
@@ -321,6 +324,7 @@ def holm(p: ArrayLike, n_tests: int | None = None) -> np.ndarray:
     n = len(p_k) if n_tests is None else n_tests
     if n < len(p_k):
         raise ValueError(f"n_tests is {n}, p has {len(p_k)} values: expected at least as many.")
+    # Step down: the k-th smallest p times the tests that are left, never below the one before.
     order = np.argsort(p_k, kind="stable")
     corrected = np.empty(len(p_k))
     stepped = np.minimum(p_k[order] * (n - np.arange(len(p_k))), 1.0)

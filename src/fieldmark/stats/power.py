@@ -68,6 +68,7 @@ class UnitSpread:
             own_df = (se**2 - luck) ** 2 / rest if rest > 0 else math.inf
             df = min(own_df, n_units - 1.0)
         of_units = se**2 - luck
+        # About no difference, not about the mean: E d² = Var d + (E d)².
         if is_graded:
             variance = n_units * of_units + difference**2
             return cls(variance, n_discordant / n_units, (df + 1) / n_units, is_graded=True)
@@ -96,8 +97,10 @@ class UnitSpread:
         would disagree on that share of the items, and be as correlated in a unit.
         """
         share_u, n_u = np.bincount(unit_n, share_n), np.bincount(unit_n)
+        # Var Σ w d, where the d of a unit correlate by ρ: (1 - ρ) Σ w² + ρ Σ over units of (Σ w)².
         apart, together = float(share_n @ share_n), float(share_u @ share_u)
         variance = disagreement * ((1 - correlation) * apart + correlation * together)
+        # A unit is discordant if any of its items is: independently, or all of them at once.
         any_u = 1 - (1 - disagreement) ** n_u
         discordance = (1 - correlation) * float(any_u.mean()) + correlation * disagreement
         return cls(len(n_u) * variance, discordance, 1 / (together * len(n_u)))
@@ -111,6 +114,7 @@ class UnitSpread:
             return math.inf
         of_units = self.variance / n_units + self.added / n_units**2
         total = of_units + self.luck
+        # Degrees of freedom of a sum of two variances (Welch 1947, Satterthwaite 1946).
         spread = of_units**2 / units_df + self.luck**2 / self.draws_df
         df = total**2 / spread if spread else units_df  # 0 where every unit leans the same way
         by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * math.sqrt(total)
@@ -128,6 +132,7 @@ class UnitSpread:
         """
         if not difference > 0:
             raise ValueError(f"difference is {difference}: expected more than 0.")
+        # Doubling, then bisection: more units never detect less.
         low, high = 0, fewest_units(level)
         while self.detectable(high, level, power) > difference:
             low, high = high, 2 * high

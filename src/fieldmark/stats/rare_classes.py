@@ -65,6 +65,7 @@ def may_hide(units_c: np.ndarray, n_classes: int) -> float:
     """What the worst so many of the rarest classes add to a mean over all of them."""
     if not len(units_c):
         return 0.0
+    # The m rarest classes with N units in all: m / C of the mean, times 1 - 0.05^(1/N).
     share = np.arange(1, len(units_c) + 1) / n_classes
     return float((share * (1 - ALARM ** (1 / np.cumsum(np.sort(units_c))))).max())
 
@@ -76,6 +77,7 @@ def rarer_answers(items: Items, of_units: bool = True) -> float:
     is_yes = np.asarray(items.target) > 0
     is_rare = is_yes if 2 * is_yes.sum() <= len(is_yes) else ~is_yes
     n = int(is_rare.sum()) // (int(items.repeat_codes().max(initial=0)) + 1)
+    # Kish's effective number, (Σ n)² / Σ n².
     size_u = np.bincount(items.unit_codes()[is_rare])
     return n if not of_units or not n else float(size_u.sum() ** 2 / (size_u**2).sum())
 

@@ -152,12 +152,14 @@ class _MaxT:
     def _luck(self) -> np.ndarray:
         """Errors that chance would give (draws × models), jointly."""
         if self._luck_rm is None:
+            # Any root of the covariance gives the same law; eigenvalues below 0 are rounding.
             strength, axes = np.linalg.eigh(self.scores.cov_mm)
             root = axes * np.sqrt(np.maximum(strength, 0.0))
             random = draws.generator(0, "", "", "max-t")
             self._spread_mm = root @ root.T
             luck_rm = random.standard_normal((N_DRAWS, len(root)), np.float32)
             self._luck_rm = luck_rm @ root.T.astype(np.float32)
+            # Multivariate t: normal errors over √(χ²_ν / ν), one draw for all models.
             chi_r = random.chisquare(self.freedom, N_DRAWS) / self.freedom
             self._heavy_r = 1 / np.sqrt(chi_r)
         return self._luck_rm
@@ -193,4 +195,5 @@ class _MaxT:
 
     @staticmethod
     def _is_sure(n_k: np.ndarray, beyond_k: np.ndarray) -> np.ndarray:
+        # Two added units widen a standard error by √(1 + 2 / n), as in a comparison (paired.py).
         return np.asarray((n_k >= FEWEST) & (beyond_k > np.sqrt(1 + 2 / np.maximum(n_k, 1))))

@@ -245,7 +245,8 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
     """Copies each photo into a folder named after its answer; how many were copied now. Copies
     keep all that the originals hold, positions too.
 
-    Nothing is moved, deleted or written over: a copy of the same size is taken to be done.
+    Nothing is moved, deleted or written over: a copy of the same size is taken to be done. What is
+    no file (a pipe, a link that leads nowhere) is left out.
     """
     write_file(out / COPIES, _ABOUT_COPIES.encode())
     root = photos if photos.is_dir() else photos.parent
@@ -253,6 +254,8 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
     for prediction in predictions:
         target = out / _folder_name(prediction.answer) / prediction.image
         source = root / prediction.image
+        if not source.is_file():
+            continue
         if target.exists() and target.stat().st_size == source.stat().st_size:
             continue
         if target.exists():

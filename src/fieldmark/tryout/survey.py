@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.data import ImageRef
+from fieldmark.data import ImageRef, open_header
 from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.embed import Embedded, EmbedOptions, embed
 from fieldmark.errors import DataError
@@ -156,10 +156,8 @@ _MAKE, _MODEL, _SERIAL = 0x010F, 0x0110, 0xA431
 
 def _read_exif(path: Path) -> tuple[datetime.datetime | None, str]:
     """When a photo was taken, and by what; None and "" where its file does not say."""
-    from PIL import Image
-
     # Damaged files raise whatever Pillow's parsers run into; they are told elsewhere.
-    with contextlib.suppress(Exception), Image.open(path) as image:
+    with contextlib.suppress(Exception), open_header(path) as image:
         exif = image.getexif()
         inner = exif.get_ifd(_EXIF)
         device = (exif.get(_MAKE), exif.get(_MODEL), inner.get(_SERIAL))

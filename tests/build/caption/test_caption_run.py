@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
+from fieldmark.build.caption import CaptionOptions, CaptionRun, SpeciesWords
 from fieldmark.build.caption.shard import ShardJob
 from fieldmark.chat import Budget, MockScript, Options, chat_model
 from fieldmark.chat.mock.answers import read_prompt
@@ -46,7 +46,8 @@ def caption(server: Any, shards: list[Path], out: Path, **options: Any) -> Any:
     name = options.pop("model", "seer")
     model = chat_model(f"chat/vllm/{name}?base_url={server.url}")
     words = options.pop("words", SpeciesWords())
-    return caption_shards(shards, model, words, out, CaptionOptions(**{"sending": FAST, **options}))
+    options = CaptionOptions(**{"sending": FAST, **options})
+    return CaptionRun(shards, model, words, out, options).carry_out()
 
 
 def rows(out: Path, name: str) -> pl.DataFrame:
@@ -130,7 +131,7 @@ def test_a_model_on_this_machine_is_asked_in_the_same_way(tmp_path: Path) -> Non
         for number, (key, members) in enumerate(make_samples(22))
     ]
     shard = write_shard(tmp_path / "a.tar", samples)
-    totals = caption_shards([shard], model, SpeciesWords(), tmp_path / "out")
+    totals = CaptionRun([shard], model, SpeciesWords(), tmp_path / "out").carry_out()
     assert totals.counts == {"rejected": 2, "error": 20}
 
 
@@ -286,7 +287,7 @@ def test_who_waits_for_others_says_so(
 
     model = chat_model(f"chat/vllm/seer?base_url={server.url}")
     options = CaptionOptions(sending=FAST)
-    caption_shards(shards, model, SpeciesWords(), tmp_path / "out", options, Heard())
+    CaptionRun(shards, model, SpeciesWords(), tmp_path / "out", options, Heard()).carry_out()
     line = (
         rf"waiting for 1 of 2 shards: process {os.getpid()} on \S+ is working on s-001 \(last sign"
     )

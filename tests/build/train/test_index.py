@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.build.caption import SpeciesWords, caption_shards
+from fieldmark.build.caption import CaptionRun, SpeciesWords
 from fieldmark.build.shards import captions_files, join_captions, shard_index, taxon_texts
 from fieldmark.build.train.feed import index as train_index
 from fieldmark.build.train.feed.index import TrainData, open_data
@@ -208,7 +208,7 @@ def test_captions_as_fieldmark_makes_them(tmp_path: Path) -> None:
     server = MockServer(MockScript(), answers=stubborn)
     with running(server) as url:
         model = chat_model(f"chat/vllm/seer?base_url={url}")
-        caption_shards(shards, model, SpeciesWords(), tmp_path / "cap")
+        CaptionRun(shards, model, SpeciesWords(), tmp_path / "cap").carry_out()
     for shard, captions in captions_files(shards, tmp_path / "cap").items():
         join_captions(shard, captions, tmp_path / "copies" / shard.name)
     rejected = "samples with no text of type caption: 4 (s-000.tar '000002', s-000.tar '000005', "

@@ -12,7 +12,7 @@ import pytest
 
 from fieldmark import http_reader
 from fieldmark.data.get.download import ByteCounter, fetch_all
-from fieldmark.data.get.http import ask_size, clean_url
+from fieldmark.data.get.http import ask_sizes, clean_url
 from fieldmark.data.get.verify import Download, DownloadResult, Pace
 from fieldmark.errors import DataError
 from fieldmark.progress import Silent
@@ -397,7 +397,7 @@ def test_defect_downloads_plankton_server_states_no_length(
 ) -> None:
     body = noise(SIZE)
     url = site.add("/a.zip", body, always={"no_length": True})
-    assert ask_size(url) is None
+    assert ask_sizes([url]) == [None]
     assert get(Download(tmp_path / "a.zip", (url,)))[0].state == "fetched"
     assert (tmp_path / "a.zip").read_bytes() == body
 

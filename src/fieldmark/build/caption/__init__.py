@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fieldmark.build.caption.checks import CheckedCaption, check_caption
 from fieldmark.build.caption.prompt import CaptionPrompt, SpeciesWords, read_words
-from fieldmark.build.caption.run import CaptionOptions, CaptionRun, CaptionTotals, caption_shards
+from fieldmark.build.caption.run import CaptionOptions, CaptionRun, CaptionTotals
 
 __all__ = [
     "CaptionOptions",
@@ -20,7 +20,6 @@ __all__ = [
     "CaptionTotals",
     "CheckedCaption",
     "SpeciesWords",
-    "caption_shards",
     "check_caption",
     "read_words",
 ]

@@ -129,21 +129,6 @@ class CaptionTotals:
         }
 
 
-def caption_shards(
-    shards: Sequence[Path],
-    model: ChatModel | LocalModel,
-    words: SpeciesWords,
-    out: Path,
-    options: CaptionOptions | None = None,
-    progress: Progress | None = None,
-) -> CaptionTotals:
-    """Captions for every sample of every shard, under `out`; the same call again goes on.
-
-    Shards that cannot be used are in `CaptionTotals.refused`; the others are done.
-    """
-    return CaptionRun(shards, model, words, out, options, progress).carry_out()
-
-
 class ShardJournals(AnswerJournal):
     """The journals of the shards that are open; `Request.info.job` says whose an answer is.
 
@@ -187,7 +172,10 @@ class ShardJournals(AnswerJournal):
 
 
 class CaptionRun:
-    """The requests of all shards, one after the other, and their answers."""
+    """Captions for every sample of every shard, under `out`; the same run again goes on.
+
+    Shards that cannot be used are in `CaptionTotals.refused`; the others are done.
+    """
 
     def __init__(
         self,

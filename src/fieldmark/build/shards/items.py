@@ -34,7 +34,8 @@ _HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
 _NOT_LATIN = tuple("bcdfghjkpqtvwyz")
 """last letters that epithets hardly ever have, and English words often: leaf, rust, sparrow"""
 _MOST_NOT_LATIN = 0.25
-"""of the labels that have the form of genus and species: more of them, and all are plain words"""
+"""of the labels that have the form of genus and species: more of them, and all are plain words.
+Meta-Album's lists of species have 0 to 10 %, the leaves of PlantDoc and PlantVillage 82 to 90 %."""
 
 
 @dataclass(frozen=True, slots=True)

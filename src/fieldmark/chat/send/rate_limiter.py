@@ -142,7 +142,7 @@ class AdaptiveConcurrency:
             except asyncio.CancelledError:
                 if waiting in queue:
                     queue.remove(waiting)
-                else:
+                else:  # woken and cancelled at once: the place goes to the next
                     self._wake()
                 raise
         self.in_flight += 1
@@ -159,7 +159,7 @@ class AdaptiveConcurrency:
         now = self._clock.now()
         self._answered_at.append(now)
         if episode != self.episodes:
-            return
+            return  # sent before the last cut
         if latency_s > _LATE * self._timeout_s and self.limit > LEAST:
             self._cut(self._in_time(), f"answers take {latency_s:.0f} s")
             return
@@ -230,6 +230,7 @@ class AdaptiveConcurrency:
         self._hold -= 1
         if not was_busy or self.limit >= self.most or self._hold > 0:
             return
+        # Slow start, then additive increase and multiplicative decrease (TCP: Jacobson 1988).
         if self._is_doubling:
             self._lower = (self.limit, took)
             self.limit = min(self.most, 2 * self.limit)
@@ -298,5 +299,5 @@ def _until(text: str) -> float:
         moment = float(text)
         if moment < 1e8:
             return max(0.0, moment)
-        moment /= 1000 if moment > 1e11 else 1
+        moment /= 1000 if moment > 1e11 else 1  # milliseconds
     return max(0.0, moment - time.time())

@@ -169,13 +169,8 @@ def _refusal(response: aiohttp.ClientResponse) -> Refused:
     return Refused(text, helps=status in TRANSIENT, wait_s=retry_after_s(headers))
 
 
-def ask_size(url: str) -> int | None:
-    """The size a server states for a file; None where it states none, or does not answer."""
-    return ask_sizes([url])[0]
-
-
 def ask_sizes(urls: Sequence[str]) -> list[int | None]:
-    """The sizes that servers state, a few asked at a time."""
+    """The sizes that servers state, a few asked at a time; None where one states none."""
     limits = HttpLimits(headers_s=SIZE_S, max_redirects=MAX_REDIRECTS)
     turn = asyncio.Semaphore(SIZES_AT_ONCE)
 

@@ -95,7 +95,14 @@ def holds_images(dtype: pl.DataType) -> bool:
     return is_pair or dtype == pl.Binary
 
 
+def _refuse_device(path: Path) -> None:
+    """A pipe would be waited at for ever, and /dev/zero never ends."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path}  is no ordinary file (a pipe or a device): a table was expected.")
+
+
 def _parquet_schema(path: Path) -> pl.Schema:
+    _refuse_device(path)
     try:
         return pl.scan_parquet(path, glob=False).collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -104,6 +111,7 @@ def _parquet_schema(path: Path) -> pl.Schema:
 
 
 def _read_text(path: Path) -> str:
+    _refuse_device(path)
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -265,6 +273,7 @@ def numbered(column: str) -> pl.Expr:
 
 def read_json(path: Path) -> Any:
     """The content, whatever it is."""
+    _refuse_device(path)
     try:
         return parse_json(path.read_bytes())
     except json.JSONDecodeError as error:

@@ -102,6 +102,7 @@ class Caller:
             function, modules = self.fresh()
             before = modules.state()
             made = self._call(function, copied, self._options(folder_here))
+            # Code that adds to a module's list would count each resample on top of the last one.
             self.remembers = modules.state() != before
             return made
 
@@ -145,6 +146,7 @@ def _asks_for_args(function: Callable[..., Any]) -> bool:
 
 @contextlib.contextmanager
 def _standing_in(folder: Path) -> Iterator[None]:
+    # The working folder belongs to the process, not to a thread.
     with _ONE_AT_A_TIME:
         before = Path.cwd()
         os.chdir(folder)
@@ -189,7 +191,7 @@ def numbers_in(result: Any, key: str = "") -> dict[str, float]:
 
 
 def copies(items: Sequence[Any]) -> Callable[[Iterable[int]], list[Any]]:
-    """Items by their places, each a value of its own: code may change what it is given.
+    """Items by their numbers, each a value of its own: code may change what it is given.
 
     Values of kinds that cannot be copied are handed out as they are.
     """

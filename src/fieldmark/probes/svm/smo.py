@@ -64,6 +64,7 @@ def _jit(function: Function, is_kept: bool) -> Function:
 @compiled
 def _move(y_i: float, y_j: float, a_i: float, a_j: float, step: float, cost: float):  # type: ignore[no-untyped-def]
     """The two multipliers after a step along their line, kept within 0 and `cost`."""
+    # Labels that differ keep a_i - a_j, equal ones a_i + a_j: the sum of y a stays 0.
     if y_i != y_j:
         keep = a_i - a_j
         a_i, a_j = a_i + step, a_j + step
@@ -144,6 +145,8 @@ def solve(kernel_nn: np.ndarray, diagonal_n: np.ndarray, n_first: int, cost: flo
     for _ in range(_MOST_STEPS):
         if top - bottom < TOLERANCE:
             break
+        # Second-order choice of the working pair (Fan, Chen and Lin 2005): i violates most, j gains
+        # most, lead² / curve. Of equal rows libsvm takes the last.
         i = _last_equal(slope_n, rise_n, top)
         best = 0.0
         row_n, diagonal_i = kernel_nn[i], diagonal_n[i]
@@ -167,6 +170,7 @@ def solve(kernel_nn: np.ndarray, diagonal_n: np.ndarray, n_first: int, cost: flo
         rise_n[i], fall_n[i] = _bar(y_n[i], a_i, cost)
         rise_n[j], fall_n[j] = _bar(y_n[j], a_j, cost)
         other_n = kernel_nn[j]
+        # The slopes follow the two multipliers; the next largest violation is found on the way.
         top, bottom = -np.inf, np.inf
         for k in range(n):
             slope_n[k] -= row_n[k] * move_i + other_n[k] * move_j

@@ -125,6 +125,7 @@ def _draws(store: Store, cells: Sequence[Cell]) -> _Draws:
     several = [draws for draws in draws_of_cell if len(draws) > 1]
     if not several:
         return [[next(iter(draws.values())) for draws in draws_of_cell]]
+    # The same seed and repeat drew the same training images: only these pair trainings.
     common = sorted(set.intersection(*map(set, several)))
     if len(common) < 2:
         n = min(map(len, several))
@@ -190,6 +191,7 @@ def code_answers(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     is_used = np.zeros(top + 1, bool)
     is_used[answers.target] = True
     is_used[answers.prediction_mn] = True
+    # Text numbers of the store, renumbered without gaps; one block of numbers per part.
     code = np.cumsum(is_used, dtype=np.int32) - 1
     target, answer_mn = code[answers.target], code[answers.prediction_mn]
     parts, part = np.unique(answers.part, return_inverse=True)

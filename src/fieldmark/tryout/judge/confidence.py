@@ -76,6 +76,7 @@ def fit_threshold(
     With K units of which each counts the same, the expected share of photos of a new unit that are
     named and wrong is then at most `wrong`. It takes 19 units to promise 5 %.
     """
+    # (Σ + 1) / (K + 1) <= wrong, solved for the sum; the 1 is the most that a new unit can add.
     n_units = int(unit_n.max()) + 1
     share_n = 1 / np.bincount(unit_n, minlength=n_units)[unit_n] / n_units
     order = np.argsort(-prob_n, kind="stable")
@@ -119,6 +120,7 @@ def nearest_distance(
 
 def p_value(distance_n: np.ndarray, seen_k: np.ndarray, weight_k: np.ndarray) -> np.ndarray:
     """Weighted share of the seen distances that are at least as large, the new one among them."""
+    # Conformal p value (Vovk et al. 2005): the new one counts among those at least as far.
     order = np.argsort(seen_k)
     weight = weight_k[order] / weight_k.sum()
     above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)

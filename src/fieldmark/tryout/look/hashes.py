@@ -64,6 +64,7 @@ def _measure(pixels_hwc: np.ndarray) -> np.ndarray:
 
 def _hash_words(grey_hw: np.ndarray) -> np.ndarray:
     """Is each of 16 × 17 patches brighter than the one on its left?"""
+    # dHash: gradients survive other brightness, contrast and size.
     patches = _shrink(grey_hw, HASH_PX, HASH_PX + 1)
     bits = (patches[:, 1:] > patches[:, :-1]).reshape(-1, 16)
     return np.asarray(bits @ (1 << np.arange(16)))
@@ -74,6 +75,7 @@ def _shrink(grey_hw: np.ndarray, rows: int, columns: int) -> np.ndarray:
     height, width = grey_hw.shape
     tops = np.arange(rows) * height // rows
     lefts = np.arange(columns) * width // columns
+    # Sums of the rows from one edge to the next, then of the columns: no patch is copied out.
     sums = np.add.reduceat(np.add.reduceat(grey_hw, tops, axis=0), lefts, axis=1)
     n_rows, n_columns = np.diff(tops, append=height), np.diff(lefts, append=width)
     return np.asarray(sums / np.outer(n_rows, n_columns))

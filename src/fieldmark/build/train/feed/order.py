@@ -57,10 +57,11 @@ class SampleOrder:
         self._is_replay = np.zeros(batch, bool)
         if self.n_replay:
             self._replay = kind(replay_counts, self.n_replay, window, "replay", seed)
+            # Spread evenly over the batch, so that every rank's part has its share.
             self._is_replay[np.arange(self.n_replay) * batch // self.n_replay] = True
         for stream in (self._main, self._replay):
             if isinstance(stream, _Epochs) and stream.n_samples < stream.size:
-                fits = 1 << max(stream.n_samples, 1).bit_length() - 1
+                fits = 1 << max(stream.n_samples, 1).bit_length() - 1  # the power of two below
                 photos = "photos" if stream is self._main else "replay photos"
                 raise DataError(
                     f"The batch ({stream.size:,}) is larger than your {stream.n_samples:,} {photos}"
@@ -152,7 +153,7 @@ class _Epochs(_Stream):
         shards, ends = self._shards(epoch)
         at, end = turn * self.size, (turn + 1) * self.size
         parts: list[Int64s] = []
-        while at < end:
+        while at < end:  # a batch may begin in one window and end in the next
             number = int(np.searchsorted(ends, at, side="right"))
             start, stop = int(ends[number - 1]) if number else 0, min(end, int(ends[number]))
             some = shards[number * self.window : (number + 1) * self.window]
