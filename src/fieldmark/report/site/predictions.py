@@ -171,7 +171,7 @@ def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
 
 
 def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
-    """What models that answer were asked and wrote: JSON, row → [prompt, reply, why it is no answer]
+    """What models that answer were asked and wrote: JSON, row → [prompt, reply, why it is none]
     of each item in the order of `data` (null: nothing is known), gzipped. b"" where no row has any.
     """
     arrays = (data.arrays[name].tolist() for name in ("part", "repeat", "id"))
