@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from fieldmark.chat import (
     AnswerJournal,
@@ -22,7 +23,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import FieldmarkError, ModelError, UsageError
 from fieldmark.settings import load_settings
-from kit.chat import FAST, CountingServer, ask_about, ask_all, make_jpeg, with_server
+from kit.chat import FAST, CountingServer, ask_about, ask_all, make_jpeg, running, with_server
 
 SECRET = "sk-live-0123456789abcdefSECRET"
 
@@ -69,6 +70,40 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     with pytest.raises(UsageError, match="environment only") as error:
         chat_model(f"chat/custom/m?base_url=https://me:{SECRET}@host/v1")
     assert SECRET not in str(error.value)
+
+
+class Nowhere(CountingServer):
+    """Has nothing at the address that is asked."""
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        return web.json_response({"detail": "Not Found"}, status=404)
+
+
+def test_the_address_that_was_asked_is_told() -> None:
+    with running(Nowhere()) as url:
+        base = url.removesuffix("/v1")
+        with pytest.raises(ModelError) as error:
+            ask_now([ask_about(1)], chat_model(f"chat/custom/m?base_url={base}"))
+    told = str(error.value)
+    assert f"404 Not Found (asked {base}/chat/completions; most servers want {base}/v1)" in told
+
+
+def test_an_address_with_the_path_of_a_request_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"write \?base_url=http://h:1/v1\.$"):
+        chat_model("chat/custom/m?base_url=http://h:1/v1/chat/completions")
+
+
+def test_a_strange_provider_is_told_which_there_are() -> None:
+    with pytest.raises(UsageError, match=r"'gpt' is not known\..*anthropic, .*openai, "):
+        chat_model("chat/gpt/4o")
+
+
+def test_a_key_that_the_name_asks_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent without it, not even to this machine."""
+    monkeypatch.delenv("MY_LAB_KEY", raising=False)
+    name = "chat/custom/m?base_url=http://127.0.0.1:9/v1&key_env=MY_LAB_KEY"
+    with pytest.raises(ModelError, match="no MY_LAB_KEY"):
+        ask_now([ask_about(1)], chat_model(name))
 
 
 def test_a_missing_key_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

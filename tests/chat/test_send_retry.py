@@ -148,3 +148,24 @@ def test_outcomes_and_usage() -> None:
     assert read(reply({"content": "x"}, "content_filter")).outcome == "refused"
     parts = [{"type": "text", "text": "wr"}, {"type": "text", "text": "en"}]
     assert read(reply({"content": parts})).text == "wren"
+
+
+@pytest.mark.parametrize(
+    ("said", "row"),
+    [
+        ("At most 2 image(s) may be provided in one prompt.", "max_images = 2"),
+        ("This model's maximum context length is 900 tokens.", "context = 900"),
+    ],
+)
+def test_a_limit_that_the_server_names_can_be_written_down(said: str, row: str) -> None:
+    text = judge_error(400, {"error": {"message": said}}).text
+    assert text.endswith(f"(write {row} under [[chat_models]])")
+
+
+def test_a_web_page_is_no_json() -> None:
+    with pytest.raises(BadReply, match=r"sent a web page, not JSON.*usually ends in /v1"):
+        read_json(b"<!DOCTYPE html><html></html>")
+
+
+def test_what_is_under_detail_is_read() -> None:
+    assert judge_reply(404, {}, b'{"detail": "Not Found"}').text == "404 Not Found"

@@ -188,6 +188,16 @@ def test_other_packages_add_commands(
             "`fieldmark table` has no flag --device. Did you mean --metric? "
             "`fieldmark table --help` shows all.",
         ),
+        (
+            ["run", "--shots", "3"],
+            "`fieldmark run` has no flag --shots. Did you mean --n-train? "
+            "`fieldmark run --help-all` shows all.",
+        ),
+        (
+            ["run", "chat/mine/tiny-vl"],
+            "chat/mine/tiny-vl does not exist: an experiment is a .toml file. To run a model, "
+            "write `--model chat/mine/tiny-vl`; for a folder of photos, give the right path.",
+        ),
         (["doctor", "--threads", "-1"], "--threads -1: expected a whole number, 0 or more."),
         (
             ["doctor", "--bad-images", "ignore"],

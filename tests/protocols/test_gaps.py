@@ -189,7 +189,8 @@ def test_an_endpoint_that_never_answers_leaves_no_result(
     advice = " No key was sent. Put it into an environment variable, such as LAB_KEY, and add "
     advice += "&key_env=LAB_KEY to the model's name."
     note = advice if code == 401 else ""
-    assert f"no such model.{note} No answer was stored." in capsys.readouterr().err
+    place = f" (asked {url}/chat/completions)" if code == 404 else ""
+    assert f"no such model{place}.{note} No answer was stored." in capsys.readouterr().err
     assert server.n_asked <= 12
     with Store.open(settings.store) as store:
         assert not [found for found in store.runs() if found.state == "done"]

@@ -340,12 +340,16 @@ def test_the_answer_is_in_numbers_of_photos(tmp_path: Path) -> None:
 
 def test_prompts_and_replies_of_chat_models_are_there_item_by_item(tmp_path: Path) -> None:
     told = [
-        json.dumps({"prompt": f"[photo]\nWhat is it? {n}", "text": f"an owl, {n}"}) for n in "ab"
+        json.dumps({"prompt": f"[photo]\nWhat is it? {n}", "text": f"an owl, {n}", "how": how})
+        for n, how in (("a", "answer line"), ("b", "several options are named"))
     ]
     with Store.open(tmp_path / "chat.db") as store:
         for model, protocol, infos in (("chat/x/y", "ask", told), ("m/net", "probe/ridge", None)):
             run = store.begin_run(RunSpec(model, "owls", protocol, data="a"))
-            given = Predictions(["a.jpg", "b.jpg"], ["owl", "owl"], ["owl", None], infos=infos)
+            given = Predictions(
+                ["a.jpg", "b.jpg"], ["owl", "owl"], ["owl", None], infos=infos,
+                outcomes=["ok", "unparsed"],
+            )  # fmt: skip
             store.write_part(run, PartResult(given))
             store.finish_run(run, [Score("accuracy", 0.5, n=2, is_primary=True)])
         settings = Settings(results=tmp_path, data_root=tmp_path)
@@ -359,5 +363,8 @@ def test_prompts_and_replies_of_chat_models_are_there_item_by_item(tmp_path: Pat
             packed = file.read_text().partition(',"')[2].removesuffix('");\n')
             replies |= json.loads(gzip.decompress(base64.b64decode(packed)))
     assert list(replies.values()) == [
-        [["[photo]\nWhat is it? a", "an owl, a"], ["[photo]\nWhat is it? b", "an owl, b"]]
+        [
+            ["[photo]\nWhat is it? a", "an owl, a", ""],
+            ["[photo]\nWhat is it? b", "an owl, b", "several options are named"],
+        ]
     ]

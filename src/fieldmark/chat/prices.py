@@ -162,7 +162,9 @@ class ModelTables:
         also = {alias: row for row in self.providers.values() for alias in row.aliases}
         providers = also | self.providers
         if word not in providers:
-            raise UnknownName("chat provider", word, providers)
+            error = UnknownName("chat provider", word, providers)
+            error.args = (f"{error} Use one of {', '.join(sorted(self.providers))}.",)
+            raise error
         return providers[word]
 
     def raise_prices(self, path: Path, trusted: ModelTables) -> None:

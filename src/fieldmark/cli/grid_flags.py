@@ -168,6 +168,11 @@ def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
             f"{path}  is a task file; an experiment is a .toml file: "
             f"`fieldmark run --task {path} --model MODEL` runs it."
         )
+    if not path.exists() and not path.suffix and "/" in str(path):
+        raise UsageError(
+            f"{path}  does not exist: an experiment is a .toml file. To run a model, write "
+            f"`--model {path}`; for a folder of photos, give the right path."
+        )
     how = given_settings(args, changes_answers=False)
     return read_grid(path, settings.include_path, how, settings.send_key)
 

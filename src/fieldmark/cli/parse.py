@@ -243,6 +243,10 @@ class _Flag:
         return UseAppendAction in getattr(self.type, "__metadata__", ())
 
 
+SAME = {"--shots": "--n-train", "--few-shot": "--n-train", "--limit": "--n-test"}
+"""what other programs call a flag"""
+
+
 def _check_flags(command: Command, args: type, words: list[str]) -> None:
     """Refuses flags that do not exist, and a flag given twice where only the last value would
     count; nothing is ever taken for the beginning of another flag.
@@ -258,7 +262,9 @@ def _check_flags(command: Command, args: type, words: list[str]) -> None:
         if not _is_flag(flag) or flag in ("--help", "--help-all"):
             continue
         if flag not in flag_of:
-            hint = [name for name in flag_of if name.startswith(flag)] or closest(flag, flag_of)
+            hint = [name for name in flag_of if name.startswith(flag)]
+            same = [name for name in flag_of if name == SAME.get(flag)]
+            hint = hint or same or closest(flag, flag_of)
             mean = f" Did you mean {hint[0]}?" if hint else ""
             raise UsageError(f"{name} has no flag {flag}.{mean} {listing} shows all.")
         if not flag_of[flag].is_switch and not equals and (after == "--" or _is_flag(after)):

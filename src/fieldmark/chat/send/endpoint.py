@@ -57,6 +57,8 @@ class ChatModel:
     card: Card
     base_url: str
     key_env: str
+    must_have_key: bool = False
+    """the user says which variable holds it"""
     key_place: str = ""
     """the file that alone says that the key goes to this address: then it does not"""
     api: WireForm = "openai"
@@ -134,7 +136,7 @@ class ChatModel:
         self.refuse_stray_key()
         key = read_key(self.key_env) if self.key_env else ""
         may_lack = self.is_mock or not self.provider.base_url or is_loopback(self.base_url)
-        if self.key_env and not key and not may_lack:
+        if self.key_env and not key and (self.must_have_key or not may_lack):
             error = ModelError(
                 f"model {self.name!r} needs a key: the environment has no {self.key_env}. "
                 f"Set it, for example `export {self.key_env}=…`."
@@ -221,6 +223,7 @@ def chat_model(name: str, tables: ModelTables | None = None, where: str = "") ->
         card=card,
         base_url=base_url,
         key_env=key_env,
+        must_have_key=bool(options.get("key_env")),
         key_place=who_sends(tables, provider, options, (key_env, base_url), where),
         api=_api(provider, options),
         max_tokens=whole_number(name, "max_tokens", options),
@@ -277,6 +280,11 @@ def _base_url(name: str, provider: Provider, options: Mapping[str, str]) -> str:
         raise UsageError(
             f"chat model {name.partition('?')[0]!r}: base_url holds a user name or password; "
             "keys come from the environment only (?key_env=VARIABLE)."
+        )
+    if is_address and url.endswith("/chat/completions"):
+        base = url.removesuffix("/chat/completions")
+        raise UsageError(
+            f"model {name!r}: fieldmark adds /chat/completions itself: write ?base_url={base}."
         )
     if not is_address:
         given = f"base_url={url}" if url else "no base_url"

@@ -112,6 +112,8 @@ class HttpClient:
         self._on_headers(reply.headers)
         if reply.status != 200:
             fault = self._api.judge(reply.status, reply.headers, reply.data)
+            if reply.status == 404:
+                fault = dataclasses.replace(fault, text=f"{fault.text.rstrip('.')} ({self._asked})")
             return self._judged(fault, request.settings, lacks)
         try:
             answer = self._api.read(read_json(reply.data))
@@ -127,6 +129,13 @@ class HttpClient:
             answer, usd=usd, latency_s=clock.now() - began, left_out=left_out, **details
         )
         return stopped(without_key(answer, self._key), request.settings.stop)
+
+    @property
+    def _asked(self) -> str:
+        """The address that was asked, for a server that has nothing there."""
+        is_short = self._model.api == "openai" and not self._base_url.endswith("/v1")
+        hint = f"; most servers want {self._base_url}/v1" if is_short else ""
+        return f"asked {self._url}{hint}"
 
     def body(self, request: Request, pictures: Sequence[SentPicture]) -> dict[str, Any]:
         """Without what the endpoint does not take."""

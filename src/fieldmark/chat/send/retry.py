@@ -30,6 +30,11 @@ _FILTER = re.compile(
     r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_LIMITS = (
+    (re.compile(r"at most (\d+) image", re.IGNORECASE), "max_images = "),
+    (re.compile(r"maximum context length is (\d+)", re.IGNORECASE), "context = "),
+)
+"""what servers say of a prompt that is too large, and the row of fieldmark.toml that knows it"""
 _LEAST_SECRET = 6
 """characters: what is shorter is no key, and may be part of any word"""
 _SECRET = re.compile(r"\b(?:sk|pk|key|AIza)(?=[\w*-]*[\d*])[-_]?[A-Za-z0-9*_-]{8,}")
@@ -107,6 +112,8 @@ def connection_fault(error: BaseException, timeout_s: float) -> Fault:
     if isinstance(error, ssl.SSLError):
         return Fault("stop", f"no safe connection ({reason})")
     if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, ConnectionRefusedError):
+            return Fault("again", f"nothing listens on {error.host}:{error.port}")
         return Fault("again", f"no connection ({reason})")
     return Fault("again", f"connection lost ({reason})", is_cut=True)
 
@@ -127,10 +134,15 @@ def error_code(body: Any) -> int | None:
 
 
 def error_text(body: Any) -> str:
-    """One line of what the server said."""
-    error = body.get("error", body) if isinstance(body, dict) else body
-    text = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(text).split())[:300]
+    """One line of what the server said, and how fieldmark is told of a limit that it names."""
+    error = body
+    for name in ("error", "detail", "message"):
+        error = error.get(name, error) if isinstance(error, dict) else error
+    text = " ".join(str(error).split())[:300]
+    for pattern, row in _LIMITS:
+        if match := pattern.search(text):
+            return f"{text.rstrip('.')} (write {row}{match[1]} under [[chat_models]])"
+    return text
 
 
 def without_secrets(text: str, secret: str) -> str:

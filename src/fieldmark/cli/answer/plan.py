@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli import grid_flags
-from fieldmark.cli.answer.run import refuse_if_none_can_run
 from fieldmark.cli.grid_flags import (
     PlaceFlags,
     Where,
@@ -39,7 +38,7 @@ from fieldmark.cli.show import (
     size,
     talk,
 )
-from fieldmark.errors import DataError, readable
+from fieldmark.errors import readable
 from fieldmark.progress import duration
 from fieldmark.words import first_few
 
@@ -118,9 +117,6 @@ def _show(args: PlanFlags) -> int:
             }
         )
         return 0
-    refused = [planned.error for planned in plan.jobs if planned.status == "refused"]
-    if len(refused) == len(plan.jobs) and not any(isinstance(e, DataError) for e in refused):
-        refuse_if_none_can_run(plan)  # data may come later, and the plan says which are missing
     _show_jobs(rows, plan)
     _show_power(power)
     for note in grid.notes:

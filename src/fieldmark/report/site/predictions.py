@@ -25,7 +25,7 @@ from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, public_table
 from fieldmark.report.table.verdict import named
-from fieldmark.store import Score, Store
+from fieldmark.store import OK, UNANSWERED, Score, Store
 
 _NO_SCORE = 255
 RIGHT, GRADED, TEXTS = "right", "graded", "texts"
@@ -171,8 +171,8 @@ def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
 
 
 def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
-    """What models that answer were asked and wrote: JSON, row → [prompt, reply] of each item in the
-    order of `data` (null: nothing is known), gzipped. b"" where no row has any.
+    """What models that answer were asked and wrote: JSON, row → [prompt, reply, why it is none]
+    of each item in the order of `data` (null: nothing is known), gzipped. b"" where no row has any.
     """
     arrays = (data.arrays[name].tolist() for name in ("part", "repeat", "id"))
     order = {
@@ -185,7 +185,8 @@ def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
             continue
         frame = store.predictions(row.run.id).filter(pl.col("info").is_not_null())
         dialogues: list[list[str] | None] = [None] * len(order)
-        for part, repeat, item, info in frame.select("part", "repeat", "id", "info").iter_rows():
+        columns = frame.select("part", "repeat", "id", "outcome", "info")
+        for part, repeat, item, outcome, info in columns.iter_rows():
             answer = json.loads(info)
             if (at := order.get((part, repeat, item))) is not None and (
                 "text" in answer or "prompt" in answer
@@ -193,11 +194,21 @@ def pack_replies(store: Store, rows: Sequence[Row], data: ColumnData) -> bytes:
                 dialogues[at] = [
                     answer.get("prompt", ""),
                     answer.get("text") or answer.get("error", ""),
+                    _why_unread(outcome, answer),
                 ]
         if any(dialogues):
             texts[number] = dialogues
     text = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(), compresslevel=6, mtime=0) if texts else b""
+
+
+def _why_unread(outcome: str, answer: Mapping[str, Any]) -> str:
+    """ "" for an answer that was read."""
+    if outcome == OK:
+        return ""
+    if not answer.get("text") and outcome == "unparsed":
+        return "the reply is empty"
+    return str(answer.get("how") or UNANSWERED.get(outcome, outcome))
 
 
 def _named(store: Store, numbers: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -110,6 +110,10 @@ def read_json(data: bytes) -> dict[str, Any]:
     try:
         reply = parse_json(data)
     except ValueError:
+        if data.lstrip()[:1] == b"<":
+            raise BadReply(
+                "the server sent a web page, not JSON: is the address right? It usually ends in /v1"
+            ) from None
         raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
     if not isinstance(reply, dict):
         raise BadReply("a reply that is not a JSON object")

@@ -48,8 +48,8 @@ async function fill(body, column, draw) {
   focusLabel(inUse);
 }
 
-/** What chat models were asked and wrote: row → [prompt, reply] of each item.
- * @param {Column} column @returns {Promise<Record<string, ([string, string] | null)[]>>} */
+/** What chat models were asked and wrote: row → [prompt, reply, why it was not read] of each item.
+ * @param {Column} column @returns {Promise<Record<string, ([string, string, string] | null)[]>>} */
 async function loadReplies(column) {
   const name = `${column.name}-replies`, key = `replies ${name}`;
   if (!loading.has(key)) {

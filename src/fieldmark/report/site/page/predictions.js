@@ -163,7 +163,7 @@ function predictionCard(data, found, place, which, column) {
   const item = found[place];
   const target = labelOf(data, data.target[item]), src = thumbOf(data, item);
   const said = which.map((model) => answerLine(data, model, item, which.length > 1));
-  const open = () => showItems(data, found, place, column);
+  const open = () => showItems(data, found, place, column, which);
   return h("button", { type: "button", class: "photo", onclick: open, title: data.ids[data.id[item]] },
     src ? h(
       "img", { src, alt: "", loading: "lazy", decoding: "async" }
@@ -183,8 +183,8 @@ function answerLine(data, model, item, named) {
 }
 
 /** A dialog on one prediction; arrow keys and buttons go to the next.
- * @param {Packed} data @param {Uint32Array} found @param {number} place @param {Column} column */
-function showItems(data, found, place, column) {
+ * @param {Packed} data @param {Uint32Array} found @param {number} place @param {Column} column @param {number[]} which */
+function showItems(data, found, place, column, which) {
   const body = h("div", {});
   const where = h("span", { class: "facts", role: "status" });
   const go = (/** @type {number} */ to) => {
@@ -192,7 +192,7 @@ function showItems(data, found, place, column) {
     place = to;
     where.textContent = `${countText(place + 1)} of ${countText(found.length)}`;
     body.replaceChildren();
-    append(body, itemParts(data, found[place], column));
+    append(body, itemParts(data, found[place], column, which));
   };
   const step = (/** @type {string} */ text, /** @type {string} */ label, /** @type {number} */ by) =>
     h("button", { type: "button", class: "plain", "aria-label": label, onclick: () => go(place + by) }, text);
@@ -211,10 +211,13 @@ function showItems(data, found, place, column) {
   go(place);
 }
 
-/** All that is known of an item. @param {Packed} data @param {number} item @param {Column} column */
-function itemParts(data, item, column) {
+/** All that is known of an item; the chosen models first.
+ * @param {Packed} data @param {number} item @param {Column} column @param {number[]} which */
+function itemParts(data, item, column, which) {
   const src = thumbOf(data, item), hasSure = data.models.some((_, at) => sureOf(data, at, item) !== null);
-  const rows = data.models.map((model, at) => {
+  const order = chosenFirst(data, which);
+  const rows = order.map((at) => {
+    const model = data.models[at];
     const sure = sureOf(data, at, item);
     return h(
       "tr", {}, h("th", { scope: "row" }, breakable(models[model].name)),
@@ -226,7 +229,7 @@ function itemParts(data, item, column) {
     .map((each, at) => h("th", { scope: "col", class: at === 2 ? "number" : null }, each));
   const part = data.parts[data.part[item]];
   const replies = h("div", {});
-  if (column.has_replies) showReplies(data, item, column, replies);
+  if (column.has_replies) showReplies(data, item, column, replies, which);
   return [
     src && h("img", { src, alt: "", class: column.has_replies ? "low" : null }),
     h("h2", {}, labelOf(data, data.target[item])),
@@ -240,14 +243,23 @@ function itemParts(data, item, column) {
   ];
 }
 
-/** What chat models were asked and wrote. @param {Packed} data @param {number} item @param {Column} column @param {HTMLElement} body */
-async function showReplies(data, item, column, body) {
+/** Places of all models, the chosen ones first. @param {Packed} data @param {number[]} which */
+function chosenFirst(data, which) {
+  return [...new Set([...which, ...data.models.keys()])];
+}
+
+/** What chat models were asked and wrote; the chosen ones are open.
+ * @param {Packed} data @param {number} item @param {Column} column @param {HTMLElement} body @param {number[]} which */
+async function showReplies(data, item, column, body, which) {
   const texts = await loadReplies(column);
-  for (const [number, mine] of Object.entries(texts)) {
-    if (!mine[item]) continue;
-    const [prompt, reply] = mine[item];
-    append(body, [h("details", { class: "parts", open: true }, h("summary", {}, models[data.models[Number(number)]].name),
+  const known = chosenFirst(data, which).filter((at) => texts[at]?.[item]);
+  const open = known.filter((at) => which.includes(at));
+  for (const at of known) {
+    const [prompt, reply, why] = texts[at][item] || ["", "", ""];
+    const isOpen = open.length ? open.includes(at) : at === known[0];
+    append(body, [h("details", { class: "parts", open: isOpen }, h("summary", {}, models[data.models[at]].name),
       prompt && [h("p", { class: "facts" }, "asked"), h("pre", {}, prompt)],
-      h("p", { class: "facts" }, "replied"), h("pre", {}, reply || "nothing"))]);
+      h("p", { class: "facts" }, why ? `replied, not counted as an answer: ${why}` : "replied"),
+      h("pre", {}, reply || "nothing"))]);
   }
 }
