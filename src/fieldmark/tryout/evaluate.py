@@ -96,7 +96,7 @@ class TrialSample:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model with one head, and its answers; scores of thousands of labels are not kept."""
+    """One model with one head, and its answers."""
 
     model: str
     head: str
@@ -104,6 +104,8 @@ class Entry:
     images_per_s: float
     untrained: Head | None = None
     """the head itself, where it needs no training"""
+    score_nc: np.ndarray | None = None
+    """of the photos, float32; None = too many to keep: they are computed again if it is chosen"""
 
     @property
     def fits(self) -> str | Head:
@@ -204,6 +206,8 @@ def prepare(survey: Survey) -> TrialSample:
 # --- models
 
 
+MOST_KEPT = 1_000_000
+"""scores of one entry: 4 MB"""
 _NAME = re.compile(r"[^\W\d_]{3}")
 """three letters: a label without them (A1, 007) is no name that a model may have read"""
 
@@ -222,10 +226,12 @@ def score(sample: TrialSample, name: str, settings: Settings, progress: Progress
         text_cd = text_features(model, names, openai_templates(), options, progress)
         zero_d, zero_c = np.zeros(text_cd.shape[1]), np.zeros(len(text_cd))
         heads[LABEL_NAMES] = Head(zero_d, True, np.asarray(text_cd.T, np.float64), zero_c)
-    return [
-        Entry(name, kind, _held_out(sample, head or kind, x_nd).argmax(axis=1), speed, head)
-        for kind, head in heads.items()
-    ]
+    entries = []
+    for kind, head in heads.items():
+        score_nc = _held_out(sample, head or kind, x_nd)
+        kept = score_nc if score_nc.size <= MOST_KEPT else None
+        entries.append(Entry(name, kind, score_nc.argmax(axis=1), speed, head, kept))
+    return entries
 
 
 def _held_out(
@@ -280,7 +286,8 @@ def conclude(
     choice = choose_entry(sample, entries)
     best = entries[choice.best]
     x_nd = features_of(sample, open_model(best.model, settings), settings, progress)
-    score_nc = _held_out(sample, best.fits, x_nd).astype(np.float64)
+    kept = best.score_nc
+    score_nc = (_held_out(sample, best.fits, x_nd) if kept is None else kept).astype(np.float64)
     weight_n = 1 / np.bincount(sample.unit_n)[sample.unit_n]
     temperature = fit_temperature(score_nc, sample.code_n, weight_n)
     prob_nc = softmax(score_nc, temperature)
