@@ -74,7 +74,8 @@ def run(args: ModelsArgs) -> int:
         n_more, models = len(models) - len(chosen), chosen
     if all(_is_chat(checkpoint) for checkpoint in models):
         numbers = ("context", "output", "images", PRICE)
-        show_rows([_chat_row(one) for one in models], False, numbers, ("images", "output"))
+        spare = ("images", "output", "context")
+        show_rows([_chat_row(one) for one in models], False, numbers, spare)
     else:
         rows = [_row(checkpoint) for checkpoint in models]
         if any(checkpoint.price for checkpoint in models):
