@@ -331,7 +331,7 @@ def test_worker_that_is_killed_costs_no_result(
 
 @pytest.mark.parametrize(
     ("variable", "reason"),
-    [("NOT_IN_WORKERS", "RuntimeError: no licence here"), ("SHIFT", "is another one there")],
+    [("NOT_IN_WORKERS", "RuntimeError: no licence here"), ("SHIFT", "is not the same there")],
 )
 def test_worker_without_the_model_is_done_without(
     slow: str,

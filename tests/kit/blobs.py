@@ -23,10 +23,10 @@ class Slow:
     batch_size = 4
     def transform(self, image):
         return np.asarray(image.resize((2, 2)), np.float32)
-    is_loaded = False
+    n_checks = 2
     def embed_images(self, batch):
-        if not self.is_loaded:  # the test pictures
-            self.is_loaded = True
+        if self.n_checks:  # the test pictures, together and one alone
+            self.n_checks -= 1
             return Features(batch.reshape(len(batch), -1))
         with open(os.environ["EMBED_LOG"], "a") as log:
             for each in batch:

@@ -120,7 +120,7 @@ def test_several_golds_make_a_pair_of_the_one_that_was_said():
 def test_mistakes_about_choices_are_told():
     with pytest.raises(UsageError, match="3 choices have 2 log-probabilities and 3 greedy flags"):
         _choice([-1.0, -2.0], 0)
-    with pytest.raises(UsageError, match="acc_mutual_info wants.*expected 3, found 0"):
+    with pytest.raises(UsageError, match="acc_mutual_info needs.*expected 3, found 0"):
         _choice([-1.0, -2.0, -3.0], 0, ["acc_mutual_info"])
     with pytest.raises(UsageError, match="metric 'bleu' cannot be computed for multiple_choice"):
         _choice([-1.0, -2.0, -3.0], 0, ["bleu"])

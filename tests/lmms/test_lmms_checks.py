@@ -134,7 +134,7 @@ CHOICE = {"output_type": "multiple_choice", "doc_to_choice": "[owl, wren]"}
             {"metric_list": "[{metric: exact_match, agregation: mean}]"},
             "Did you mean 'aggregation'?",
         ),
-        ({"metric_list": "[{metric: exact_match}, {metric: exact_match}]"}, "stands twice"),
+        ({"metric_list": "[{metric: exact_match}, {metric: exact_match}]"}, "is listed twice"),
         ({"metric_list": "[{metric: exact_match, aggregation: mean_last30}]"}, "Known: "),
         ({"filter_list": "[{name: a, filter: [{function: zzz}]}]"}, "Known: "),
         ({"filter_list": "[{name: a, filter: [{function: take_first, k: 1}]}]"}, "the option 'k'"),
@@ -143,7 +143,7 @@ CHOICE = {"output_type": "multiple_choice", "doc_to_choice": "[owl, wren]"}
                 "filter_list": "[{name: a, filter: [{function: take_first}]},"
                 " {name: a, filter: [{function: lowercase}]}]"
             },
-            "pipeline 'a' stands twice",
+            "pipeline 'a' is listed twice",
         ),
         ({"fewshot_config": "{sampler: first_m}"}, "sampler 'first_m' is not known"),
         ({"fewshot_config": "{sampler: first_n, sample: []}"}, "Did you mean"),

@@ -161,10 +161,10 @@ def test_a_name_in_two_files_is_settled_by_the_folder_or_told(tmp_path: Path) ->
     files = {"x/t.yaml": one, "y/t.yaml": two, "y/h.yaml": "group: h\ntask: [t]\n"}
     (task,) = expanded(tmp_path, files, "h").tasks
     assert task.repeats == 2
-    assert "stands in" in told(tmp_path, files, "t")
+    assert "is defined in" in told(tmp_path, files, "t")
     tagged = {"x/t.yaml": one + "tag: both\n", "y/t.yaml": two + "tag: both\n"}
     assert told(tmp_path, tagged, "both") == (
-        f"{tmp_path}/y/t.yaml:1  task 't' stands in {tmp_path}/x/t.yaml too:"
+        f"{tmp_path}/y/t.yaml:1  task 't' is defined in {tmp_path}/x/t.yaml too:"
         " rename one, or name its file."
     )
 

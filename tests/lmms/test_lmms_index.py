@@ -97,7 +97,7 @@ def test_defect_lmms_eval_a_name_in_two_files_is_decided_by_chance(
     with pytest.raises(UsageError) as caught:
         index.find("cats2")
     assert str(caught.value) == (
-        f"task 'cats2' stands in {again} and {twice}: name the file, or rename one."
+        f"task 'cats2' is defined in {again} and {twice}: name the file, or rename one."
     )
 
 

@@ -153,11 +153,17 @@ def test_a_limit_below_one_question_says_what_one_may_cost(
 def test_plan_refuses_what_run_refuses(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A limit in money without a price; more room for the answer than the model has."""
     flags = ("--task", TASK, "--data", f"world={world}", *SMALL)
-    code, said = _planned(capfd, *flags, "--model", "chat/mock/wren", "--max-usd", "1")
-    assert code == 2 and "--max-usd cannot be enforced" in said
     small = "chat/mock/wren?context=2000"
-    code, said = _planned(capfd, *flags, "--model", small, "--n-train", "1", "--max-output", "1990")
-    assert code == 2 and "lower --max-output" in said
+    refused = {
+        "--max-usd cannot be enforced": ("--model", "chat/mock/wren", "--max-usd", "1"),
+        "lower --max-output": ("--model", small, "--n-train", "1", "--max-output", "1990"),
+    }
+    for why, added in refused.items():
+        capfd.readouterr()
+        assert main(["plan", *flags, *added, "--json"]) == 0
+        (job,) = json.loads(capfd.readouterr().out)["jobs"]
+        assert job["status"] == "refused" and why in job["why"]
+        assert main(["run", *flags, *added]) == 2 and why in capfd.readouterr().err
 
 
 def test_an_answer_has_at_most_half_of_the_context(world: Path) -> None:

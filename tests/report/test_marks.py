@@ -163,7 +163,7 @@ def test_synthetic_stands_beside_the_task(drawn: Store) -> None:
     assert heads.index(["newt"]) + 1 == heads.index(["synthetic"]), "right under the name"
     assert "synthetic: fieldmark drew these photos." in text
     forest = draw("forest", read_results(drawn))
-    assert forest["title"]["text"] == ["Scores of 2 models on newt, synthetic"]
+    assert forest["title"]["text"] == ["Scores of 2 models on newt (synthetic)"]
 
 
 def test_drawings_have_no_licence_or_citation_of_photos(drawn: Store, tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
     with pytest.raises(DataError, match="have no column of the table in common"):
         compare_models(empty, "c/a", "c/c")
     best = [part["title"]["text"] for part in panels_of(draw("difference", read_results(empty)))]
-    assert sorted(best) == ["t", "t, options=3"]
+    assert sorted(best) == ["t", "t (options=3)"]
 
 
 def test_a_model_that_chose_among_other_options_lacks_no_task(empty) -> None:

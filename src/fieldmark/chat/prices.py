@@ -163,7 +163,8 @@ class ModelTables:
         providers = also | self.providers
         if word not in providers:
             error = UnknownName("chat provider", word, providers)
-            error.args = (f"{error} Use one of {', '.join(sorted(self.providers))}.",)
+            if not error.closest:
+                error.args = (f"{error} Use one of {', '.join(sorted(self.providers))}.",)
             raise error
         return providers[word]
 

@@ -223,7 +223,7 @@ def _observation(photo: Prediction) -> dict[str, object]:
 
 
 _ABOUT_COPIES = """\
-Copies of photos, sorted by the answers of a model: `fieldmark predict --copy-into` made them.
+Copies of photos, sorted by the answers of a model. `fieldmark predict` made them.
 These answers are not checked. `fieldmark try` leaves this folder out for as long as this file is
 in it.
 """

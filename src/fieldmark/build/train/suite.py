@@ -131,7 +131,7 @@ def check_tasks(tasks: Sequence[str], settings: Settings) -> None:
 
 
 def model_name(folder: Path) -> str:
-    """What `fieldmark run --model` calls an exported model: of two folders that with both
+    """The name of an exported model in `fieldmark run`: of two folders that with both
     projectors. Paths below the working directory are relative, as a person types them.
     """
     two = folder.with_name(f"{folder.name}{TWO}")
