@@ -48,5 +48,7 @@ def test_json_nested_too_deep_is_no_json(tmp_path: Path) -> None:
         parse_json(deep.read_bytes())
     with pytest.raises(DataError, match=r"model.json  cannot be read as JSON: nested too deep\."):
         read_json(deep)
-    with pytest.raises(DataError, match=r"model.json is not a model that this fieldmark has written"):
+    with pytest.raises(
+        DataError, match=r"model.json is not a model that this fieldmark has written"
+    ):
         load_fitted(tmp_path)
