@@ -409,7 +409,7 @@ def test_a_module_of_a_probe(here: Path) -> None:
 def test_environment_variables_do_not_count_as_the_docs_say(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They differ between the machines of a cluster, and hold keys: parameters and options count."""
+    """They differ between the machines of a cluster and hold keys. Parameters count."""
     (here / "pr.py").write_text(PROBE.replace("from fixed import answer", "import os").replace(
         "answer(self.y[near])", "self.y[near] if os.environ['SEES'] else self.y[:1].repeat(len(x))"
     ))  # fmt: skip

@@ -45,7 +45,8 @@ def check_files(
     others: Container[Path] = (),
     progress: Progress | None = None,
 ) -> CheckedFiles:
-    """`settings` say where data are. `code_s`: seconds that importing a file of code may take; 0 = no code is imported.
+    """What is wrong with them. `settings` say where data are. `code_s`: seconds that importing a
+    file of code may take; 0 = no code is imported.
 
     Files of `others` that have no key of a task are somebody else's: they are counted, no more.
     """
