@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from fieldmark.build.caption.naming import listed_names, name_places
 from fieldmark.build.describe.lexicon import word_set
-from fieldmark.chat.parse.text import Passage, Word, read, strip_reasoning
+from fieldmark.chat.parse.text import Word, read, strip_reasoning
 
 RULES_VERSION = 3
 """part of every manifest: captions that other rules let through are checked anew"""
@@ -86,7 +86,12 @@ def _problems(caption: str, names: Sequence[str], max_words: int) -> Iterator[st
         yield f"name: does not name the species as {' or '.join(names)}"
     if len(words) - sum(map(len, runs)) < _LEAST_WORDS:
         yield "words: describes nothing"
-    if talk := _PHOTO.search(_without(passage, runs)):
+    # The text without the species' name: a picture-winged fly says nothing of pictures
+    text = passage.plain
+    for run in reversed(runs):
+        first_word, last_word = passage.words[run[0]], passage.words[run[-1]]
+        text = f"{text[: first_word.start]}{text[last_word.end :]}"
+    if talk := _PHOTO.search(text):
         yield f"image_talk: speaks of the photo itself ({talk[0]!r})"
 
 
@@ -96,15 +101,6 @@ def n_sentences(words: Sequence[Word]) -> int:
     for before, word in pairwise(words):
         n += word.sentence != before.sentence and before.text not in _SHORT
     return n
-
-
-def _without(passage: Passage, runs: Sequence[range]) -> str:
-    """The text without the species' name: a picture-winged fly says nothing of pictures."""
-    text = passage.plain
-    for run in reversed(runs):
-        first_word, last_word = passage.words[run[0]], passage.words[run[-1]]
-        text = f"{text[: first_word.start]}{text[last_word.end :]}"
-    return text
 
 
 # --- mends ---

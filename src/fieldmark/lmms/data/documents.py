@@ -115,18 +115,15 @@ class Documents:
 
     def _split(self, name: str, key: str) -> Split:
         if name not in self._made:
-            self._made[name] = self._prepared(name, key)
+            where = self.task.place_of(key)
+            if name not in self._every:
+                reason = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+                raise DataError(f"{where}  {reason}{meant(name, self._every)}")
+            data = self._every[name]
+            if self.task.process_docs is not None:
+                data = self._processed(data, name)
+            self._made[name] = Split(data, name, where, folders_for(self.task))
         return self._made[name]
-
-    def _prepared(self, name: str, key: str) -> Split:
-        where = self.task.place_of(key)
-        if name not in self._every:
-            reason = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
-            raise DataError(f"{where}  {reason}{meant(name, self._every)}")
-        data = self._every[name]
-        if self.task.process_docs is not None:
-            data = self._processed(data, name)
-        return Split(data, name, where, folders_for(self.task))
 
     def _processed(self, data: Any, name: str) -> Any:
         """Task code may draw: the same documents come out whatever ran before."""

@@ -67,12 +67,7 @@ def result_part(task: Task, table: pl.DataFrame) -> PartItems:
             f"{task.place_of('rerank')}  column {block.relevant!r} of dataset {task.dataset!r}: "
             f"{what}: expected yes or no."
         )
-    _refuse_odd_queries(task, block, rows)
-    return PartItems("", rows.clear(), rows.sort("id"))
-
-
-def _refuse_odd_queries(task: Task, block: RerankBlock, rows: pl.DataFrame) -> None:
-    """A query has one text."""
+    # A query has one text
     text = pl.col(block.query).cast(pl.String).str.strip_chars().replace("", None)
     texts = rows.group_by("unit").agg(text.unique().sort(nulls_last=True).alias("texts"))
     for query, unit_texts in texts.sort("unit").iter_rows():
@@ -82,6 +77,7 @@ def _refuse_odd_queries(task: Task, block: RerankBlock, rows: pl.DataFrame) -> N
                 f"{task.place_of('rerank')}  column {block.query!r} of dataset {task.dataset!r} "
                 f"has {has} for the query {query!r}: expected one text for each query."
             )
+    return PartItems("", rows.clear(), rows.sort("id"))
 
 
 def result_columns(block: RerankBlock) -> tuple[str, ...]:
