@@ -17,7 +17,7 @@ from fieldmark.stats.bootstrap import (
     unit_weights,
 )
 from fieldmark.stats.covariance import Errors, errors, join
-from fieldmark.stats.interval import interval, score_intervals
+from fieldmark.stats.interval import Interval, interval, score_intervals, wilson, wilson_limits
 from fieldmark.stats.items import Items, code_labels, estimate
 from fieldmark.stats.paired import (
     Comparison,
@@ -34,9 +34,15 @@ from fieldmark.stats.power import (
     detectable,
     fewest_units,
 )
-from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
-from fieldmark.stats.tiers import Tiers, may_be_best, rank_limits, tiers
-from fieldmark.stats.wilson import Interval, wilson, wilson_limits
+from fieldmark.stats.tiers import (
+    Tiers,
+    kendall_tau,
+    may_be_best,
+    rank_limits,
+    rank_limits_elsewhere,
+    ranked,
+    tiers,
+)
 
 __all__ = [
     "CORRELATION",

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldmark.stats.covariance import Errors, errors
-from fieldmark.stats.interval import LEVEL, student
+from fieldmark.stats.interval import LEVEL, student, wilson
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.power import ADDED_UNITS, UnitSpread, detectable
 from fieldmark.stats.rare_classes import hidden_from_pair, may_hide
-from fieldmark.stats.wilson import wilson
 
 FEWEST_EVEN, MOST_EVEN = 5, 60
 """units for which Student's t alone is tried; beyond, two units more change nothing"""
