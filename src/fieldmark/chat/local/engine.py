@@ -317,7 +317,7 @@ class Engine:
         with arithmetic(self.device):
             return self.network(**inputs, use_cache=False, **rest).logits
 
-    def place(self, inputs: Any) -> Any:
+    def to_device(self, inputs: Any) -> Any:
         """Onto the device, pixels in the network's own precision."""
         return inputs.to(self.device, dtype=DTYPES[self.precision])
 

@@ -60,7 +60,7 @@ class Dispatch:
         self._idle: set[asyncio.Task[Any]] = set()
         self._window = asyncio.Semaphore(sender.concurrency.most + _WINDOW)
         self._asking: dict[str, asyncio.Future[None]] = {}
-        self._settled = asyncio.Event()
+        self._charged = asyncio.Event()
 
     @property
     def is_stopping(self) -> bool:
@@ -195,16 +195,16 @@ class Dispatch:
             if not budget.n_reserved:
                 self.stop(None, budget.refusal(cost_now()))
                 raise asyncio.CancelledError
-            self._settled.clear()
+            self._charged.clear()
             with self._interruptible():
-                await self._settled.wait()
+                await self._charged.wait()
         return budget.reserve(cost_now)
 
-    def _settle(self, number: int, result: Answer | Fault | None) -> None:
+    def _charge(self, number: int, result: Answer | Fault | None) -> None:
         may_be_charged = isinstance(result, Fault) and result.may_be_charged
         answer = result if isinstance(result, Answer) else None
-        self.sender.budget.settle(number, answer, may_be_charged)
-        self._settled.set()
+        self.sender.budget.charge(number, answer, may_be_charged)
+        self._charged.set()
 
     async def _retry(
         self, request: Request, pictures: Sequence[SentPicture], key: str, guess: int
@@ -274,7 +274,7 @@ class Dispatch:
                 if isinstance(result, Answer):
                     sender.estimator.learn(guess, result)
             finally:
-                self._settle(promise, result)
+                self._charge(promise, result)
         finally:
             concurrency.leave()
         if isinstance(result, Answer):
