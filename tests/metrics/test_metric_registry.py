@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark import metrics
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.metrics import _metric, known_metrics, load_metric, metric, register_metric
+from fieldmark.metrics import _registry, known_metrics, load_metric, metric, register_metric
 
 MINE = """
 from fieldmark.metrics import metric
@@ -113,6 +113,6 @@ def test_registering() -> None:
             with pytest.raises(UsageError, match="already exists"):
                 register_metric(taken, one)
     finally:
-        _metric._ADDED.added.pop("one", None)
+        _registry._ADDED.added.pop("one", None)
     with pytest.raises(UnknownName):
         load_metric("one")
