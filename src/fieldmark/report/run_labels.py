@@ -248,9 +248,7 @@ def _columns_of_task(
         for run, run_facts in facts_of.items()
     }
     keys = dict.fromkeys(key for run_facts in settings_of.values() for key in run_facts)
-    distinguishing = distinguishing_names(
-        keys, [("", run_facts) for run_facts in settings_of.values()]
-    )
+    distinguishing = tell_apart(keys, [("", run_facts) for run_facts in settings_of.values()])
     versions = _DataVersions(runs, facts_of, folders)
     names = {run.spec.task_name for run in runs}
     unnamed = {run.id for run in runs if asked_names[run.id] == run.spec.task_name}
@@ -273,7 +271,7 @@ def _columns_of_task(
     return columns
 
 
-def distinguishing_names(names: Iterable[str], rows: Sequence[tuple[Hashable, Facts]]) -> list[str]:
+def tell_apart(names: Iterable[str], rows: Sequence[tuple[Hashable, Facts]]) -> list[str]:
     """The first few names of facts that tell all rows apart; those of other groups are apart."""
     chosen: list[str] = []
     n_told = len({group for group, _ in rows})

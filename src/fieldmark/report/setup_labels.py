@@ -17,12 +17,12 @@ from fieldmark.report.run_labels import (
     FIRST,
     Facts,
     RecordOf,
-    distinguishing_names,
     main_protocol,
     newest_first,
     run_config,
     setup_facts,
     short_value,
+    tell_apart,
 )
 from fieldmark.store import Run, RunSpec
 
@@ -97,7 +97,7 @@ def _words(
         run.id: _difference(facts_of[run.id], own_setups[_question(run.spec)]) for run in runs
     }
     differences = [((run.spec.task, main_protocol(run.spec)), differs[run.id]) for run in runs]
-    keys = distinguishing_names(_in_order(differs), differences)
+    keys = tell_apart(_in_order(differs), differences)
     shown_of = {
         run: tuple(_word(key, run_differs[key]) for key in keys if key in run_differs)
         for run, run_differs in differs.items()
