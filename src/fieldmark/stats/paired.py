@@ -142,7 +142,7 @@ def compare_many(
 
 def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Comparison:
     difference, low, high, p, se, freedom, n_discordant, draws, is_graded = numbers
-    visible = detectable(
+    smallest = detectable(
         se,
         freedom,
         scores.n_units,
@@ -166,7 +166,7 @@ def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Compa
         se=se,
         se_draws=math.sqrt(draws),
         freedom=freedom,
-        detectable=visible if visible <= scores.bounds[1] - scores.bounds[0] else math.inf,
+        detectable=smallest if smallest <= scores.bounds[1] - scores.bounds[0] else math.inf,
         direction="up" if scores.is_up else "down",
         level=level,
         is_graded=bool(is_graded),

@@ -53,7 +53,7 @@ class TokenBucket:
                 f"{self._per_minute:,.0f} a minute: raise the limit, or make requests smaller."
             )
         async with self._queue:
-            if n > self._burst:
+            if n > self._burst:  # the largest request must fit; the rate falls by as much
                 self._burst = n
             while (wait_s := self._wait_s(n)) > 0:
                 await self._clock.sleep(wait_s)

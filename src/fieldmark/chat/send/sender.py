@@ -169,6 +169,7 @@ class Dispatch:
                 f"model {self.sender.model.name!r}: question {request.id!r} waits in {batch}. Run "
                 "the same command with --batch to fetch the answer, or to see how far it is."
             )
+        # No await since the journal was asked, so no second question of this key came between.
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
         guess = self.sender.estimator.guess(request, pictures)
@@ -191,6 +192,7 @@ class Dispatch:
             is_many = budget.n_reserved >= UNTRIED and estimator.is_untried
             return (budget.is_capped and is_many) or not budget.fits(cost_now())
 
+        # What is in flight may turn out cheaper than promised: the run ends only when nothing is.
         while must_wait():
             if not budget.n_reserved:
                 self.stop(None, budget.refusal(cost_now()))
