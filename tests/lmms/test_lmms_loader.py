@@ -44,8 +44,8 @@ def test_a_task_knows_its_values_and_where_they_stand(tmp_path: Path) -> None:
     assert metric.aggregation == Function("u.mean", path, 8)
     assert [step.options for step in pipeline.filter] == [{"group_select": -1}, {}]
     assert (task.version, task.tags, task.eval_split) == ("0.5", ("one", "two"), "test")
-    assert task.place_of("metric_list", 0, "aggregation") == f"{path}:8"
-    assert task.place_of("metric_list").startswith(f"{path}:")
+    assert task.line_of("metric_list", 0, "aggregation") == f"{path}:8"
+    assert task.line_of("metric_list").startswith(f"{path}:")
     assert task.trust.allows(path)
     assert task.notes == ()
 
@@ -182,13 +182,13 @@ def test_overrides_win_and_keep_their_place(tmp_path: Path) -> None:
     path, trust = tmp_path / "x.yaml", Trust.of(tmp_path)
     plain = load_document_task(path, trust, {"num_fewshot": 3})
     assert plain.num_fewshot == 3
-    assert plain.place_of("num_fewshot") == str(path)
+    assert plain.line_of("num_fewshot") == str(path)
     group = tmp_path / "g.yaml"
     put = Located(group, {"num_fewshot": 4}, {("num_fewshot",): 9})
     task = load_document_task(path, trust, put)
     assert task.num_fewshot == 4
-    assert task.place_of("num_fewshot") == f"{group}:9"
-    assert task.place_of("doc_to_text") == f"{path}:4"
+    assert task.line_of("num_fewshot") == f"{group}:9"
+    assert task.line_of("doc_to_text") == f"{path}:4"
     with pytest.raises(UsageError, match=rf"^{group}:9  num_fewshot = 'many': expected a whole"):
         load_document_task(path, trust, Located(group, {"num_fewshot": "many"}, put.lines))
 
@@ -197,7 +197,7 @@ def test_a_task_travels_to_another_process_whole(tmp_path: Path) -> None:
     task = load(tmp_path, "doc_to_visual: !function u.v\nfull_docs: true\n")
     again = pickle.loads(pickle.dumps(task))
     assert again == task
-    assert again.place_of("full_docs") == task.place_of("full_docs")
+    assert again.line_of("full_docs") == task.line_of("full_docs")
     assert (again.notes, again.trust) == (task.notes, task.trust)
 
 
@@ -224,7 +224,7 @@ def test_group_files(tmp_path: Path) -> None:
     (metric,) = group.aggregate_metric_list
     assert (metric.metric, metric.aggregation, metric.weight_by_size) == ("acc", "mean", True)
     assert metric.filter_list == ("none",)
-    assert group.place_of("aggregate_metric_list", "weight_by_size") == f"{path}:12"
+    assert group.line_of("aggregate_metric_list", "weight_by_size") == f"{path}:12"
 
 
 def test_what_is_wrong_in_a_group_is_told_with_its_line(tmp_path: Path) -> None:

@@ -18,8 +18,7 @@ from fieldmark.cli import main
 from fieldmark.errors import DataError, UsageError
 from fieldmark.report import read_table
 from fieldmark.report.export import EXPORTS, choose, export
-from fieldmark.report.export._chosen import plain_scores
-from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.export._chosen import plain_scores, yaml_text
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
 RARE, COLOUR = "rarespecies", "classical/colour"

@@ -125,12 +125,12 @@ class Budget:
         return f"one question may take up to {cost.tokens:,} tokens, and the limit is {limit}"
 
     def reserve(self, cost_now: Callable[[], Cost]) -> int:
-        """Promises what a request costs; the number is for `settle`."""
+        """Promises what a request costs; the number is for `charge`."""
         number = max(self._reserved, default=-1) + 1
         self._reserved[number] = cost_now
         return number
 
-    def settle(self, number: int, answer: Answer | None, may_be_charged: bool = False) -> None:
+    def charge(self, number: int, answer: Answer | None, may_be_charged: bool = False) -> None:
         """Gives a promise back and books what the answer cost; None = there is none."""
         cost = self._reserved.pop(number)()
         if answer is not None:

@@ -163,7 +163,15 @@ def _photos_as_task(args: GridFlags, path: Path) -> GridFlags:
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
     from fieldmark.experiments import read_grid
 
-    _refuse_mixing(args)
+    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
+    given = [name for name in names if getattr(args, name) not in ((), "", None)]
+    given += ["sampling"] if args.sampling != "task" else []
+    given += [*given_blocks(args), *given_settings(args, changes_answers=True)]
+    if given:
+        flag = given[0].replace("_", "-")
+        raise UsageError(
+            f"--{flag} and {args.experiment}: choose the runs by a file or by flags, not both."
+        )
     if path.suffix.lower() in (".yaml", ".yml"):
         raise UsageError(
             f"{path}  is a task file; an experiment is a .toml file: "
@@ -235,18 +243,6 @@ def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:
         flag = next(iter(given)).replace("_", "-")
         raise UsageError(f"--{flag}: only `newt` has such parts: add --task newt.")
     return {"newt": NewtFilters(**given) if given else None}
-
-
-def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
-    given = [name for name in names if getattr(args, name) not in ((), "", None)]
-    given += ["sampling"] if args.sampling != "task" else []
-    given += [*given_blocks(args), *given_settings(args, changes_answers=True)]
-    if given:
-        flag = given[0].replace("_", "-")
-        raise UsageError(
-            f"--{flag} and {args.experiment}: choose the runs by a file or by flags, not both."
-        )
 
 
 def with_protocol_flags(name: str, base: type) -> type:

@@ -310,18 +310,16 @@ def with_block(
     if not changes or old is None:
         return task
     data = old.changed(changes) if hasattr(old, "changed") else {**old.model_dump(), **changes}
-    block = validate(protocol.Block, _block_lines(origin, protocol.name, data))
-    return task.model_copy(update={protocol.name: block})
-
-
-def _block_lines(origin: Located | None, name: str, data: dict[str, Any]) -> Located:
-    """A block as a file of its own, each key on its line in the experiment file."""
+    # A block as a file of its own, each key on its line in the experiment file
     lines: dict[tuple[str | int, ...], int] = {}
     for key, line in origin.lines.items() if origin else ():
         inner = key[2:] if len(key) > 1 and isinstance(key[1], int) else key[1:]
-        if key[0] == name and inner:
+        if key[0] == protocol.name and inner:
             lines.setdefault(inner, line)
-    return Located(origin.path if origin else Path(name), data, lines)
+    block = validate(
+        protocol.Block, Located(origin.path if origin else Path(protocol.name), data, lines)
+    )
+    return task.model_copy(update={protocol.name: block})
 
 
 def _block_problems(task: Task, axes: Axes) -> list[str]:

@@ -159,18 +159,15 @@ def average_precision(
         start = np.flatnonzero(np.diff(step_n[so], prepend=-1))
         last = np.searchsorted(step_n, step_n[so[start]], side="right") - 1
         gained = np.add.reduceat(weight[..., so], start, axis=-1)
-        value = _area(gained, np.cumsum(weight, axis=-1)[..., last])
+        # The mean of precision over what was gained at each step; 0 where nothing was
+        taken = np.cumsum(weight, axis=-1)[..., last]
+        precision = np.cumsum(gained, axis=-1)
+        total = precision[..., -1].copy()
+        precision /= np.where(taken > 0, taken, 1.0)
+        area = np.einsum("...k,...k->...", precision, gained)
+        value = np.asarray(area / np.where(total > 0, total, 1.0))
     value = np.where(any_n, value, np.nan)
     return float(value) if value.ndim == 0 else value
-
-
-def _area(gained: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """The mean of precision over what was gained at each step; 0 where nothing was."""
-    precision = np.cumsum(gained, axis=-1)
-    total = precision[..., -1].copy()
-    precision /= np.where(taken > 0, taken, 1.0)
-    area = np.einsum("...k,...k->...", precision, gained)
-    return np.asarray(area / np.where(total > 0, total, 1.0))
 
 
 # --- Open-set user loss: what do wrong answers cost someone who eats the mushroom?

@@ -141,12 +141,12 @@ def _read(task: Task, root: Path, settings: Settings) -> pl.DataFrame:
     try:
         return read_table(task.dataset, root, task.options)
     except UsageError as error:  # only the task's options can be wrong here
-        raise UsageError(f"{task.place_of('options')}  {error}") from error
+        raise UsageError(f"{task.line_of('options')}  {error}") from error
     except DataError as error:
         if task.folder != root:  # a flag or a setting names the folder
             raise
         lines = map(readable, str(error).split("\n"))
-        place = task.place_of("data")
+        place = task.line_of("data")
         raise DataError("\n".join(f"{place}  data: {line}" for line in lines)) from error
 
 
@@ -167,7 +167,7 @@ def _missing(task: Task, root: Path, settings: Settings) -> MissingData:
         is_said = dataset_key(task.dataset) in settings.data
         return MissingData(no_data(task.dataset, root), "" if is_said else unchecked)
     return MissingData(
-        f"{task.place_of('data')}  data: {root} does not exist. Correct it, or give "
+        f"{task.line_of('data')}  data: {root} does not exist. Correct it, or give "
         f"`fieldmark run` the flag --data {task.task}=FOLDER."
     )
 

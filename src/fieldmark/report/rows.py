@@ -24,9 +24,9 @@ from fieldmark.report.run_labels import (
     model_labels,
     model_name,
     newest_first,
-    setup_labels,
     version_notes,
 )
+from fieldmark.report.setup_labels import setup_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
     ANSWERED_RATE,

@@ -161,11 +161,11 @@ def _filter(rows: Sequence[_TaxonRow], keep: Filter, progress: Progress) -> None
     progress.start("filtering", len(texts))
     for key, spans in keep(texts):
         for row in sharing[key]:
-            _settle(row, spans)
+            _keep_spans(row, spans)
         progress.advance()
 
 
-def _settle(row: _TaxonRow, spans: Spans) -> None:
+def _keep_spans(row: _TaxonRow, spans: Spans) -> None:
     if isinstance(spans, str):
         row.status, row.reason = "error", spans
         return

@@ -60,7 +60,7 @@ class Dispatch:
         self._idle: set[asyncio.Task[Any]] = set()
         self._window = asyncio.Semaphore(sender.concurrency.most + _WINDOW)
         self._asking: dict[str, asyncio.Future[None]] = {}
-        self._settled = asyncio.Event()
+        self._charged = asyncio.Event()
 
     @property
     def is_stopping(self) -> bool:
@@ -169,6 +169,7 @@ class Dispatch:
                 f"model {self.sender.model.name!r}: question {request.id!r} waits in {batch}. Run "
                 "the same command with --batch to fetch the answer, or to see how far it is."
             )
+        # No await since the journal was asked, so no second question of this key came between.
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
         guess = self.sender.estimator.guess(request, pictures)
@@ -191,20 +192,21 @@ class Dispatch:
             is_many = budget.n_reserved >= UNTRIED and estimator.is_untried
             return (budget.is_capped and is_many) or not budget.fits(cost_now())
 
+        # What is in flight may turn out cheaper than promised: the run ends only when nothing is.
         while must_wait():
             if not budget.n_reserved:
                 self.stop(None, budget.refusal(cost_now()))
                 raise asyncio.CancelledError
-            self._settled.clear()
+            self._charged.clear()
             with self._interruptible():
-                await self._settled.wait()
+                await self._charged.wait()
         return budget.reserve(cost_now)
 
-    def _settle(self, number: int, result: Answer | Fault | None) -> None:
+    def _charge(self, number: int, result: Answer | Fault | None) -> None:
         may_be_charged = isinstance(result, Fault) and result.may_be_charged
         answer = result if isinstance(result, Answer) else None
-        self.sender.budget.settle(number, answer, may_be_charged)
-        self._settled.set()
+        self.sender.budget.charge(number, answer, may_be_charged)
+        self._charged.set()
 
     async def _retry(
         self, request: Request, pictures: Sequence[SentPicture], key: str, guess: int
@@ -274,7 +276,7 @@ class Dispatch:
                 if isinstance(result, Answer):
                     sender.estimator.learn(guess, result)
             finally:
-                self._settle(promise, result)
+                self._charge(promise, result)
         finally:
             concurrency.leave()
         if isinstance(result, Answer):

@@ -199,7 +199,19 @@ def make(root: Path, world: World, size: int) -> None:
     for half of them. A few rows lack their traits.
     """
     pool = species_pool(world, "fishnet", 6, *FISH)
-    traits = _traits(world, pool)
+    # Trait → species → does it have it? As the world has it, where its species differ
+    shown = {
+        "FeedingPath": ("habitat", "open_sea"),
+        **{name: ("water", name) for name in ("freshwater", "saltwater", "brackish")},
+        **{name: ("climate", name.lower()) for name in TRAITS[1:6]},
+    }
+    traits = {
+        name: both_answers(
+            {index: world.species[index].traits[key] == value for index in pool},
+            *(world.seed, "fishnet", name),
+        )
+        for name, (key, value) in shown.items()
+    }
     rows: dict[str, list[dict[str, object]]] = {"train": [], "test": []}
     for number in range(max(size, 6 * len(pool))):
         turn, rank = divmod(number, len(pool))
@@ -212,22 +224,6 @@ def make(root: Path, world: World, size: int) -> None:
         rows[split].append(row)
     for split, listed in rows.items():
         write_rows(root / f"{split}.csv", FILE_COLUMNS, listed)
-
-
-def _traits(world: World, pool: list[int]) -> dict[str, dict[int, bool]]:
-    """Trait → species → does it have it? As the world has it, where its species differ."""
-    shown = {
-        "FeedingPath": ("habitat", "open_sea"),
-        **{name: ("water", name) for name in ("freshwater", "saltwater", "brackish")},
-        **{name: ("climate", name.lower()) for name in TRAITS[1:6]},
-    }
-    return {
-        name: both_answers(
-            {index: world.species[index].traits[key] == value for index in pool},
-            *(world.seed, "fishnet", name),
-        )
-        for name, (key, value) in shown.items()
-    }
 
 
 def _row(

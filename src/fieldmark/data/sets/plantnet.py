@@ -29,7 +29,7 @@ from fieldmark.data._dataset import (
     shared_names,
     unique_names,
 )
-from fieldmark.data._make import PLANTS, PlannedPhoto, plan_photos, take_photo
+from fieldmark.data._make import PLANTS, plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
     PublishedSize,
@@ -243,20 +243,16 @@ def make(root: Path, world: World, size: int) -> None:
         names[key] = f"{photo.species.scientific_name} L."
         name = digest(world.seed, "plantnet", photo.rank, photo.turn).hex()
         take_photo(world, photo.scene, root / "images" / photo.split / key / f"{name}.jpg")
-        about_photo[name] = _made_facts(photo, key)
+        # The last two training photos of each round are of one plant.
+        observation = photo.turn - (photo.turn % len(PATTERN) == len(PATTERN) - 1)
+        about_photo[name] = {
+            "obs_id": str(1_000_000 + 1_000 * photo.rank + observation),
+            "species_id": key,
+            "organ": ORGANS[photo.turn % len(ORGANS)],
+            "author": "fieldmark",
+            "license": "cc0",
+            "split": photo.split,
+        }
     index = {str(number): key for number, key in enumerate(sorted(names))}
     for path, content in ((METADATA, about_photo), (NAMES, names), (INDEX, index)):
         (root / path).write_text(json.dumps(content), encoding="utf-8")
-
-
-def _made_facts(photo: PlannedPhoto, key: str) -> dict[str, str]:
-    # The last two training photos of each round are of one plant.
-    observation = photo.turn - (photo.turn % len(PATTERN) == len(PATTERN) - 1)
-    return {
-        "obs_id": str(1_000_000 + 1_000 * photo.rank + observation),
-        "species_id": key,
-        "organ": ORGANS[photo.turn % len(ORGANS)],
-        "author": "fieldmark",
-        "license": "cc0",
-        "split": photo.split,
-    }

@@ -164,7 +164,11 @@ class CodeLoader:
         try:
             return self._of_path(path, name, ())
         except ModuleNotFoundError as error:
-            return _stand_in(name, error)
+            # What is offered for a helper that needs a package which is not installed
+            try:
+                return _compat(name)
+            except ModuleNotFoundError:
+                raise error from None
 
     def _bring_part(self, module: ModuleType, name: str) -> None:
         try:
@@ -288,14 +292,6 @@ def _set_part(module: ModuleType, part: str, inner: ModuleType) -> None:
     """As Python does for packages, but never on modules that others share."""
     if module.__name__.startswith(MARK):
         setattr(module, part, inner)
-
-
-def _stand_in(name: str, error: ModuleNotFoundError) -> ModuleType:
-    """What is offered for a helper that needs a package which is not installed."""
-    try:
-        return _compat(name)
-    except ModuleNotFoundError:
-        raise error from None
 
 
 @lru_cache(maxsize=256)

@@ -189,7 +189,7 @@ class _Expansion:
             raise UsageError(join_problems(list(dict.fromkeys(self.problems))))
         if not self.tasks and self.groups:
             group = self.groups[-1].group
-            raise UsageError(f"{group.place_of('task')}  group {group.group!r} holds no tasks.")
+            raise UsageError(f"{group.line_of('task')}  group {group.group!r} holds no tasks.")
         return Expanded(tuple(self.tasks.values()), tuple(self.groups), tuple(self.notes))
 
     def add_all(self, names: list[str], pattern: str, where: str) -> None:
@@ -256,7 +256,7 @@ class _Expansion:
                 reason = (
                     f"task {task.task!r} is defined in {home} too: rename one, or name its file"
                 )
-                raise UsageError(f"{task.place_of('task')}  {reason}.")
+                raise UsageError(f"{task.line_of('task')}  {reason}.")
             self.made[key] = self._keep(task)
         return self.made[key]
 

@@ -273,14 +273,14 @@ class DocumentTask(_StrictModel):
         import yaml
 
         keys = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True).rstrip()
-        return f"{self.task}  {self.place_of('task')}\n\n{keys}"
+        return f"{self.task}  {self.line_of('task')}\n\n{keys}"
 
     @property
     def eval_split(self) -> str | None:
         """The split that is asked about."""
         return self.test_split or self.validation_split
 
-    def place_of(self, *key: str | int) -> str:
+    def line_of(self, *key: str | int) -> str:
         """`file:line` of a key, for messages; the task's name when it has no file."""
         return f"task {self.task!r}" if self._origin is None else self._origin.where(key)
 
@@ -340,7 +340,7 @@ class Group(_StrictModel):
         rest = {key: inner for key, inner in value.items() if key not in GROUP_KEYS}
         return group_keys | {"overrides": rest}
 
-    def place_of(self, *key: str | int) -> str:
+    def line_of(self, *key: str | int) -> str:
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)
 
 

@@ -432,7 +432,7 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
             if isinstance(item.aggregation, Function)
             else item.aggregation,
             higher_is_better(item),
-            task.place_of("metric_list", number, "aggregation"),
+            task.line_of("metric_list", number, "aggregation"),
             FreshFunction(
                 item.aggregation, task.trust, find_file(item.aggregation, task.trust).resolve()
             )

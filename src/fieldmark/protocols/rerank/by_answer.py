@@ -196,7 +196,7 @@ def _reranking(question: Question, model: ChatModel | LocalModel, images: Images
     block: RerankBlock = question.task.block("rerank")
     if block.by == "likelihood" and "logprobs" in model.lacks:
         raise UsageError(
-            f"{question.task.place_of('rerank')}  by: likelihood needs a model that gives "
+            f"{question.task.line_of('rerank')}  by: likelihood needs a model that gives "
             f"log-probabilities, and {model.name!r} does not: expected auto or grade."
         )
     return Reranking(block, model, images, question.settings, question.draw.seed)

@@ -88,7 +88,7 @@ def caption_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
     texts = {block.template.replace("{}", caption) for caption in parts[0].test[block.caption]}
     long = too_long_for_clip(sorted(texts))
     sentence = long_words(long, len(texts), "captions") if long else ""
-    return [f"{task.place_of('retrieve')}  {sentence}"] if long else []
+    return [f"{task.line_of('retrieve')}  {sentence}"] if long else []
 
 
 def run(

@@ -22,7 +22,8 @@ from fieldmark.report.providers import (
     why_not_paired,
 )
 from fieldmark.report.rows import Row, Table, answered_share
-from fieldmark.report.run_labels import columns_of_runs, setup_labels
+from fieldmark.report.run_labels import columns_of_runs
+from fieldmark.report.setup_labels import setup_labels
 from fieldmark.store import OK, Run, Score, Store, canonical_json
 
 if TYPE_CHECKING:
