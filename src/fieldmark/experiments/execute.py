@@ -35,6 +35,7 @@ from fieldmark.experiments.identity import (
     with_content,
 )
 from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.experiments.warn import question_warnings
 from fieldmark.models import stand_in
 from fieldmark.processes import peak_bytes
 from fieldmark.progress import Progress
@@ -273,9 +274,10 @@ class _JobRunner:
         plan, store, job, question = self.plan, self.store, planned.job, planned.question
         assert question is not None and planned.spec is not None
         marks = Marks(stand_in(job.model), question.is_synthetic)
-        run = store.begin_run(
-            spec, _record(job, plan, self.options), model.fingerprint, _root(planned), True, marks
-        )
+        record = _record(job, plan, self.options)
+        if warnings := question_warnings(question, content.by_id):
+            record["warnings"] = warnings
+        run = store.begin_run(spec, record, model.fingerprint, _root(planned), True, marks)
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         have -= failed_parts(store, run) if may_fail(load_protocol(job.protocol)) else set()

@@ -279,7 +279,7 @@ def read_table(
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
         rows = with_chance(store, rows)
-    rows = [_with_outcomes(store, row) for row in rows]
+    rows = [_with_warnings(_with_outcomes(store, row)) for row in rows]
     left_out: dict[str, tuple[str, ...]] = {}
     for run in sorted(runs, key=lambda run: run.state):
         if run.state != "done":
@@ -348,6 +348,15 @@ def _with_outcomes(store: Store, row: Row) -> Row:
     for run in row.runs:
         counts.update(store.outcomes(run.id))
     return replace(row, outcomes=dict(counts))
+
+
+def _with_warnings(row: Row) -> Row:
+    """What is wrong with the data of its runs stands with what is wrong with the interval."""
+    lines = dict.fromkeys(line.rstrip(".") for run in row.runs for line in run.warnings)
+    if not lines:
+        return row
+    warning = "; ".join(filter(None, [row.score.warning, *lines]))
+    return replace(row, score=replace(row.score, warning=warning))
 
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:

@@ -32,7 +32,7 @@ _SPEC = (
 )
 _RUN = (
     f"id, {_SPEC}, key, state, error, created, started, finished, seconds, n_items, n_ok, "
-    "fingerprint, app, root, stand_in, is_synthetic"
+    "fingerprint, app, root, json_extract(record, '$.warnings'), stand_in, is_synthetic"
 )
 _SCORE = (
     "metric, value, part, low, high, level, n, n_units, method, is_primary, higher_is_better, "
@@ -47,8 +47,9 @@ def select_runs(database: Database, where: str, values: Sequence[Any]) -> list[R
     for row in database.rows(f"SELECT {_RUN} FROM run WHERE {where} ORDER BY {order}", values):
         model, task, protocol, settings, *rest = row[1:13]
         spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
-        marks = Marks(row[-2], bool(row[-1]))
-        runs.append(replace(Run(row[0], spec, *row[13:-2]), marks=marks))
+        *known_facts, warnings, mark, is_synthetic = row[13:]
+        run = Run(row[0], spec, *known_facts, tuple(json.loads(warnings or "[]")))
+        runs.append(replace(run, marks=Marks(mark, bool(is_synthetic))))
     return runs
 
 
