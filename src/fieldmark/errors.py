@@ -56,7 +56,8 @@ class UnknownName(UsageError):
         """`is_close`: the known names are those to suggest."""
         self.kind, self.name = kind, name
         self.closest = list(names) if is_close else closest(name, names)
-        text = f"{kind} {name!r} is not known."
+        is_here = " these " in kind  # `model in these results`
+        text = f"No {kind} is called {name!r}." if is_here else f"{kind} {name!r} is not known."
         if self.closest:
             text += f" Did you mean {' or '.join(map(repr, self.closest))}?"
         if listing:

@@ -210,12 +210,12 @@ def test_plain_rows_are_json(store):
     [
         (
             RunFilter(models=("timm/vit_base_patch16_242",)),
-            "model in these results 'timm/vit_base_patch16_242' is not known. Did you mean "
+            "No model in these results is called 'timm/vit_base_patch16_242'. Did you mean "
             "'timm/vit_base_patch16_224'? `fieldmark table` lists all.",
         ),
         (
             RunFilter(tasks=("belgua",)),
-            "task in these results 'belgua' is not known. Did you mean 'beluga'? `fieldmark table` "
+            "No task in these results is called 'belgua'. Did you mean 'beluga'? `fieldmark table` "
             "lists all.",
         ),
     ],
@@ -228,7 +228,7 @@ def test_a_name_nobody_ran_is_told(store, where, text):
 
 def test_a_metric_nobody_scored_is_told(store):
     with pytest.raises(
-        UnknownName, match="metric of these runs 'acuracy' is not known. Did you mean"
+        UnknownName, match="No metric of these runs is called 'acuracy'. Did you mean"
     ):
         read_table(store, metric="acuracy")
 

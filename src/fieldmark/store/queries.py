@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -64,7 +65,15 @@ _MODEL = (
     "FROM (SELECT ? AS name, ? AS mark))"
 )
 """a version begins with the model's name without folders and ends in `#` and its mark"""
-_ELSEWHERE = f"({_MODEL} AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.model = ?))"
+_BELOW = (
+    "(SELECT run.model GLOB path AND (mark = '' OR run.model_version GLOB '*#' || mark || '*') "
+    "FROM (SELECT ? AS path, ? AS mark))"
+)
+"""a path without its first folders, as a table shows it"""
+_ELSEWHERE = (
+    f"({_MODEL} AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.model = ? "
+    "OR other.model GLOB ?))"
+)
 """a path that no run was given: the file of that name, wherever it was"""
 
 
@@ -104,11 +113,16 @@ def _model_condition(text: str) -> tuple[str, list[str]]:
     before, _, after = text.rpartition("#")
     for name, mark in [(text, ""), (before, after)][: 1 + bool(before)]:
         base, question, options = name.partition("?")
+        is_path = is_file_reference(base) and "/" in base
+        below = ("*/" * is_path) + base + question + re.sub(r"=(?=[^/&][^&]*/)", "=*/", options)
         clauses.append(_MODEL)
         values += [name, mark]
-        if is_file_reference(base) and "/" in base:
+        if below != name:
+            clauses.append(_BELOW)
+            values += [below, mark]
+        if is_path:
             clauses.append(_ELSEWHERE)
-            values += [f"{base.rpartition('/')[2]}{question}{options}", mark, name]
+            values += [f"{base.rpartition('/')[2]}{question}{options}", mark, name, below]
     return f"({' OR '.join(clauses)})", values
 
 
