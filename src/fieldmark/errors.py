@@ -32,8 +32,9 @@ class FieldmarkError(Exception):
     """A problem the user can mend. `str(error)` is what is printed, one line per problem."""
 
     exit_code = 1
-    is_recorded = True
-    """is a run that ends so kept as failed? Not where a name or address was wrong from the start"""
+    is_recorded: bool | None = None
+    """is a run that ends so kept as failed? Not where a name, file or address was wrong from the
+    start; None: only if its model was loaded"""
 
 
 class UsageError(FieldmarkError):
@@ -97,7 +98,7 @@ class MissingExtra(ModelError):
 
 
 class OutOfMemory(ModelError):
-    pass
+    is_recorded = True
 
 
 class RunsFailed(FieldmarkError):
@@ -214,6 +215,8 @@ def naming_model(model: str, doing: str) -> Iterator[None]:
     except FieldmarkError:
         raise
     except Exception as error:
-        raise ModelError(
+        failure = ModelError(
             f"model {model!r} failed in {doing}: {first_line(error)} (--debug shows where)."
-        ) from error
+        )
+        failure.is_recorded = True  # with its traceback
+        raise failure from error

@@ -29,12 +29,25 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     assert "settings=" not in short and long, "signatures are for --long"
 
 
+def test_a_model_that_cannot_be_loaded_leaves_no_run_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("timm")
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "make", "world", "--size", "80"]) == 0
+    models = ["--model", "classical/colour", "--model", "timm/resnet10"]
+    assert main(["run", *models, "--task", "world-stage"]) == 5
+    assert "'timm/resnet10' is not known. Did you mean 'timm/" in capsys.readouterr().out
+    assert main(["table"]) == 0
+    assert "resnet10" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
         ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
-        ("classicl/*", "no model has such a name. `fieldmark models --all` lists them."),
+        ("classicl/*", "no model fits 'classicl/*'. `fieldmark models --all` lists them."),
     ],
 )
 def test_names_as_people_type_them(

@@ -222,7 +222,8 @@ class _JobRunner:
         try:
             if failure := self.options.refused.get(joined_name(spec)):
                 raise _as_here(failure)
-            model = models.load(job.model)
+            with _unrecorded():
+                model = models.load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
                 if not is_mine:
@@ -318,13 +319,13 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too, unless it
-        was asked of a model that is not there.
+        """Keeps the traceback with the run; one that could not start gets a record too, unless its
+        model could not be loaded.
         """
         record = _record(job, self.plan, self.options)
         number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        if isinstance(error, FieldmarkError) and not error.is_recorded:
+        if isinstance(error, FieldmarkError) and error.is_recorded is False:
             self.store.forget_start(number)
         else:
             self.store.fail_run(number, failure.trace)
@@ -423,6 +424,16 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         stop.set()
         thread.join()
         store.release(key)
+
+
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """A model whose name or file is wrong leaves no run behind; one whose own code fails does."""
+    try:
+        yield
+    except FieldmarkError as error:
+        error.is_recorded = bool(error.is_recorded)
+        raise
 
 
 def _as_here(failure: Failure) -> FieldmarkError:

@@ -220,7 +220,7 @@ def _text(
         *_wrapped(_chance_notes(table, is_long=not signs), width),
         *_unanswered(rows, width),
         *_wrapped(_no_intervals(rows), width),
-        *_left_out(table),
+        *_wrapped(_left_out(table), width),
         *_wrapped(iter(table.notes), width),
         *(() if signs else signatures(rows)),
     ]
