@@ -49,8 +49,8 @@ def select_runs(database: Database, where: str, values: Sequence[Any]) -> list[R
         model, task, protocol, settings, *rest = row[1:13]
         spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
         *known_facts, warnings, mark, is_synthetic = row[13:]
-        run = Run(row[0], spec, *known_facts, tuple(json.loads(warnings or "[]")))
-        runs.append(replace(run, marks=Marks(mark, bool(is_synthetic))))
+        run, marks = Run(row[0], spec, *known_facts), Marks(mark, bool(is_synthetic))
+        runs.append(replace(run, warnings=tuple(json.loads(warnings or "[]")), marks=marks))
     return runs
 
 
