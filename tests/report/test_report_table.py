@@ -34,8 +34,8 @@ CHANCE = (
     "beluga: guessing scores 50.0 (2 classes). world-species: guessing scores 50.0 (2 classes)."
 )
 LEGEND = (
-    "A: could be the best model for this task, B: clearly behind A, could be the best of the "
-    "others, C: clearly behind B, and so on (95 % confidence)"
+    "A: could be the best model for this task · B: clearly worse than A; may be the best of the "
+    "rest; and so on (95 % confidence)"
 )
 
 
@@ -169,8 +169,8 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         "chat/y  55.0 ± 9.6 (n=100) A\n"
         "\n"
         "↑ higher is better · ± margin of error (95 %) for these test photos · n test\n"
-        "photos · A: could be the best model for this task, B: clearly behind A, could be\n"
-        "the best of the others (95 % confidence)\n"
+        "photos · A: could be the best model for this task · B: clearly worse than A; may\n"
+        "be the best of the rest (95 % confidence)\n"
         "beluga: guessing scores 50.0 (2 classes).\n"
         "† Missing answers count as wrong:\n"
         "  chat/x, beluga: 2 of 100 failed, 3 not read: run the same command again,\n"

@@ -36,6 +36,7 @@ from fieldmark.store import (
     Store,
     fewer_examples,
 )
+from fieldmark.words import grouped
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -285,7 +286,7 @@ def read_table(
         if run.state != "done":
             title = f"{run.spec.model} on {run.spec.task_name}"
             left_out[run.state] = (*left_out.get(run.state, ()), title)
-    return Table(tuple(rows), left_out, tuple(notes), study)
+    return Table(tuple(rows), left_out, tuple(grouped(notes)), study)
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
@@ -384,12 +385,12 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
 
 
 def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Drawings count only where there are no photos: no mean is over both."""
+    """Drawings come last and count only where there are no photos: no mean is over both."""
     if len({row.is_synthetic for row in rows}) < 2:
         return list(rows), []
-    drawn = dict.fromkeys(row.heading for row in rows if row.is_synthetic)
-    note = f"{', '.join(drawn)}: in no mean and no rank, as other tasks have real photos."
-    return [replace(row, is_counted=False) if row.is_synthetic else row for row in rows], [note]
+    note = "Drawn tasks are left out of means and ranks because this table has real photos."
+    apart = [replace(row, is_counted=False) if row.is_synthetic else row for row in rows]
+    return sorted(apart, key=lambda row: row.is_synthetic), [note]
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
