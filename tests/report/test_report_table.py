@@ -88,7 +88,6 @@ def test_wide_table_at_80_columns_goes_on_below(store):
         "open-clip/hf-hub:imageomics/bioclip-2  77.0 ± 3.5       1  80.0 ± 5.5 (n=200) A\n"
         "timm/vit_base_patch16_224              71.9 ± 3.8       2  71.0 ± 6.2 (n=200) B\n"
         "classical/chance                       29.8 ± 3.9       3  45.0 ± 6.8 (n=200) C\n"
-        "classical/colour                                –       –     –\n"
         "\n"
         "                                              world-species\n"
         "model                                            accuracy ↑\n"
@@ -143,13 +142,13 @@ def test_part_table(tmp_path, filled):
         text = part_table(read_table(store, by_part=True))
     assert text == (
         "newt  accuracy ↑\n"
-        "part                                b                   a\n"
-        "(the whole task)   80.0 ± 10.9 (n=50)  50.0 ± 13.4 (n=50)\n"
-        "age: fox          100.0 ±  8.1 (n=20)  75.0 ± 17.8 (n=20)\n"
-        "count              66.7 ± 16.0 (n=30)  33.3 ± 16.0 (n=30)\n"
+        "part                                       b                   a\n"
+        "(the whole task)   80.0 ± 10.9        (n=50)  50.0 ± 13.4 (n=50)\n"
+        "age: fox          100.0 [83.9, 100.0] (n=20)  75.0 ± 17.8 (n=20)\n"
+        "count              66.7 ± 16.0        (n=30)  33.3 ± 16.0 (n=30)\n"
         "\n"
-        "↑ higher is better · ± margin of error (95 %) for these test photos · n test\n"
-        "photos\n"
+        "↑ higher is better · ± margin of error (95 %) for these test photos · [low,\n"
+        "high] the same interval, where ± would leave 0–100 · n test photos\n"
         "The margin of 2 scores leaves out differences between training samples; add\n"
         "  --repeats 5 to include them."
     )

@@ -103,8 +103,10 @@ def _folded(
     folded = []
     for row in rows:
         cells = [
-            wrap(cell, max(w, 1), break_long_words=False, break_on_hyphens=False) or [""]
-            for cell, w in zip(row, widths, strict=True)
+            (wrap(cell, max(w, 1), break_long_words=False, break_on_hyphens=False) or [""])
+            if does_fold
+            else [cell]
+            for cell, w, does_fold in zip(row, widths, is_text, strict=True)
         ]
         folded += [list(line) for line in zip_longest(*cells, fillvalue="")]
     return folded
