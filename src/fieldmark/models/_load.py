@@ -70,7 +70,7 @@ def _relatives(name: str) -> list[Checkpoint]:
 
 def _architectures(family: str, part: str) -> list[Checkpoint]:
     """Names that the family's library has besides its table."""
-    names = getattr(REGISTRY.get(family), "architectures", list)()
+    names: list[str] = getattr(REGISTRY.get(family), "architectures", list)()
     return [Checkpoint(f"{family}/{name}") for name in names if part in name]
 
 

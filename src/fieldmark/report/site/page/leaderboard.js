@@ -172,7 +172,7 @@ function legend(shown) {
     h("span", { class: "swatch tied" }),
     "A: could be the best model for this task · ",
     h("span", { class: "swatch second" }), "B: clearly worse than A; may be the best of the rest · no shade: further behind, or not compared · ",
-    h("span", { class: "swatch bars" }), `dot: the score, line: its ${level} interval · ± margin of error (${level}) · ${MISSING} not run`,
+    h("span", { class: "swatch bars" }), `dot: the score, line: its ${level} interval · ± margin of error (${level}), [low, high] where that would leave 0–100 · ${MISSING} not run`,
     hasRank("these tasks") && " · rank (these tasks): its place, given other photos of the same kind",
     hasRank("similar tasks") && " · rank (similar tasks): rank expected on similar tasks",
     shown.filter((each) => each.warning).map((each) => h("span", { class: "weak" }, ` · ‡ ${each.heading}: ${each.warning}`)));
