@@ -24,6 +24,9 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     assert scores == ["classical/colour", "classical/texture"], "each run shows its own"
     assert told.out.splitlines()[-1].startswith(("Best", "No clear", "Too close", "classical"))
     assert told.err.splitlines()[-2:] == ["next: fieldmark table", "page: fieldmark site report"]
+    sizes = ["--model", "classical/colour", "--task", "world-stage", "--n-train", "12"]
+    assert main(["plan", *sizes]) == 0
+    assert "time: about " in capsys.readouterr().err, "as long as with all photos, at most"
     assert main(["table"]) == main(["table", "--long"]) == 0
     short, long = capsys.readouterr().out.split("settings=", 1)
     assert "settings=" not in short and long, "signatures are for --long"
