@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -234,6 +235,9 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         load_model(f"timm/test_resnet?weights={path}", device="cpu")
     assert str(caught.value).startswith(
         f"{path}  does not fit this network: it lacks conv1.0.weight"
+    )
+    assert re.search(
+        r" and has \w+, [\w.]+ and \d+ more, which the network lacks", str(caught.value)
     )
     assert "\n" not in str(caught.value)
     broken = tmp_path / "broken.pt"

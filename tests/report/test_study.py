@@ -177,7 +177,7 @@ def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
     overall = read_table(empty).study.overall
     assert [one.rank_elsewhere for one in overall.standings] == [(1, 1), (2, 2)]
     words = " ".join(wide_table(read_table(empty)).split())
-    assert "likely rank on new tasks like these" in words
+    assert "rank expected on similar tasks" in words
 
 
 def test_agreement_of_tasks_needs_eight_models(empty) -> None:

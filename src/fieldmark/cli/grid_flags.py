@@ -210,28 +210,9 @@ def _flags_grid(args: GridFlags, settings: Settings) -> Grid:
     )
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
-    models, tasks = _every_model(args.model), [(name, "") for name in args.task]
+    models, tasks = ([(name, "") for name in names] for names in (args.model, args.task))
     filters = _newt_filters(args)
     return Grid(make_jobs(models, tasks, axes, filters, settings.include_path, settings.send_key))
-
-
-def _every_model(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The models, `classical/*` as all that the family's table has; each as a grid names it."""
-    from fnmatch import fnmatchcase
-
-    from fieldmark.models import known_models
-
-    every: dict[str, None] = {}
-    for name in names:
-        fitting = [name]
-        if "*" in name.partition("?")[0]:
-            fitting = [row.name for row in known_models() if fnmatchcase(row.name, name)]
-        if not fitting:
-            raise UsageError(
-                f"--model {name}: no model has such a name. `fieldmark models --all` lists them."
-            )
-        every |= dict.fromkeys(fitting)
-    return [(name, "") for name in every]
 
 
 def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:

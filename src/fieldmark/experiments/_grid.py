@@ -13,12 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
-from fieldmark.models import abilities, check_key, check_model_name, full_name
+from fieldmark.models import abilities, check_key, check_model_name, full_name, known_models
 from fieldmark.protocols import (
     Draw,
     OtherModel,
@@ -138,8 +139,9 @@ def make_jobs(
     `models` and `tasks` are (name, where in a file, "" if the user typed it); tasks are also found
     in the folders of `include_path`. `send_key` are keys that may go where only files say.
     """
+    models, unknown = _every_model(models)
     loaded, problems = _load_tasks(tasks, axes, models, include_path)
-    problems += _model_problems(models, axes, send_key)
+    problems += [*unknown, *_model_problems(models, axes, send_key)]
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [
@@ -192,6 +194,21 @@ def _load_tasks(
                 readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
                 problems += [line for protocol in readers for line in protocol.problems(task)]
     return loaded, problems
+
+
+def _every_model(models: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The models, `classical/*` as all that the family's table has, and which patterns fit none."""
+    every: dict[str, str] = {}
+    problems = []
+    for name, where in models:
+        fitting = [name]
+        if "*" in name.partition("?")[0]:
+            fitting = [row.name for row in known_models() if fnmatchcase(row.name, name)]
+        if not fitting:
+            text = f"no model fits {name!r}. `fieldmark models --all` lists them."
+            problems.append(f"{where}  {text}" if where else text)
+        every |= {model: every.get(model, where) for model in fitting}
+    return list(every.items()), problems
 
 
 def _model_problems(

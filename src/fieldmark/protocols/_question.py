@@ -32,6 +32,7 @@ from fieldmark.tasks.split import (
     rows_of,
     split_parts,
 )
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     from fieldmark.protocols._contract import Protocol
@@ -267,7 +268,9 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
     if not short:
         return ""
     where = f" in {len(short)} of {len(parts)} parts" if len(parts) > 1 else ""
-    return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
+    least, most = min(short), max(short)
+    n = counted(most, "training photo") if least == most else f"{least} to {most} training photos"
+    return f"only {n}{where}, so all are used"
 
 
 def tested_rows(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:

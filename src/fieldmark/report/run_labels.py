@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.registry import split_options
 from fieldmark.store import Run, RunSpec, canonical_json
 
 LEAST = 4
@@ -91,20 +92,66 @@ def version_mark(spec: RunSpec) -> str:
     return mark if name or mark != spec.model else ""
 
 
+def _model_names(runs: Sequence[Run]) -> dict[int, str]:
+    """The model of each run without its version, by the run's id. Files of one name from several
+    folders are several models: as much of their paths is kept as tells them apart.
+    """
+    typed: dict[str, dict[str, str]] = {}
+    for run in newest_first(runs):
+        versions = typed.setdefault(model_name(run.spec), {})
+        versions.setdefault(version_mark(run.spec), run.spec.model)
+    shown = {
+        (name, mark): text
+        for name, versions in typed.items()
+        for mark, text in zip(versions, _with_folders(name, [*versions.values()]), strict=True)
+    }
+    return {run.id: shown[model_name(run.spec), version_mark(run.spec)] for run in runs}
+
+
+def _with_folders(name: str, typed: Sequence[str]) -> list[str]:
+    """
+    >>> _with_folders("timm/x?size=9&w=n.pt", [f"timm/x?w=r/{k}/n.pt&size=9" for k in "ab"])
+    ['timm/x?size=9&w=a/n.pt', 'timm/x?size=9&w=b/n.pt']
+    """
+    if len(set(typed)) == 1:
+        return [name] * len(typed)
+    bases, options = zip(*map(split_options, typed), strict=True)
+    base, values = split_options(name)
+    if any(option.keys() != values.keys() for option in options):
+        return [name] * len(typed)
+    columns: dict[str, tuple[str, Sequence[str]]] = {"": (base, bases)}
+    columns |= {key: (short, [each[key] for each in options]) for key, short in values.items()}
+    shown: list[list[str]] = []
+    for key, (short, texts) in columns.items():
+        tails = _tails(texts) if len(set(texts)) > 1 else dict.fromkeys(texts, short)
+        shown.append([f"{key}={tails[text]}" if key else tails[text] for text in texts])
+    return [
+        "?".join(filter(None, [one, "&".join(rest)])) for one, *rest in zip(*shown, strict=True)
+    ]
+
+
 def model_labels(runs: Sequence[Run]) -> dict[int, str]:
     """What the model of each run is called, by the run's id; versions are told apart."""
+    names = _model_names(runs)
     versions: dict[str, set[str]] = {}
     for run in runs:
-        versions.setdefault(model_name(run.spec), set()).add(version_mark(run.spec))
+        versions.setdefault(names[run.id], set()).add(version_mark(run.spec))
     short = {name: _shortened(marks) for name, marks in versions.items()}
 
-    def label(spec: RunSpec) -> str:
-        name, mark = model_name(spec), version_mark(spec)
+    def label(run: Run) -> str:
+        name, mark = names[run.id], version_mark(run.spec)
         if len(versions[name]) == 1:
             return name
         return f"{name}#{short[name][mark]}" if mark else f"{name} (no version)"
 
-    return {run.id: label(run.spec) for run in runs}
+    return {run.id: label(run) for run in runs}
+
+
+def without_version(label: str, spec: RunSpec) -> str:
+    """The label of a model without what tells its version."""
+    name, _, mark = label.rpartition("#")
+    is_marked = name and version_mark(spec).startswith(mark)
+    return name if is_marked else label.removesuffix(" (no version)")
 
 
 def _shortened(marks: Iterable[str]) -> dict[str, str]:
@@ -128,10 +175,10 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
 
 def version_notes(runs: Sequence[Run]) -> list[str]:
     """Which version of a model is the newest, a line for each model that has several."""
-    labels = model_labels(runs)
+    labels, names = model_labels(runs), _model_names(runs)
     versions: dict[str, list[str]] = {}
     for run in newest_first(runs):
-        versions.setdefault(model_name(run.spec), []).append(labels[run.id])
+        versions.setdefault(names[run.id], []).append(labels[run.id])
     several = {
         name: list(dict.fromkeys(model_versions)) for name, model_versions in versions.items()
     }

@@ -116,6 +116,8 @@ class Run:
     app: str
     root: str = ""
     """folder the data lay in when it ran; "": not known"""
+    warnings: tuple[str, ...] = ()
+    """what in its data makes its scores wrong: test photos in training, ..."""
     marks: Marks = NO_MARKS
 
     @property
@@ -205,7 +207,7 @@ class Score:
     is_fraction: bool = True
     """lies in [0, 1] and is shown as percent"""
     warning: str = ""
-    """why the interval may be too narrow; "" = it is as good as it claims"""
+    """why the score or its interval cannot be trusted; "" = it is as good as it claims"""
 
     @property
     def scale(self) -> float:

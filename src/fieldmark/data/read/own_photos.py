@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -321,3 +322,30 @@ def _same_column(table: pl.DataFrame, role: str) -> str:
     others = (name for name in table.columns if name not in COLUMNS)
     same = (name for name in others if table.get_column(name).cast(pl.String).equals(values))
     return f"column {next(same, role)}"
+
+
+# --- spellings of labels ---
+
+
+def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
+    """Each spelling → the commonest spelling of that label."""
+    counts = Counter(labels)
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(counts):
+        by_key[fold_label(name)].append(name)
+    best = {key: max(names, key=lambda name: counts[name]) for key, names in by_key.items()}
+    return {name: best[fold_label(name)] for name in counts}
+
+
+def fold_label(label: str) -> str:
+    """The same for all spellings of one label; numbers have one spelling.
+
+    >>> fold_label("Acer_rubrum ") == fold_label("acer  Rubrum")
+    True
+    >>> fold_label("-1") == fold_label("1")
+    False
+    """
+    if re.fullmatch(r"[+-]?[\d.,]+", label):
+        return label
+    label = unicodedata.normalize("NFC", label)
+    return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()

@@ -22,6 +22,7 @@ import torch
 from fieldmark import draws
 from fieldmark.errors import ModelError
 from fieldmark.models._name import ModelRequest
+from fieldmark.words import first_few
 
 PATIENCE_S = 10.0
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -96,17 +97,19 @@ def fit_weights(
     kept = {
         key: value for key, value in weights.items() if not key.startswith(head) or key in state
     }
-    problems = [f"lacks {key}" for key in state if key not in kept]
-    problems += [f"has {key}, which the network lacks" for key in kept if key not in state]
-    problems += [
-        f"has {key} as {tuple(kept[key].shape)}, the network as {tuple(state[key].shape)}"
+    lacking = [key for key in state if key not in kept]
+    others = [key for key in kept if key not in state]
+    shapes = [
+        f"{key} as {tuple(kept[key].shape)} (the network: {tuple(state[key].shape)})"
         for key in state
         if key in kept and kept[key].shape != state[key].shape
     ]
+    problems = [f"lacks {first_few(lacking, 2)}"] if lacking else []
+    problems += [f"has {first_few(others, 2)}, which the network lacks"] if others else []
+    problems += [f"has {first_few(shapes, 1)}"] if shapes and not problems else []
     if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ModelError(
-            f"{path}  does not fit this network: it {problems[0]}{more}. "
+            f"{path}  does not fit this network: it {' and '.join(problems)}. "
             "Weights of exactly this architecture and size are expected."
         )
     module.load_state_dict(kept)

@@ -65,7 +65,7 @@ def measured_spread(
     names = [model_name(alike[number].spec) for number in (a, b)]
     basis = f"{names[0]} and {names[1]}"
     if len(pairs) > 1:
-        basis = f"{len(pairs)} pairs of models, the middle one"
+        basis = f"median of {len(pairs)} model pairs"
     return MeasuredSpread(spread, basis, paired.metric.bounds == (0.0, 1.0))
 
 
