@@ -134,9 +134,9 @@ def test_a_limit_is_that_of_one_command_and_plan_knows_it(
         for _ in range(2):
             main(["run", *flags, "--max-usd", "0.2"])
             said = capfd.readouterr().err
-            spent.append(float(said.split("have cost $")[1].split(" in all")[0]))
+            spent.append(float(said.split("answers so far cost $")[1].split(".\n")[0]))
         assert 0 < spent[0] <= 0.2 < spent[1], said
-        assert f"have cost ${spent[1]:.2f}." in _planned(capfd, *flags, "--force")[1]
+        assert f"All answers so far cost ${spent[1]:.2f}." in _planned(capfd, *flags, "--force")[1]
 
 
 def test_a_limit_below_one_question_says_what_one_may_cost(
