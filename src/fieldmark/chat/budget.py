@@ -298,25 +298,39 @@ class Estimate:
     """the model whose price it is, where the one asked has no row of its own"""
     fewer_examples: str = ""
     """how many of the examples asked for fit, and why no more; "" = all"""
+    likely_usd: float | None = None
+    """with answers as long as those of the model were so far"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
-        usd = None if self.usd is None else self.usd * scale
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
-        return replace(self, n=n, tokens_in=tokens[0], tokens_out=tokens[1], usd=usd)
+        return replace(self.at_share(scale), n=n, tokens_in=tokens[0], tokens_out=tokens[1])
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""
-        return replace(self, usd=None if self.usd is None else self.usd * share)
+        usd, likely = (None if x is None else x * share for x in (self.usd, self.likely_usd))
+        return replace(self, usd=usd, likely_usd=likely)
 
 
-def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:
-    """Sums over requests and the sizes of their pictures; reads no image."""
+LIKELY_ROOM = 0.1
+"""of its room that an answer is taken to need before the first; a label in JSON needs less"""
+
+
+def estimate(
+    requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator, usual_out: float = 0
+) -> Estimate:
+    """Sums over requests and the sizes of their pictures; reads no image. `usual_out`: tokens of an
+    answer of this model so far; 0 = none is known.
+    """
     n = tokens_in = tokens_out = 0
+    likely_out = 0.0
     for request, sizes in requests:
         n += 1
         tokens_in += estimator.messages(request.messages, sizes)
-        tokens_out += request.settings.max_output_tokens
-    usd, priced_as = estimator.card.usd(Usage(tokens_in, tokens_out)), estimator.card.priced_as
-    return Estimate(n, tokens_in, tokens_out, usd, priced_as)
+        room = request.settings.max_output_tokens
+        tokens_out += room
+        likely_out += min(room, usual_out or LIKELY_ROOM * room)
+    card = estimator.card
+    usd, likely = (card.usd(Usage(tokens_in, round(out))) for out in (tokens_out, likely_out))
+    return Estimate(n, tokens_in, tokens_out, usd, card.priced_as, likely_usd=likely)

@@ -120,6 +120,18 @@ def spent_usd(folder: Path) -> float:
     return total
 
 
+_ITEM = re.compile(rb'\{"key":"[0-9a-f]{32}","id":("(?:[^"\\]|\\.)*")')
+
+
+def stored_ids(folder: Path) -> set[str]:
+    """What the requests were called whose answers are stored, whichever model gave them."""
+    ids: set[str] = set()
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as lines:
+            ids.update(json.loads(match[1]) for line in lines if (match := _ITEM.match(line)))
+    return ids
+
+
 _LINE_START = re.compile(rb'\{"key":"([0-9a-f]{32})')
 _OFFSET_BITS = 44
 """a place is file number and offset in one whole number: small in memory"""

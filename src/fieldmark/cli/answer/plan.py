@@ -213,6 +213,8 @@ def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
     from fieldmark.chat.budget import Cost
 
     money = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
+    if cost.likely_usd:
+        money += f", likely about {dollars(cost.likely_usd)}"
     lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
         f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
