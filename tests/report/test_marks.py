@@ -75,7 +75,7 @@ def test_a_stand_in_is_in_no_verdict_tier_mean_or_rank(store: Store) -> None:
     assert table.study is not None and table.study.overall is not None
     assert {one.name for one in table.study.overall.standings} == {"timm/good", "timm/poor"}
     text = wide_table(table, 200)
-    assert text.startswith("Best overall (2 tasks): timm/good. All others are clearly worse.\n")
+    assert text.startswith("Best overall (2 tasks): timm/good. Clearly worse: timm/poor.\n")
     lines = [line for line in text.splitlines() if "/" in line.split(" ")[0]]
     assert [line.split("  ")[0] for line in lines[:4]] == [
         "timm/good", "timm/poor", f"{WREN} (mock)", f"{CHANCE} (control)",

@@ -47,9 +47,9 @@ def plain(text: str) -> str:
 def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
-        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
-        "worse. classical/colour is left\n"
-        "out: it lacks some of these tasks.\n"
+        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. Clearly worse: "
+        "timm/vit_base_patch16_224 and\n"
+        "classical/chance. classical/colour is left out: it lacks some of these tasks.\n"
         "\n"
         "                                                     rank\n"
         "                                                   (these                beluga         "

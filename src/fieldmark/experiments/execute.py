@@ -153,7 +153,12 @@ def execute(
         in_order = sorted(plan.to_run, key=lambda planned: models.index(planned.job.model))
         for number, planned in enumerate(in_order, start=1):
             progress.say(f"run {number} of {len(plan.to_run)}: {planned.job.title}")
-            done = runner.do(planned)
+            try:
+                done = runner.do(planned)
+            except KeyboardInterrupt:
+                for line in _spending(plan, settings):
+                    progress.say(line)
+                raise
             if isinstance(done, Failure):
                 failures.append(done)
             elif done is not None:
@@ -170,7 +175,7 @@ def _spending(plan: Plan, settings: Settings) -> tuple[str, ...]:
         return ()
     folder = plan.workspace.shared.get("journal", settings.journal)
     whole = spent_usd(folder) if budget.spent_usd else 0.0
-    in_all = f" The answers in {folder} have cost {dollars(whole)} in all." if whole else ""
+    in_all = f" All answers so far cost {dollars(whole)}." if whole else ""
     return (f"spent: {budget.words}.{in_all}",)
 
 

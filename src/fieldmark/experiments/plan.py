@@ -99,10 +99,14 @@ class Plan:
         costs = [job.cost for job in self.to_run if job.cost is not None]
         if not costs:
             return None
-        usd = [cost.usd for cost in costs]
-        total = None if None in usd else sum(value for value in usd if value is not None)
+        usd, likely = [cost.usd for cost in costs], [cost.likely_usd for cost in costs]
+        total, likely_total = (
+            None if None in all_usd else sum(value for value in all_usd if value is not None)
+            for all_usd in (usd, likely)
+        )
         tokens = (sum(cost.tokens_in for cost in costs), sum(cost.tokens_out for cost in costs))
-        return Estimate(sum(cost.n for cost in costs), *tokens, total)
+        n = sum(cost.n for cost in costs)
+        return Estimate(n, *tokens, total, likely_usd=likely_total)
 
     @property
     def n_bytes(self) -> int | None:
@@ -285,7 +289,9 @@ class _Planner:
         job, question, spec = planned.job, planned.question, planned.spec
         assert question is not None and spec is not None
         try:
-            cost = load_protocol(job.protocol).estimate(question, job.model)
+            journal = None if self.models.may_load else self.settings.journal  # `run` finds out
+            usual = self._usual_out(spec.model)
+            cost = load_protocol(job.protocol).estimate(question, job.model, journal, usual)
         except CodeNotRun as error:
             return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
@@ -311,6 +317,17 @@ class _Planner:
             seconds=self._seconds(spec, n_missing, cache),
             n_bytes=n_bytes,
         )
+
+    def _usual_out(self, model: str) -> float:
+        """Tokens of an answer in the newest run of a chat model; 0 where it has none."""
+        runs = [run for runs in self.past.done.values() for run in runs if run.spec.model == model]
+        if not runs:
+            return 0.0
+        newest, path = max(runs, key=lambda run: run.id), self.settings.store
+        with Store.open(path, read_only=True, is_private=self.is_private) as store:
+            notes = [part.info or {} for part in store.finished_parts(newest.id)]
+        n = sum(note.get("n_requests", 0) for note in notes)
+        return sum(note.get("tokens_out", 0) for note in notes) / n if n else 0.0
 
     def _cache(self, model: str, question: Question) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known

@@ -378,18 +378,28 @@ def backend_keys(model: ChatModel | LocalModel, settings: AskSettings) -> Sequen
 
 
 def estimate_documents(
-    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    settings: AskSettings,
+    usual_out: float,
 ) -> Estimate:
     """What the requests will take, from a few prompts, spread over the documents.
 
     Reads their pictures, sends nothing.
     """
-    estimated: Estimate = in_sandbox(part.task, _estimate, part, _portable(model), draw, settings)
+    estimated: Estimate = in_sandbox(
+        part.task, _estimate, part, _portable(model), draw, settings, usual_out
+    )
     return estimated
 
 
 def _estimate(
-    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    settings: AskSettings,
+    usual_out: float,
 ) -> Estimate:
     setup = make_setup(part, model, draw, settings)
     cache, how = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
@@ -399,4 +409,5 @@ def _estimate(
         with suppress(DataError):  # running, not planning, tells which pictures cannot be read
             pictures = [cache.prepare(picture) for picture in request.pictures]
             sized.append((request, [(picture.width, picture.height) for picture in pictures]))
-    return estimate(sized, Estimator(model.card)).scaled(len(part.rows) * part.task.n_repeats)
+    few = estimate(sized, Estimator(model.card), usual_out)
+    return few.scaled(len(part.rows) * part.task.n_repeats)

@@ -157,7 +157,7 @@ def _notes(
     return notes
 
 
-_PAIRED = "That is a test on the same photos: the margin of a single score does not decide it."
+_PAIRED = "We tested this photo by photo, so it can differ from what the margins suggest."
 
 
 def _fewer_draws(rows: Sequence[Row]) -> list[str]:

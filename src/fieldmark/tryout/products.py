@@ -223,6 +223,7 @@ def _page(verdict: Verdict) -> str:
         findings=list(_photo_groups(verdict)),
         confusion=_confusion(verdict),
         heads={entry.head for entry in verdict.entries},
+        chat=verdict.chat,
         methods=list(tell_methods(verdict)),
         version=app_version(),
     )

@@ -143,6 +143,10 @@ def run_trial(
     sample = prepare(survey)
     for line in (*tell_data(survey), ""):
         show(line)
+    if options.chat is not None:
+        from fieldmark.tryout.chat import ask_one
+
+        ask_one(sample, options.chat, settings)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if name in DOWNLOADS and not settings.offline:

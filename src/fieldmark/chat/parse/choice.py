@@ -12,7 +12,7 @@ import re
 
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.names import nearest, spellings
-from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
+from fieldmark.chat.parse.stance import beside_doubt, declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Passage, fold, level, read
 from fieldmark.chat.parse.values import (
     AMBIGUOUS,
@@ -95,7 +95,7 @@ def _of_field(field: AnswerField, names: NameIndex) -> Parsed:
         return Parsed(None, field.how, why)
     reading = read_value(str(value), names)
     if reading is None:
-        why = declines(str(value)) or "answer is not an option"
+        why = _refusal(str(value), names) or "answer is not an option"
         return Parsed(None, field.how, why)
     return _parsed(reading, field.how)
 
@@ -232,19 +232,30 @@ def _without_list(plain: str, names: NameIndex) -> str:
     return plain
 
 
+SEVERAL = "several options are named"
+
+
+def _refusal(text: str, names: NameIndex) -> str:
+    """Why a text gives no answer; who names several options as possible has not refused."""
+    refusal = declines(text)
+    if refusal != "cannot tell":
+        return refusal
+    return SEVERAL if len(distinct(find_mentions(read(beside_doubt(text)), names))) > 1 else refusal
+
+
 def only_option(plain: str, names: NameIndex) -> Parsed:
     """The gate of running text: the one option it names and stands by, if nothing is in its way."""
     passage = read(plain)
     mentions = find_mentions(passage, names)
     kept = [mention for mention in mentions if not is_rejected(passage, mention)]
     is_meant = any(is_stated(passage, mention) for mention in kept)
-    refusal = declines(plain)
+    refusal = _refusal(plain, names)
     if refusal and not is_meant:
         return Parsed(None, "", refusal)
     if not mentions:
         return Parsed(None, "", "no option named")
     if len(distinct(mentions)) > 1:
-        return Parsed(None, "", "several options are named")
+        return Parsed(None, "", SEVERAL)
     if declines(plain, is_doubt_allowed=True):
         return Parsed(None, "", "an option is named by a text that declines")
     if len(kept) < len(mentions):

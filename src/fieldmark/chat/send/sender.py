@@ -45,6 +45,7 @@ _WINDOW = 16
 """requests beyond the most in flight that may be prepared ahead"""
 
 
+INTERRUPTED = "interrupted"
 UNTRIED = 4
 """most requests in flight under a cap before the first answer tells what one costs"""
 
@@ -90,14 +91,25 @@ class Dispatch:
             task.add_done_callback(self._task_done)
 
     async def finish(self) -> None:
-        """Waits for what is in flight; on the way out of a cancelled run, ends it."""
+        """Waits for what is in flight, as it is paid for. A run that is cancelled sends nothing
+        more; cancelled once more, it gives up what is in flight.
+        """
         current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            for task in self._tasks:
-                task.cancel()
+        is_cancelled = current is not None and current.cancelling() > 0
+        if is_cancelled:
+            self.stop(None, INTERRUPTED)
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            try:
+                await asyncio.wait(self._tasks)
+            except asyncio.CancelledError:
+                if is_cancelled:
+                    for task in self._tasks:
+                        task.cancel()
+                is_cancelled = True
+                self.stop(None, INTERRUPTED)
         self.tally.peak_in_flight = self.sender.concurrency.peak
+        if is_cancelled:
+            raise asyncio.CancelledError
 
     def stop(self, error: BaseException | None, reason: str) -> None:
         """No new request, no new attempt; what is on the wire may still bring its answer."""
@@ -203,9 +215,12 @@ class Dispatch:
         return budget.reserve(cost_now)
 
     def _charge(self, number: int, result: Answer | Fault | None) -> None:
-        may_be_charged = isinstance(result, Fault) and result.may_be_charged
+        """None: given up while it was in flight."""
+        may_be_charged = result is None or (isinstance(result, Fault) and result.may_be_charged)
         answer = result if isinstance(result, Answer) else None
-        self.sender.budget.charge(number, answer, may_be_charged)
+        late = self.sender.budget.charge(number, answer, may_be_charged)
+        if late is not None and self.sender.journal is not None:
+            self.sender.journal.add_late(late)
         self._charged.set()
 
     async def _retry(
