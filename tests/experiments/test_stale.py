@@ -199,7 +199,7 @@ def test_a_file_name_that_looks_like_a_member_of_another_file(here: Path) -> Non
         (photos_changed, "its images have changed since it was done"),
         (
             lambda h: (h / "photos/test/bee/bee1.png").rename(h / "photos/test/cat/bee1.png"),
-            "its items or labels have changed since it was done",
+            "its photos or labels have changed since it was done",
         ),
     ],
     ids=["images", "labels"],

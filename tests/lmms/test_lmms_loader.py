@@ -164,7 +164,7 @@ def test_group_in_a_task_is_a_tag(tmp_path: Path) -> None:
     task = load(tmp_path, "group: old\n")
     assert task.tags == ("old",)
     assert task.notes == (
-        f"{tmp_path}/x.yaml:6  group in a task is an old word for tag, and read so.",
+        f"{tmp_path}/x.yaml:6  group in a task is an old word for tag, and is read as tag.",
     )
 
 

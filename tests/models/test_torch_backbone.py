@@ -256,7 +256,7 @@ def test_code_in_a_weights_file_is_never_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"state_dict": Payload()}, tmp_path / "evil.pt")
-    with pytest.raises(ModelError, match="holds more than tensors and would have to run code"):
+    with pytest.raises(ModelError, match="contains more than tensors and would have to run code"):
         load_model(f"timm/test_resnet?weights={tmp_path / 'evil.pt'}", device="cpu")
     assert not (tmp_path / "PWNED").exists()
 

@@ -125,7 +125,7 @@ def test_what_check_says(tmp_path: Path):
 
 def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
+        "ROOT  contains none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
         "island-balanced.csv, ohio-small-animals-balanced.csv, orinoquia-balanced.csv: expected at "
         "least one. `fieldmark datasets camera_traps` shows layout and sources."
     )
@@ -147,10 +147,10 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path, MOUSE, MOUSE)
     assert refusal(tmp_path) == (
-        "ROOT  1 ids stand on more than one row ('island/a.png'): ids must be unique."
+        "ROOT  1 ids are on more than one row ('island/a.png'): ids must be unique."
     )
     write(tmp_path)
-    assert refusal(tmp_path) == "ROOT  holds no items: an empty dataset cannot be used."
+    assert refusal(tmp_path) == "ROOT  lists no photos: an empty dataset cannot be used."
 
 
 @pytest.mark.parametrize("name", ["desert-lion", "ENA24", "ohio-small-animals"])

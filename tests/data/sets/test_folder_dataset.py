@@ -126,7 +126,7 @@ def test_broken_folders(tmp_path: Path):
     with pytest.raises(DataError) as caught:
         folder.table(tmp_path / "train")
     line = (
-        "holds no images in class folders: expected ROOT/class/*.jpg or "
+        "contains no images in class folders: expected ROOT/class/*.jpg or "
         "ROOT/{train,val,test}/class/*.jpg."
     )
     assert str(caught.value) == f"{tmp_path}/train  {line}"

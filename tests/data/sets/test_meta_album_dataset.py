@@ -189,11 +189,12 @@ def test_what_check_says(tmp_path: Path):
 
 def test_broken_inputs(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds no set of Meta-Album: expected folders like FNG_Mini, each with labels.csv or "
+        "ROOT  contains no set of Meta-Album: expected folders like FNG_Mini, each with "
+        "labels.csv or "
         "metadata.csv. `fieldmark datasets meta_album` shows layout and sources."
     )
     assert refusal(tmp_path, set="plt_net") == (
-        "ROOT/PLT_NET_Mini  is missing or holds neither labels.csv nor metadata.csv. `fieldmark "
+        "ROOT/PLT_NET_Mini  is missing or contains neither labels.csv nor metadata.csv. `fieldmark "
         "datasets meta_album` shows layout and sources."
     )
     with pytest.raises(UsageError) as caught:
@@ -230,11 +231,11 @@ def test_broken_files_of_a_set(tmp_path: Path):
     assert refusal(tmp_path).startswith("ROOT/FNG_Mini/info.json:2  is not valid JSON: ")
     (folder / "info.json").write_text("[]")
     assert refusal(tmp_path) == (
-        "ROOT/FNG_Mini/info.json  holds a list: expected a JSON object, facts of the set."
+        "ROOT/FNG_Mini/info.json  contains a list: expected a JSON object, facts of the set."
     )
     (folder / "info.json").unlink()
     (folder / "labels.csv").write_text("FILE_NAME,CATEGORY,SUPER_CATEGORY\n")
-    assert refusal(tmp_path) == "ROOT  holds no items: an empty dataset cannot be used."
+    assert refusal(tmp_path) == "ROOT  lists no photos: an empty dataset cannot be used."
 
 
 @pytest.mark.parametrize("name", ["fng", "ins", "ins2", "plt_doc", "plt_net", "plt_vil"])

@@ -64,9 +64,7 @@ def run(args: EmbedArgs) -> int:
     settings = args.common.settings()
     check_model_name(args.model)
     if EMBEDS_IMAGES not in abilities(args.model):
-        raise UsageError(
-            f"model {args.model!r} answers questions; expected one that embeds images."
-        )
+        raise UsageError(f"model {args.model!r} answers questions: choose one that embeds images.")
     sources = _find(args.sources, settings)
     model = Models(settings, may_load=True).load(args.model)
     began = time.monotonic()
