@@ -27,6 +27,12 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     assert main(["table"]) == main(["table", "--long"]) == 0
     short, long = capsys.readouterr().out.split("settings=", 1)
     assert "settings=" not in short and long, "signatures are for --long"
+    assert main(["run", "--model", "classical/texture", "--task", "world-individuals"]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["runs", "ls"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

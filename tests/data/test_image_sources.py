@@ -106,7 +106,7 @@ def test_ranges_expand_as_in_a_shell(place: Path) -> None:
         sources("x/{0..1}-{01..12}.tar")
     with pytest.raises(UsageError, match=r"the range means 0 files"):
         sources("a-{5..2}.tar")
-    with pytest.raises(UsageError, match=r"stands for 1,000,000,000 files"):
+    with pytest.raises(UsageError, match=r"means 1,000,000,000 files"):
         sources("a-{1..1000000000}.tar")
     write_image(place / "odd-{1..2}.png", 3)
     assert ids(sources("odd-{1..2}.png")[0]) == ["odd-{1..2}.png"]

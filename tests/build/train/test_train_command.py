@@ -210,7 +210,7 @@ def test_training_warns_of_a_warm_up_without_end(
     assert main(words(inputs, tmp_path / "run", *more)) == 0
     lines = capsys.readouterr().err.splitlines()
     warning = (
-        "Warning: optimiser.warmup_steps is 3 of 2 steps: the learning rate never gets to 0.001. "
+        "Warning: optimiser.warmup_steps is 3 of 2 steps: the learning rate never reaches 0.001. "
         "Try --set optimiser.warmup_steps=0."
     )
     assert warning in lines

@@ -119,7 +119,7 @@ def test_what_check_says(tmp_path: Path):
         "note: ENA24: not the published size: images 3 of 1,120, classes 2 of 20.",
     ]
     assert "note: 1 image with an empty rank: 'bird'." in lines
-    assert "note: 2 classes of 3 with one image only: 'bird', 'meadow vole'." in lines
+    assert "note: 2 classes of 3 with only one image: 'bird', 'meadow vole'." in lines
     assert lines[-1].startswith("error: 13 of 13 images are missing: 'data/test/ENA24/a.png', ")
 
 

@@ -202,10 +202,11 @@ def test_check(tmp_path: Path):
         f"{finding.level}: {finding.text}" for finding in load_dataset("csv").check(tmp_path)
     ] == [
         "warning: 1 row has no label.",
-        "warning: 1 class of 2 with one image only: 'elm'.",
+        "warning: 1 class of 2 with only one image: 'elm'.",
         "error: 2 of 5 images are missing: 'c.png', 'd.png'.",
-        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' leads out of the "
-        "dataset: expected a path inside it), 'b.png' (is cut off: the PNG has no IEND chunk).",
+        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' is outside the "
+        "dataset's folder: give a path inside it), 'b.png' (is cut off: "
+        "the PNG has no IEND chunk).",
     ]
 
 

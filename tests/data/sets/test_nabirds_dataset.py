@@ -86,7 +86,7 @@ def test_what_check_says(tmp_path: Path):
         "note: not the published size: train 2 of 23,929, test 2 of 24,633, images 4 of 48,562, "
         "classes 3 of 555.",
         "warning: 1 class with images and with classes below: 'Oldsquaw'.",
-        "warning: 2 classes of 3 with one image only: 'Oldsquaw', 'Oldsquaw (Female/juvenile)'.",
+        "warning: 2 classes of 3 with only one image: 'Oldsquaw', 'Oldsquaw (Female/juvenile)'.",
         "warning: 1 class of test without a training image: 'Oldsquaw (Female/juvenile)'.",
         "error: 1 of 4 images are missing: 'images/0900/d4.jpg'.",
     ]

@@ -215,7 +215,7 @@ def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
     money = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
     lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
+        f"{cost.tokens_out:,} out, {money}. Stored answers cost nothing."
     ]
     if before := spent_usd(journal):
         lines.append(f"spent so far: the answers in {journal} have cost {dollars(before)}.")
