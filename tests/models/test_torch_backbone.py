@@ -275,7 +275,7 @@ def test_hf_weights_that_would_stay_random_are_refused(
         load_model(f"hf/{tmp_path}?pool=pooler", device="cpu")
     lost = {key: value for key, value in partly.items() if not key.startswith("layernorm")}
     save_file(lost, tmp_path / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match=r"no weights for layernorm.* which would stay random"):
+    with pytest.raises(ModelError, match=r"no weights for layernorm.* which would then be random"):
         load_model(f"hf/{tmp_path}", device="cpu")
 
 

@@ -434,7 +434,7 @@ def test_packed_shards_are_refused_with_a_command_that_unpacks_them(tmp_path: Pa
         path.write_bytes(gzip.compress(shard.read_bytes()))
     text = refusal(packed, None, tmp_path / "index", recipe({"taxon": 1}))
     start, _, rest = text.partition(" Unpack them: `")
-    assert start.startswith(f"{packed[0]}, {packed[1]}  training jumps within shards")
+    assert start.startswith(f"{packed[0]}, {packed[1]}  training reads shards in random order")
     subprocess.run(rest.removesuffix("`."), shell=True, check=True)
     assert [path.with_suffix("").read_bytes() for path in packed] == [
         shard.read_bytes() for shard in plain
