@@ -70,7 +70,7 @@ class CodeNotRun(UsageError):
     """Only running a file of code would tell, and this command only looks."""
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(f"{path}  holds code, which was not run: add --run-code to run it.")
+        super().__init__(f"{path}  contains code, which was not run: add --run-code to run it.")
 
 
 class DataError(FieldmarkError):
@@ -151,7 +151,7 @@ _PLACE = re.compile(
     r"^(?:fieldmark: )?(?P<place>\S(?:(?!  )[^\n])*)(?<!:)  (?=\S)(?=(?P<next>\w*))", re.M
 )
 _VERBS = (
-    "is", "are", "was", "has", "holds", "does", "cannot", "could", "lacks", "lists", "names",
+    "is", "are", "was", "has", "contains", "does", "cannot", "could", "lacks", "lists", "names",
     "gives", "changed", "now", "would", "lies", "failed",
 )  # fmt: skip
 

@@ -30,6 +30,12 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     assert main(["table"]) == main(["table", "--long"]) == 0
     short, long = capsys.readouterr().out.split("settings=", 1)
     assert "settings=" not in short and long, "signatures are for --long"
+    assert main(["run", "--model", "classical/texture", "--task", "world-individuals"]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["runs", "ls"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_a_model_that_cannot_be_loaded_leaves_no_run_behind(
@@ -51,6 +57,7 @@ def test_a_model_that_cannot_be_loaded_leaves_no_run_behind(
         ("resnet10t", "Did you mean 'timm/resnet10t'?"),
         ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
         ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
+        ("chat/http://gpu7:8000/v1/m", "Write an address as chat/custom/MODEL?base_url=ADDRESS."),
         ("classicl/*", "no model fits 'classicl/*'. `fieldmark models --all` lists them."),
     ],
 )

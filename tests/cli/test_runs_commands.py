@@ -76,7 +76,7 @@ def listed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[int, str]:
 def test_every_state_is_listed_with_who_is_on_it(child, capsys) -> None:
     lines = told(capsys, "ls").splitlines()
     assert " ".join(lines[0].split()) == (
-        "id key state model task protocol n_train seed items when (UTC) data folder claimed by"
+        "id key state model task protocol n_train seed photos when (UTC) data folder claimed by"
     )
     states = [line.split()[2] for line in lines[1:]]
     assert states == ["superseded", "done", "killed", "failed", "running"]

@@ -140,7 +140,7 @@ def test_groups_in_a_circle_are_told(tmp_path: Path) -> None:
         tmp_path,
         {"g.yaml": "group: g\ntask: [a, h]\n", "h.yaml": "group: h\ntask:\n- b\n- g\n"},
     )
-    assert line == f"{tmp_path}/h.yaml:4  groups hold each other in a circle: g → h → g."
+    assert line == f"{tmp_path}/h.yaml:4  groups contain each other: g → h → g."
 
 
 def test_every_member_that_fails_is_told(tmp_path: Path) -> None:

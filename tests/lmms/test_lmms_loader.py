@@ -72,7 +72,7 @@ WRONG = [
     ("doc_to_txt: x\n", [":6  key 'doc_to_txt' is not known. Did you mean 'doc_to_text'?"]),
     ("metric_list:\n- metric: acc\n-\n- aggregation: mean\n- acc\n", [
         ":8  metric_list[1] is empty: expected a mapping of `key: value`.",
-        ":9  key 'metric' is missing.",
+        ":9  key 'metric' is missing: add it.",
         ":10  metric_list[3] = 'acc': expected a mapping of `key: value`.",
         "3 problems, nothing was started.",
     ]),
@@ -93,7 +93,8 @@ WRONG = [
      [":7  group = 'b': expected `tag` only: group is an old word for it, inside tasks."]),
     ("doc_to_visual: [a]\n",
      [":6  doc_to_visual = ['a']: expected text or `!function` with a file and a name in it."]),
-    ("filter_list:\n- name: a\n  filter:\n  - functon: x\n", [":9  key 'function' is missing."]),
+    ("filter_list:\n- name: a\n  filter:\n  - functon: x\n",
+     [":9  key 'function' is missing: add it."]),
     ("probe: {classifier: ridge}\n", [
         ":6  key 'probe' is fieldmark's and key 'dataset_path' ({path}:2) lmms-eval's:"
         " keep to one form."
@@ -164,7 +165,7 @@ def test_group_in_a_task_is_a_tag(tmp_path: Path) -> None:
     task = load(tmp_path, "group: old\n")
     assert task.tags == ("old",)
     assert task.notes == (
-        f"{tmp_path}/x.yaml:6  group in a task is an old word for tag, and read so.",
+        f"{tmp_path}/x.yaml:6  group in a task is an old word for tag, and is read as tag.",
     )
 
 
@@ -237,12 +238,12 @@ def test_what_is_wrong_in_a_group_is_told_with_its_line(tmp_path: Path) -> None:
         load_group(path, Trust.of(tmp_path))
     lines = str(caught.value).replace(str(path), "").splitlines()
     assert lines == [
-        "  key 'group' is missing.",
+        "  key 'group' is missing: add it.",
         ":2  task[0] = 5: expected the name of a task, or a mapping with `task`.",
         ":3  task[1] is empty: expected the name of a task, or a mapping with `task`.",
         ":4  task[2] = {'x': 1}: expected a mapping with `task`, the name of a task.",
         ":5  task[3].task[1] = 7: expected the name of a task, or a mapping with `task`.",
-        ":6  key 'group' is missing.",
+        ":6  key 'group' is missing: add it.",
         ":8  key 'weigth_by_size' is not known. Did you mean 'weight_by_size'?",
         "7 problems, nothing was started.",
     ]

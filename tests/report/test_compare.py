@@ -253,7 +253,7 @@ def test_a_short_name_with_a_slip_is_told(empty, filled):
 
 
 def test_an_empty_store_is_told(empty):
-    with pytest.raises(DataError, match="holds no finished runs"):
+    with pytest.raises(DataError, match="contains no finished runs"):
         compare_models(empty, "a", "b")
 
 

@@ -160,7 +160,9 @@ def test_predictions_come_back_in_every_format(store):
 
 
 def test_formats_without_predictions_say_so(store):
-    with pytest.raises(UsageError, match="card holds no predictions: --predictions works with csv"):
+    with pytest.raises(
+        UsageError, match="card contains no predictions: --predictions works with csv"
+    ):
         export("card", choose(store, has_predictions=True))
 
 

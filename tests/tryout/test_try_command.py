@@ -164,7 +164,7 @@ def test_a_folder_too_high_is_noticed(
     words += ["--out", str(above / "try"), "--label-part", "2"]
     assert main(["try", str(above), *words]) == 2
     told = capsys.readouterr().err
-    assert "holds the answer for other photos (species aaa/" in told and "--out" in told
+    assert "contains the answer for other photos (species aaa/" in told and "--out" in told
     assert (above / "try" / "index.html").read_bytes() == page
     words[-3] = str(tmp_path / "new")
     assert main(["try", str(above), *words]) == 0
@@ -193,7 +193,7 @@ def test_a_changed_backbone_is_refused(
         ("model.json", b"{", "is not a model that this fieldmark has written (it: Invalid JSON"),
         ("model.json", b"[" * 10**5, "is not a model that this fieldmark has written"),
         ("model.json", b"{}", "is not a model that this fieldmark has written (model: Field req"),
-        ("model.json", None, "holds no model"),
+        ("model.json", None, "contains no model"),
         ("model.safetensors", b"\xff" * 64, "cannot be read"),
         ("model.safetensors", None, "cannot be read"),
     ],
@@ -254,8 +254,8 @@ def test_flags_and_files_that_do_not_fit_are_told_in_a_line(
         (["try", str(photos / "t.csv"), "--unit", "taxon"], "--unit taxon names the labels: name"),
         (["try", str(tmp_path / "leaves.xlsx")], "leaves.xlsx is a spreadsheet: save it as CSV"),
         (["try", str(photos), "--boxes", "no.json"], "--boxes no.json does not exist: give the"),
-        (["predict", model, str(tmp_path / "leaves.csv")], "leaves.csv holds no photos."),
-        (["predict", page, str(photos)], "index.html holds no model: `fieldmark try PHOTOS`"),
+        (["predict", model, str(tmp_path / "leaves.csv")], "leaves.csv contains no photos."),
+        (["predict", page, str(photos)], "index.html contains no model: `fieldmark try PHOTOS`"),
     ]
     for words, told in attempts:
         assert main([*words, "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "c")]) != 0
@@ -335,15 +335,15 @@ def picture(path: Path, seed: int, size: tuple[int, int] = (40, 30)) -> None:
 @pytest.mark.parametrize(
     ("kind", "code", "message"),
     [
-        ("raw", 3, "holds no photos. 6 RAW files (.cr2) were left out: export them as JPEG."),
-        ("empty", 3, "holds no photos: sort them into one folder per label"),
-        ("flat", 3, "holds 6 photos outside any folder: sort them into one folder per label"),
+        ("raw", 3, "contains no photos. 6 RAW files (.cr2) were left out: export them as JPEG."),
+        ("empty", 3, "contains no photos: sort them into one folder per label"),
+        ("flat", 3, "contains 6 photos outside any folder: sort them into one folder per label"),
         ("one class", 3, "has photos of one label only (a)"),
         ("one photo each", 3, "has 6 labels, and 0 of them can be tested"),
         ("missing", 3, "does not exist: give a folder of photos or a table"),
         ("text", 3, "is neither a folder of photos nor a table"),
         ("all broken", 3, "no photo can be read"),
-        ("machine labels", 3, "holds no labels that a person gave"),
+        ("machine labels", 3, "contains no labels that a person gave"),
     ],
 )
 def test_what_cannot_be_tried_is_told_in_a_line(
@@ -404,7 +404,7 @@ def test_raw_files_and_videos_are_named_by_kind(
     assert main([*predict, str(root)]) == 0
     assert "3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().err
     assert main([*predict, str(label / "b.cr2")]) == 3
-    message = "b.cr2 holds no photos. 1 RAW file (.cr2) was left out: export it as JPEG."
+    message = "b.cr2 contains no photos. 1 RAW file (.cr2) was left out: export it as JPEG."
     assert message in capsys.readouterr().err
 
 

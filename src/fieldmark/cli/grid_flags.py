@@ -328,5 +328,5 @@ def _pairs(words: Sequence[str]) -> dict[str, Any]:
         try:
             set_dotted(pairs, key, text)
         except ValueError as error:
-            raise UsageError(f"{word!r}: {str(error)!r} has a value of its own already.") from None
+            raise UsageError(f"{word!r}: {str(error)!r} already has a value.") from None
     return pairs

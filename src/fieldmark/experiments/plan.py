@@ -229,7 +229,7 @@ class _Planner:
     def _existing_run(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         if not spec.model_version:
-            unknown = "whether its model has changed is not known until it is loaded"
+            unknown = "whether its model has changed cannot be checked until it is loaded"
             return unknown if spec.model in self.past.models else ""
         key = spec.key
         former = self.past.done.get(key, [])

@@ -75,7 +75,7 @@ class Row:
     answered: float = 1.0
     """share of the questions; the others count as answered wrongly"""
     among: float | None = None
-    """the score among the items answered, where not all were"""
+    """the score among the photos answered, where not all were"""
     rates: Mapping[str, float] = field(default_factory=dict)
     """those of `RATES` that are known"""
     chance: ChanceLevel | None = None

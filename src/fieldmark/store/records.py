@@ -30,7 +30,7 @@ UNANSWERED = {"failed": "failed", "refused": "refused", "length": "cut off", "un
 NOT_SENT = "not sent"
 """how the reason begins of a question that failed without being sent: asking again cannot help"""
 AMONG_ANSWERED, ANSWERED_RATE = "among_answered", "answered_rate"
-"""names of two scores of a run: its own metric among the items that were answered, and their share;
+"""names of two scores of a run: its own metric among the photos answered, and their share;
 the run's other scores count what was not answered as wrong"""
 
 

@@ -296,7 +296,7 @@ def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
     """
     tasks = Finder(include_path).find(name)
     if len(tasks) != 1:
-        raise UsageError(f"task {name!r} stands for {len(tasks)} tasks: expected one.")
+        raise UsageError(f"task {name!r} means {len(tasks)} tasks: name one.")
     return tasks[0].task
 
 

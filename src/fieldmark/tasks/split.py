@@ -342,7 +342,7 @@ def _with_kinds(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
             raise DataError(
                 f"{task.line_of('kinds')}  column {task.kinds!r} of dataset {task.dataset!r} says "
                 f"{has} for the class {target!r}: expected one word for each class "
-                f"(`fieldmark datasets {task.dataset}` says which file holds it)."
+                f"(`fieldmark datasets {task.dataset}` says which file contains it)."
             )
     return rows
 

@@ -180,7 +180,7 @@ def load_fitted(folder: Path) -> FittedModel:
         about = _ABOUT.validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
-            f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."
+            f"{folder} contains no model: `fieldmark try PHOTOS` makes one in try/model."
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error

@@ -70,13 +70,14 @@ def refuse_others(out: Path, photos: LabelledPhotos) -> None:
         before, now = _tried(out / "data.csv"), set(photos.table.get_column("image"))
         if before and 2 * len(before & now) < min(len(before), len(now)):
             raise UsageError(
-                f"{out} holds the answer for other photos ({min(before)} and others): choose "
+                f"{out} contains the answer for other photos ({min(before)} and others): choose "
                 "another folder with --out."
             )
         return
     if others := [name for name in FILES if (out / name).exists()]:
         raise UsageError(
-            f"{out} holds a file {others[0]} that `fieldmark try` has not written: choose another "
+            f"{out} contains a file {others[0]} that `fieldmark try` has not written: choose "
+            f"another "
             "folder with --out."
         )
 

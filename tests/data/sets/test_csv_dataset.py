@@ -137,11 +137,12 @@ def test_parquet_of_paths(tmp_path: Path):
 
 
 def test_which_table(tmp_path: Path):
-    assert refusal(tmp_path) == "ROOT  holds no .csv, .tsv or .parquet file: expected exactly one."
+    expected = "ROOT  contains no .csv, .tsv or .parquet file: expected exactly one."
+    assert refusal(tmp_path) == expected
     write(tmp_path, "image,label\na,b\n", "a.csv")
     write(tmp_path, "image,label\na,b\n", "b.tsv")
     assert refusal(tmp_path) == (
-        "ROOT  holds 2 tables (a.csv, b.tsv): name the one to use, as in --data csv=ROOT/a.csv."
+        "ROOT  contains 2 tables (a.csv, b.tsv): name the one to use, as in --data csv=ROOT/a.csv."
     )
     assert refusal(tmp_path / "no") == (
         "ROOT  does not exist: expected a table file, or a folder with one in it."
@@ -179,7 +180,7 @@ def test_bad_rows(tmp_path: Path):
         "ROOT:2  3 fields where the header has 2: quote values that hold the separator."
     )
     assert refusal(write(tmp_path, "image,label\n")) == (
-        "ROOT  holds no items: an empty dataset cannot be used."
+        "ROOT  lists no photos: an empty dataset cannot be used."
     )
     assert refusal(write(tmp_path, "")) == "ROOT  is empty: expected a header line and rows."
     assert refusal(write(tmp_path, "image,label\nhttps://x.org/a.jpg,oak\n")) == (
@@ -201,10 +202,11 @@ def test_check(tmp_path: Path):
         f"{finding.level}: {finding.text}" for finding in load_dataset("csv").check(tmp_path)
     ] == [
         "warning: 1 row has no label.",
-        "warning: 1 class of 2 with one image only: 'elm'.",
+        "warning: 1 class of 2 with only one image: 'elm'.",
         "error: 2 of 5 images are missing: 'c.png', 'd.png'.",
-        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' leads out of the "
-        "dataset: expected a path inside it), 'b.png' (is cut off: the PNG has no IEND chunk).",
+        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' is outside the "
+        "dataset's folder: give a path inside it), 'b.png' (is cut off: "
+        "the PNG has no IEND chunk).",
     ]
 
 

@@ -49,8 +49,8 @@ JOURNAL = "journal"
 
 WHY = {
     **REASONS,
-    "no_text": "the page has no text but tables and lists of names",
-    "nothing_visible": "no sentence of the page speaks of appearance",
+    "no_text": "the page has only tables and lists of names",
+    "nothing_visible": "no sentence on the page describes appearance",
 }
 """word of a reason → what it means"""
 Spans = Sequence[Span] | str
@@ -96,7 +96,8 @@ def refuse_other_list(out: Path, names: str) -> None:
         return
     if before != names:
         raise UsageError(
-            f"{out}  holds descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: give "
+            f"{out}  contains descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: "
+            f"give "
             f"another --out for {names}. To replace them, remove {out / SUMMARY} first."
         )
 

@@ -102,7 +102,7 @@ class _ShardCheck:
             self._reader = reader if has_images else None
             shard = survey(self.path, note, self._look, has_hashes)
         if not shard.n_samples and self.report.counts.total() == n_wrong:
-            note(Defect("empty", 0, "", "holds no samples"))
+            note(Defect("empty", 0, "", "contains no samples"))
         self.report.n_samples += shard.n_samples
         self.report.n_bytes += shard.n_bytes
         self.report.extensions.update(shard.extensions)

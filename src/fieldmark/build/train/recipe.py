@@ -315,7 +315,7 @@ class TrainRecipe(Strict):
             return ""
         return (
             f"optimiser.warmup_steps is {warmup_steps:,} of {counted(n_steps, 'step')}: the "
-            f"learning rate never gets to {self.optimiser.lr:g}. "
+            f"learning rate never reaches {self.optimiser.lr:g}. "
             f"Try --set optimiser.warmup_steps={n_steps // 10}"
         )
 

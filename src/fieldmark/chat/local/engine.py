@@ -123,7 +123,7 @@ def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
     if offline or constants.HF_HUB_OFFLINE:
         raise ModelError(
             f"model {name!r}: its files from {address} are not in the local cache and fetching is "
-            "switched off: load it once with a connection, or name a folder that holds them."
+            "switched off: load it once with a connection, or name a folder that contains them."
         )
     hub, chosen_revision = HfApi(), revision or None
     try:
@@ -263,7 +263,7 @@ class Engine:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise ModelError(
                 f"model {self.name!r}: its files hold no weights for {missing[0]}{more}, "
-                "which would stay random."
+                "which would then be random."
             )
         try:
             return network.eval().requires_grad_(False).to(self.device)

@@ -156,7 +156,7 @@ def _individual_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n_once = counts.filter(pl.col("len") == 1).height
     if n_once:
         n = counted(len(counts), "individual")
-        text = f"{n_once} of {n} with one image only: nothing can match it."
+        text = f"{n_once} of {n} with only one image: nothing can match it."
         yield Finding("note", text)
 
 

@@ -145,7 +145,8 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         )
     if (root / COPIES).exists():
         raise DataError(
-            f"{root} holds copies that `fieldmark predict` sorted by a model's answers. A model is "
+            f"{root} contains copies that `fieldmark predict` sorted by a model's answers. A "
+            f"model is "
             f"tested on labels that a person gave: check them, then delete {COPIES} in it."
         )
     paths, others = photo_files(root)
@@ -185,11 +186,11 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
 def _flat(root: Path, n_photos: int, n_other: int, unread: Sequence[str]) -> DataError:
     advice = " ".join(tell_unread(unread))
     if advice and not n_photos:
-        return DataError(f"{root} holds no photos. {advice}")
+        return DataError(f"{root} contains no photos. {advice}")
     content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
     others = f" ({counted(n_other, 'other file')})" if n_other else ""
     return DataError(
-        f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
+        f"{root} contains {content}{others}: sort them into one folder per label, or give a table "
         f"(.csv) with a column for the photo and one for the label. {advice}".rstrip()
     )
 

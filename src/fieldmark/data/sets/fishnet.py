@@ -77,7 +77,7 @@ INFO = Info(
         Source(
             steps="Open https://drive.google.com/file/d/1mqLoap9QIVGYaPJ7T_KSBfLxJOg2yFY3/view in "
             "a browser, download the archive (5.4 GB; Google asks for a confirmation, so it cannot "
-            f"be fetched for you) and unpack it in ROOT: it holds the folder {IMAGE_FOLDER}."
+            f"be fetched for you) and unpack it in ROOT: it contains the folder {IMAGE_FOLDER}."
         ),
     ),
 )
@@ -183,7 +183,7 @@ def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
     ]
     if constant:
-        yield Finding("error", f"traits with one answer only, or none: {name_some(constant)}.")
+        yield Finding("error", f"traits with only one answer, or none: {name_some(constant)}.")
 
 
 # --- making ---

@@ -238,7 +238,7 @@ def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n = val.get_column("is_unknown").sum()
     if n:
         n_photos = f"{n:,} of {counted(len(val), 'photo')}"
-        yield Finding("note", f"{n_photos} of val are of classes that train lacks.")
+        yield Finding("note", f"{n_photos} of val have a class that train lacks.")
     elif len(val):
         yield Finding("warning", "val has no unknown class: rejection is not tested.")
 

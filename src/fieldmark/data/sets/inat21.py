@@ -101,7 +101,7 @@ def _split_folders(root: Path) -> dict[str, str]:
 
 def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
+        f"{root}  contains no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
         "00000_Kingdom_…_species/*.jpg. `fieldmark datasets inat21` shows layout and sources."
     )
     classes = _classes(root, frame.get_column("class_folder").unique().sort().to_list())

@@ -106,7 +106,7 @@ def _listed(root: Path) -> ClassFolders:
 
 def _table(root: Path, home: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
+        f"{root}  contains no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
         "SPECIES_ID/*.jpg. `fieldmark datasets plantnet` shows layout and sources."
     )
     frame = frame.rename({"class_folder": "species_id"}).drop("folder")
@@ -177,7 +177,7 @@ def _photo_facts(home: Path) -> pl.DataFrame:
     content = read_json_object(path, "image hash → facts") if path.is_file() else {}
     odd = next((key for key, photo in content.items() if not isinstance(photo, dict)), None)
     if odd is not None:
-        raise DataError(f"{path}  {odd!r} holds {content[odd]!r}: expected an object of facts.")
+        raise DataError(f"{path}  {odd!r} contains {content[odd]!r}: expected an object of facts.")
     columns: dict[str, list[str | None]] = {"hash": list(content)}
     for name in _PHOTO_FACTS:
         values = (photo.get(name) for photo in content.values())

@@ -185,7 +185,7 @@ def _escapes(task: DocumentTask, key: tuple[str, ...], text: str) -> Iterator[Pr
     r"""'\n' in single quotes is a backslash and an n."""
     if any(mark in text for mark in ("\\n", "\\t", "\\r")):
         sentence = (
-            f"{key[-1]} holds a backslash and a letter, not a line break: in YAML only double "
+            f"{key[-1]} contains a backslash and a letter, not a line break: in YAML only double "
             f'quotes make one, as in "{text}".'
         )
         yield Problem("warning", "generation", task.line_of(*key), sentence)

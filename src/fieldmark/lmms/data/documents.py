@@ -95,7 +95,7 @@ class Documents:
             )
         made = self._split(name, key)
         if not len(made):
-            raise DataError(f"{self.task.line_of(key)}  split {name!r} holds no documents.")
+            raise DataError(f"{self.task.line_of(key)}  split {name!r} contains no documents.")
         return made
 
     @cached_property

@@ -51,11 +51,11 @@ _FIRST_RESPONSE = {"name": "none", "filter": [{"function": "take_first"}]}
 NO_EFFECT = {
     "batch_size": "belongs to the model, not the task",
     "doc_to_audio": "is not a field of lmms-eval: doc_to_visual gives sounds too",
-    "full_docs": "is read by nothing",
+    "full_docs": "is never read",
     "group_alias": "has a meaning in group files only",
     "should_decontaminate": "does not change a score",
     "doc_to_decontamination_query": "does not change a score",
-    "use_prompt": "is read by nothing",
+    "use_prompt": "is never read",
 }
 """keys that are accepted and change nothing → why"""
 GROUP_KEYS = frozenset(("group", "group_alias", "task", "aggregate_metric_list", "metadata"))

@@ -48,7 +48,7 @@ from fieldmark.store import AMONG_ANSWERED, OK, Score
 
 SEVERAL_SECONDS, AT_ONCE = 10.0, 6
 """for the resamples of one function, and how many functions may take as long"""
-ELSEWHERE = "scored elsewhere: 999 stands for no number"
+ELSEWHERE = "scored elsewhere: 999 means no number"
 
 OF_THE_WHOLE = ("", "overall", "all", "average", "avg", "mean", "total", "acc", "accuracy", "score")
 """what task code calls the number that stands for all of a mapping"""

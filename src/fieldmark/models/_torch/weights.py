@@ -67,14 +67,14 @@ def read_weights(path: Path) -> dict[str, Any]:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not content:
-        raise ModelError(f"{path}  holds {type(content).__name__}, expected a state_dict.")
+        raise ModelError(f"{path}  contains {type(content).__name__}, expected a state_dict.")
     return {_plain(key): value for key, value in content.items() if torch.is_tensor(value)}
 
 
 def runs_code(path: Path | str) -> ModelError:
     """For pickled files; torch's own text advises `weights_only=False`, which runs the code."""
     return ModelError(
-        f"{path}  holds more than tensors and would have to run code to load: "
+        f"{path}  contains more than tensors and would have to run code to load: "
         "save its state_dict() alone, best as safetensors."
     )
 
@@ -147,7 +147,7 @@ def hub_folder(request: ModelRequest, repo: str, need: Sequence[Sequence[str]]) 
     try:
         folders = {_cached_in(repo_id, group, revision) for group in need}
     except ValueError as error:  # a model's configuration may name anything
-        text = f"model {request.name.text!r}: {repo!r} is no name of a repository on the hub."
+        text = f"model {request.name.text!r}: {repo!r} is not the name of a repository on the hub."
         raise ModelError(text) from error
     if len(folders) == 1 and (folder := folders.pop()):
         return folder
@@ -183,7 +183,7 @@ def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) ->
         names = [name for name in group if name in present]
         if not names:
             raise ModelError(
-                f"{repo_id} on the hub holds no {' or '.join(group)}: it cannot be loaded."
+                f"{repo_id} on the hub contains no {' or '.join(group)}: it cannot be loaded."
             )
         chosen.append(names[0])
     paths = [hub.hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]

@@ -329,8 +329,8 @@ def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:
     n_by_text = sum(one.is_by_text for one in judged)
     if n_by_text:
         fits.notes[
-            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: their "
-            "text counts, as certain"
+            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: "
+            f"their text is used, as if certain"
         ] += 1
     outcomes = dict(sorted(Counter(one.outcome for one in judged).items()))
     return spent([one.answer for one in judged]) | {"outcomes": outcomes, "by": way} | fits.noted()

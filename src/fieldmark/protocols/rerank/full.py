@@ -85,7 +85,7 @@ def rank_gallery(
     gallery = _open(task, block, question.root)
     if gallery.dim != model.dim:
         raise DataError(
-            f"{gallery.arrays[0].parent}  holds vectors of {gallery.dim} numbers, and "
+            f"{gallery.arrays[0].parent}  contains vectors of {gallery.dim} numbers, and "
             f"{model.name!r} gives {model.dim}: expected embeddings of this very model."
         )
     began = time.monotonic()

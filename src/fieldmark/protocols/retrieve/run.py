@@ -253,7 +253,7 @@ def _notes(pairs: Pairs, cut: CutTexts) -> dict[str, Any]:
     if n_texts < n or n_images < n:
         notes.append(
             f"some rows share a photo or a caption ({n:,} rows, {n_images:,} photos, {n_texts:,} "
-            "captions), so that scores where only a row's own partner is right cannot reach 100 %"
+            "captions), so a score that accepts only a row's own partner cannot reach 100 %"
         )
     fits.add(None, {}, notes)
     return fits.noted()

@@ -135,7 +135,7 @@ def taxa_of(task: Task, block: ZeroShotBlock) -> tuple[str, ...]:
     lines = [plain(line.partition("#")[0]) for line in read_text(path).splitlines()]
     taxa = tuple(dict.fromkeys(filter(None, lines)))
     if not taxa:
-        raise UsageError(f"{path}  holds no taxon: expected one a line.")
+        raise UsageError(f"{path}  contains no taxon: expected one a line.")
     return taxa
 
 

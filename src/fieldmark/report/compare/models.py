@@ -146,7 +146,7 @@ def compare_models(
     )
     if not questions:
         raise DataError(
-            f"{names.a!r} and {names.b!r} cannot be compared item by item on {left_out[0]}. "
+            f"{names.a!r} and {names.b!r} cannot be compared photo by photo on {left_out[0]}. "
             "`fieldmark table` shows their scores with intervals."
         )
     with_errors = [question for question in questions if question.pair.column.errors is not None]

@@ -169,7 +169,7 @@ def mean_notes(table: Table) -> Iterator[str]:
     values = _values(table.rows, keys)
     gaps = [abs(studied[name] - _mean(values[name], keys)) for name in studied]
     if max(gaps, default=0.0) > 1e-6:
-        yield "Means use the photos and trainings that all models share, cells all of their own."
+        yield "Means use only photos and training samples that all models share, scores use all."
     _, keys_with_chance = above_chance(table)
     unknown = [rows[key].heading for key in keys if key not in keys_with_chance]
     if keys_with_chance and unknown:

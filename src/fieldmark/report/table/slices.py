@@ -1,7 +1,7 @@
 """Slices (subgroups) and groups of tasks: how good is each model on each class, camera, family, and
 on all tasks of a group?
 
-The share of right answers among the items that share a value of a column; where the task
+The share of right answers among the photos that share a value of a column; where the task
 values answers by rules of its own, the mean of these values. Intervals as everywhere.
 """
 

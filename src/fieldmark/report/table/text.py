@@ -291,12 +291,12 @@ def _class_notes(table: Table) -> Iterator[str]:
     """Means over classes are over those that the test items have."""
     columns = table.study.columns if table.study else {}
     counts = [
-        f"{key[0].replace(chr(10), ' ')} {column.n_classes:,}"
+        f"{column.n_classes:,} in {key[0].replace(chr(10), ' ')}"
         for key, column in columns.items()
         if column.n_classes
     ]
     if counts:
-        yield f"macro metrics average over the classes in the test photos: {', '.join(counts)}."
+        yield f"macro metrics average over the classes of the test photos ({', '.join(counts)})."
 
 
 MOST_LEVELS = 3

@@ -218,7 +218,7 @@ def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
 
 def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
     if folders:
-        n = counted(len(folders), "folder holds", "folders hold")
+        n = counted(len(folders), "folder contains", "folders contain")
         yield DataFinding("empty", f"{n} no photos: {first_few(folders, 3)}.")
 
 

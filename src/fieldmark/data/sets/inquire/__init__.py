@@ -121,7 +121,8 @@ INFO = Info(
         Source(
             steps="Only to rank all five million photos: fetch the embeddings of a model from the "
             "folder that https://github.com/inquire-benchmark/INQUIRE/tree/main/data names (3.8 to "
-            "8.3 GB a model), and unpack them so that ROOT/embs/MODEL holds img_emb and metadata."
+            "8.3 GB a model), and unpack them so that ROOT/embs/MODEL contains img_emb and "
+            "metadata."
         ),
     ),
 )
@@ -182,7 +183,7 @@ def _parts(root: Path) -> list[ParquetFile]:
 
 def _nothing_to_rerank(root: Path) -> str:
     return (
-        f"{root}  holds no rows to rerank: expected data/validation-*.parquet and "
+        f"{root}  contains no rows to rerank: expected data/validation-*.parquet and "
         "data/test-*.parquet. `fieldmark datasets inquire` shows layout and sources."
     )
 
