@@ -107,9 +107,9 @@ def fit_model(
     order = draws.generator("known").permutation(len(x_nd))
     some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
     kept = np.sort(np.concatenate(some))
-    kept_kd = x_nd.astype(np.float16)[kept]
     with fitting_threads(x_nd.size):
         head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
+        kept_kd = x_nd.astype(np.float16)[kept]  # after the fit, whose sums are as large
         distance_n = nearest_distance(x_nd, kept_kd, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)
     at_least = verdict.threshold.at_least
