@@ -131,15 +131,8 @@ def fit_model(
         head.is_unit_length,
     )
     drawn, photo_nb = _drawn_features(model), np.frombuffer(b"".join(contents), np.uint8)
-    return FittedModel(
-        about,
-        head,
-        kept_kd,
-        distance_n[is_known],
-        weight_n[is_known],
-        drawn,
-        photo_nb.reshape(-1, _KEY_BYTES),
-    )
+    photo_nb, seen_n = photo_nb.reshape(-1, _KEY_BYTES), distance_n[is_known]
+    return FittedModel(about, head, kept_kd, seen_n, weight_n[is_known], drawn, photo_nb)
 
 
 def _drawn_features(model: Backbone) -> np.ndarray:

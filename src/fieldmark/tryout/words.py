@@ -219,6 +219,12 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     if behind:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
+    if asked := [
+        entry for entry in verdict.entries if entry.untrained and entry is not verdict.best
+    ]:
+        best = max(asked, key=verdict.sample.accuracy)
+        right = _per_100(verdict.sample.accuracy(best))
+        yield f"With the names of your labels alone, untrained, {best.model} is right on {right}."
 
 
 def _chat(verdict: Verdict) -> Iterator[str]:
