@@ -88,9 +88,7 @@ def question_warnings(question: Question, by_id: Mapping[str, bytes]) -> list[st
 
 
 def _look(faults: _Faults, question: Question, part: PartItems, by_id: Mapping[str, bytes]) -> None:
-    if (
-        load_protocol(question.protocol).training != "needed"
-    ):  # nothing is trained; some ask for no label either
+    if load_protocol(question.protocol).training != "needed":  # some ask for no label either
         return
     # One probe that learns all parts has the answers of each in a column of its name.
     trained = _values(part.train, part.name if part.is_joint else "target")

@@ -51,7 +51,7 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     save_model(fit_model(verdict, x_nd, model, keys), out / "model")
     write_table(out / "data.csv", _DATA, _data_rows(verdict))
     write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
-    write_file(out / "methods.txt", "\n".join(tell_methods(verdict)).encode())
+    write_file(out / "methods.txt", "".join(f"{s}\n" for s in tell_methods(verdict)).encode())
     chart = confusion_chart(verdict)
     for suffix in ("svg", "png"):
         write_file(out / f"confusion.{suffix}", render(chart, suffix))

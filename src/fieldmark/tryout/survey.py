@@ -57,8 +57,9 @@ class Survey:
 
     @property
     def unit_word(self) -> str:
-        """What there are several of: cameras, localities."""
-        return re.sub("y$", "ie", self.unit_name) + "s"
+        """What there are several of: cameras, localities, days, boxes, series."""
+        stem = re.sub("(?<=[^aeiou])y$", "ie", re.sub("(x|ch|sh|ss)$", r"\1e", self.unit_name))
+        return stem.removesuffix("s") + "s"
 
     @property
     def counts(self) -> dict[str, int]:

@@ -44,7 +44,8 @@ _PLACE = re.compile(
 _SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
 FIGURE = "confusion.png"
 """that `try` leaves"""
-TABLES = (".csv", ".tsv", ".parquet")
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+"""Darwin Core archives call theirs .txt"""
 RAW = {
     ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".iiq", ".nef", ".nrw", ".orf", ".pef", ".raf",
     ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
