@@ -40,7 +40,7 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     [
         ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
         ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
-        ("chat/http://gpu7:8000/v1/m", "Write an address as chat/custom/MODEL?base_url=ADDRESS."),
+        ("chat/http://gpu7:8000/v1/m", "An address is chat/custom/MODEL?base_url=ADDRESS."),
         ("classicl/*", "no model has such a name. `fieldmark models --all` lists them."),
     ],
 )

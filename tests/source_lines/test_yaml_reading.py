@@ -227,7 +227,7 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; a file is needed"):
         read_yaml(tmp_path)
     (tmp_path / "huge.yaml").write_bytes(b"a: 1\n" * 1_200_000)
-    with pytest.raises(UsageError, match=r"contains 6 MB: at most 5 MB are expected"):
+    with pytest.raises(UsageError, match=r"has 6 MB: at most 5 MB are expected"):
         read_yaml(tmp_path / "huge.yaml")
 
 

@@ -66,9 +66,7 @@ def _read(path: Path) -> str:
         return read_text(path)  # which says what is wrong
     if stat.S_ISREG(about.st_mode) and about.st_size > _MOST_BYTES:
         size = f"{about.st_size / 1e6:,.0f} MB"
-        raise UsageError(
-            f"{path}  contains {size}: at most {_MOST_BYTES // 10**6} MB are expected."
-        )
+        raise UsageError(f"{path}  has {size}: at most {_MOST_BYTES // 10**6} MB are expected.")
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         raise UsageError(f"{path}  is a device or a pipe; a file is needed.")
     return read_text(path)

@@ -295,7 +295,7 @@ def negative_size(path: Path) -> None:
 TOO_MUCH = {
     long_name: "is damaged (headers of 40,0",
     zeros_behind: "is damaged (more than 10,000,000 bytes behind its end",
-    deep: "a name of 4,001 characters and 2,001 parts: nothing of it was unpacked.",
+    deep: "a name of 4,001 letters and 2,001 parts: nothing of it was unpacked.",
     headers_without_end: "is damaged (headers of 1,",
     headers_in_headers: "is damaged (maximum recursion depth exceeded",
     negative_size: "is damaged ('x' has -",
