@@ -33,7 +33,7 @@ _FAULT_WORDS = (
      "a `key: value` is not expected here: check the indentation, and quote text with a colon"),
     (r"found unexpected end of stream", "a quote is opened here and not closed"),
     (r"found character '(.)' that cannot start", r"'\1' cannot begin a value: quote the text"),
-    (r"second occurrence", "an anchor of this name stands above: rename one"),
+    (r"second occurrence", "this anchor's name is used above: rename one"),
     (r"(.*)'<(?:stream end|block end)>'", r"\1the end of the file or block"),
 )  # fmt: skip
 

@@ -342,8 +342,8 @@ def test_a_name_in_a_zip_that_is_no_text(tmp_path: Path, root: Path) -> None:
     [
         (["a", "a/b"], "a file and a folder of one name"),
         (["a/b", "a"], "a file and a folder of one name"),
-        (["n" * 256], "a name of 256 characters"),
-        (["é" * 128], "a name of 128 characters"),
+        (["n" * 256], "a name of 256 letters"),
+        (["é" * 128], "a name of 128 letters"),
     ],
 )
 def test_names_that_no_disk_takes_are_the_archives_fault(

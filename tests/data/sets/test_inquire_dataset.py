@@ -209,7 +209,7 @@ def test_the_table_of_queries(tmp_path: Path):
         (
             "queries_val",
             f"{HEADER}0,7,x,a,b,c\n1,7,y,a,b,c\n",
-            ":3  id '7' stands on line 2 already: ids must be unique.",
+            ":3  id '7' is already on line 2: ids must be unique.",
         ),
         (
             "queries_val",
