@@ -180,7 +180,7 @@ def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
     overall = read_table(empty).study.overall
     assert [one.rank_elsewhere for one in overall.standings] == [(1, 1), (2, 2)]
     words = " ".join(wide_table(read_table(empty)).split())
-    assert "likely rank on new tasks like these" in words
+    assert "rank expected on similar tasks" in words
 
 
 def test_agreement_of_tasks_needs_eight_models(empty) -> None:
@@ -435,7 +435,7 @@ def test_the_mean_stands_for_what_its_interval_does(empty) -> None:
         assert any(
             line.startswith(f"{one.name}") and f"{100 * one.mean:.1f}" in line for line in shown
         )
-    assert "Means use the photos and trainings" in wide_table(table)
+    assert "Means use only photos and training samples" in wide_table(table)
     assert "s: models are compared on 2 training samples, as m/two has no more." in table.notes
     compared = compare_models(empty, "m/a", "m/two")
     assert "uses the trainings that both have" in " ".join(comparison_text(compared).split())

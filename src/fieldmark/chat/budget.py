@@ -128,12 +128,12 @@ class Budget:
         return f"one question may take up to {cost.tokens:,} tokens, and the limit is {limit}"
 
     def reserve(self, cost_now: Callable[[], Cost]) -> int:
-        """Promises what a request costs; the number is for `settle`."""
+        """Promises what a request costs; the number is for `charge`."""
         number = max(self._reserved, default=-1) + 1
         self._reserved[number] = cost_now
         return number
 
-    def settle(
+    def charge(
         self, number: int, answer: Answer | None, may_be_charged: bool = False
     ) -> Cost | None:
         """Gives a promise back and books what the answer cost; None = there is none. Returns what

@@ -307,15 +307,6 @@ class Ledger:
             if not self.is_unanswered:
                 self.release()
             self.on_answer(request, answer)
-        return self._why_useless()
-
-    def release(self) -> None:
-        """What was held back is handed on."""
-        held, self._held = self._held, []
-        for pair in held:
-            self.on_answer(*pair)
-
-    def _why_useless(self) -> str:
         tally, options = self.tally, self.asker.options
         n_failed, in_a_row = tally.outcomes.get("failed", 0), tally.failures_in_a_row
         if self.is_unanswered and tally.n_unanswered >= FEW:
@@ -325,6 +316,12 @@ class Ledger:
             return ""
         how = f"{in_a_row} requests in a row" if is_row else f"{n_failed} requests"
         return f"{how} failed, the last: {tally.last_error}"
+
+    def release(self) -> None:
+        """What was held back is handed on."""
+        held, self._held = self._held, []
+        for pair in held:
+            self.on_answer(*pair)
 
     def why_unanswered(self) -> str:
         """At the end of few requests: what failed without one answer is no result."""

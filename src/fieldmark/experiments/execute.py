@@ -35,6 +35,7 @@ from fieldmark.experiments.identity import (
     with_content,
 )
 from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.experiments.warn import question_warnings
 from fieldmark.models import stand_in
 from fieldmark.processes import peak_bytes
 from fieldmark.progress import Progress
@@ -226,7 +227,8 @@ class _JobRunner:
         try:
             if failure := self.options.refused.get(joined_name(spec)):
                 raise _as_here(failure)
-            model = models.load(job.model)
+            with _unrecorded():
+                model = models.load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
                 if not is_mine:
@@ -278,9 +280,10 @@ class _JobRunner:
         plan, store, job, question = self.plan, self.store, planned.job, planned.question
         assert question is not None and planned.spec is not None
         marks = Marks(stand_in(job.model), question.is_synthetic)
-        run = store.begin_run(
-            spec, _record(job, plan, self.options), model.fingerprint, _root(planned), True, marks
-        )
+        record = _record(job, plan, self.options)
+        if warnings := question_warnings(question, content.by_id):
+            record["warnings"] = warnings
+        run = store.begin_run(spec, record, model.fingerprint, _root(planned), True, marks)
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         have -= failed_parts(store, run) if may_fail(load_protocol(job.protocol)) else set()
@@ -321,13 +324,13 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too, unless it
-        was asked of a model that is not there.
+        """Keeps the traceback with the run; one that could not start gets a record too, unless its
+        model could not be loaded.
         """
         record = _record(job, self.plan, self.options)
         number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        if isinstance(error, FieldmarkError) and not error.is_recorded:
+        if isinstance(error, FieldmarkError) and error.is_recorded is False:
             self.store.forget_start(number)
         else:
             self.store.fail_run(number, failure.trace)
@@ -426,6 +429,16 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         stop.set()
         thread.join()
         store.release(key)
+
+
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """A model whose name or file is wrong leaves no run behind; one whose own code fails does."""
+    try:
+        yield
+    except FieldmarkError as error:
+        error.is_recorded = bool(error.is_recorded)
+        raise
 
 
 def _as_here(failure: Failure) -> FieldmarkError:

@@ -7,6 +7,7 @@ model loaded unless `may_load`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -182,24 +183,27 @@ class _Past:
     models: frozenset[str]
     """of which runs are done"""
     claims: dict[str, Claim]
-    seconds: dict[tuple[str, str, int | None], list[float]]
-    """how long one repeat of runs took, by task, protocol and n_train"""
+    seconds: dict[tuple[str, str], dict[int | None, list[float]]]
+    """how long one repeat of runs took, by task and protocol, and by n_train"""
 
     @classmethod
     def of(cls, store: Store) -> _Past:
         done: dict[str, list[Run]] = defaultdict(list)
-        seconds: dict[tuple[str, str, int | None], list[float]] = defaultdict(list)
+        seconds: dict[tuple[str, str], dict[int | None, list[float]]] = {}
         runs = store.runs(RunFilter(states=("done",)))
         for run in sorted(runs, key=lambda run: run.id):
             done[run.key].append(run)
             if run.seconds is not None:
-                seconds[_kind(run.spec)].append(run.seconds / run.spec.repeats)
+                of_size = seconds.setdefault((run.spec.task, run.spec.protocol), {})
+                of_size.setdefault(run.spec.n_train, []).append(run.seconds / run.spec.repeats)
         models = frozenset(run.spec.model for run in runs)
         return cls(done, models, store.claims(), seconds)
 
-
-def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
-    return spec.task, spec.protocol, spec.n_train
+    def seconds_of(self, spec: RunSpec) -> list[float]:
+        """Of runs that trained on as many images; else of those that trained on most."""
+        of_size = self.seconds.get((spec.task, spec.protocol), {})
+        most = max(of_size, key=lambda n: math.inf if n is None else n, default=None)
+        return of_size.get(spec.n_train) or of_size.get(most, [])
 
 
 @dataclass(slots=True)
@@ -237,7 +241,7 @@ class _Planner:
     def _existing_run(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         if not spec.model_version:
-            unknown = "whether its model has changed is not known until it is loaded"
+            unknown = "whether its model has changed cannot be checked until it is loaded"
             return unknown if spec.model in self.past.models else ""
         key = spec.key
         former = self.past.done.get(key, [])
@@ -370,7 +374,7 @@ class _Planner:
 
     def _seconds(self, spec: RunSpec, n_missing: int, cache: ModelCache | None) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds.get(_kind(spec), [])
+        alike = self.past.seconds_of(spec)
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None

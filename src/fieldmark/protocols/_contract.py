@@ -193,11 +193,11 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     protocol = getattr(entry, "PROTOCOL", entry)
     if not isinstance(protocol, Protocol):
         raise UsageError(
-            f"{PROTOCOLS.place_of(name)}protocol {name!r} has no PROTOCOL: expected an object of a "
+            f"{PROTOCOLS.line_of(name)}protocol {name!r} has no PROTOCOL: expected an object of a "
             "subclass of fieldmark.protocols.Protocol."
         )
     if getattr(protocol, "name", "") != name:
-        prefix = PROTOCOLS.place_of(name)
+        prefix = PROTOCOLS.line_of(name)
         raise UsageError(f"{prefix}protocol {name!r} must have `name = {name!r}`, as its file.")
     return protocol
 

@@ -153,7 +153,8 @@ def _notes(
         notes += _fewer_draws(columns[key])
     if blind:
         what = "even the best model is not clearly better than always giving the most common label"
-        notes.append(f"On {', '.join(blind)}, {what}. {_PAIRED}")
+        where = " and ".join(filter(None, (", ".join(blind[:-1]), blind[-1])))
+        notes.append(f"On {where}, {what}. {_PAIRED}")
     return notes
 
 

@@ -16,10 +16,10 @@ from fieldmark.chat.parse.stance import beside_doubt, declines, is_rejected, is_
 from fieldmark.chat.parse.text import Passage, fold, level, read
 from fieldmark.chat.parse.values import (
     AMBIGUOUS,
-    AnswerPlace,
+    AnswerField,
     Parsed,
     bare,
-    find_place,
+    find_answer_field,
     single,
     spoken_values,
 )
@@ -65,9 +65,9 @@ _MOST_WORDS = 6
 
 def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     """The option a text chooses. Of a text that was cut off, only a strict place counts."""
-    place = find_place(text)
-    if place is not None:
-        return _of_place(place, names)
+    field = find_answer_field(text)
+    if field is not None:
+        return _of_field(field, names)
     if is_cut:
         return Parsed(None, "", "cut off")
     plain = _without_list(level(text), names)
@@ -82,25 +82,25 @@ def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     for how, readings in (("answer line", spoken), ("tick", ticked), ("line", ends)):
         labels = set(readings) - {None}
         if labels:
-            return _settled(labels.pop() if len(labels) == 1 else AMBIGUOUS, how)
+            return _parsed(labels.pop() if len(labels) == 1 else AMBIGUOUS, how)
     return only_option(plain, names)
 
 
-def _of_place(place: AnswerPlace, names: NameIndex) -> Parsed:
-    value = single(place.value)
+def _of_field(field: AnswerField, names: NameIndex) -> Parsed:
+    value = single(field.value)
     if isinstance(value, bool):
         value = "yes" if value else "no"
-    if place.why or not isinstance(value, (str, int, float)):
-        why = place.why or ("cannot tell" if value is None else "no option named")
-        return Parsed(None, place.how, why)
+    if field.why or not isinstance(value, (str, int, float)):
+        why = field.why or ("cannot tell" if value is None else "no option named")
+        return Parsed(None, field.how, why)
     reading = read_value(str(value), names)
     if reading is None:
         why = _refusal(str(value), names) or "answer is not an option"
-        return Parsed(None, place.how, why)
-    return _settled(reading, place.how)
+        return Parsed(None, field.how, why)
+    return _parsed(reading, field.how)
 
 
-def _settled(reading: Reading, how: str) -> Parsed:
+def _parsed(reading: Reading, how: str) -> Parsed:
     return Parsed(reading, how) if isinstance(reading, str) else Parsed(None, how, "ambiguous")
 
 

@@ -22,7 +22,7 @@ from fieldmark.chat.parse.mentions import (
 )
 from fieldmark.chat.parse.stance import beside_doubt, declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import fold, level, read, word_set
-from fieldmark.chat.parse.values import Parsed, bare, find_place, single, spoken_values
+from fieldmark.chat.parse.values import Parsed, bare, find_answer_field, single, spoken_values
 from fieldmark.taxa import RANKS
 
 if TYPE_CHECKING:
@@ -233,14 +233,14 @@ def _ranks_of(taxon: NamedTaxon) -> dict[tuple[str, ...], str]:
 
 def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> Parsed:
     """The species a free text answers with: strict places first, then what it names alone."""
-    place = find_place(text)
-    if place is not None:
-        value = single(place.value)
+    field = find_answer_field(text)
+    if field is not None:
+        value = single(field.value)
         phrase = "unknown" if value is None else str(value)
         match = match_name(phrase, taxa)
         refusal = declines(phrase) if match.label is None else ""
         return Parsed(
-            match.label, f"{match.how} in {place.how}".lstrip(" in"), refusal or match.why
+            match.label, f"{match.how} in {field.how}".lstrip(" in"), refusal or match.why
         )
     if is_cut:
         return Parsed(None, "", "cut off")

@@ -217,7 +217,7 @@ def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
         money += f", likely about {dollars(cost.likely_usd)}"
     lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
+        f"{cost.tokens_out:,} out, {money}. Stored answers cost nothing."
     ]
     if before := spent_usd(journal):
         lines.append(f"All answers so far cost {dollars(before)}.")

@@ -50,7 +50,7 @@ class TryArgs:
     """column that names the camera, site or individual: models are tested on others than they were
     trained on"""
     label_part: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
-    """which folder names the label, where folders lie in folders: 1 is the outermost [found]"""
+    """which folder names the label, in nested folders: 1 is the outermost [found]"""
     boxes: Path | None = None
     """results of MegaDetector (.json): photos are cut to their animal"""
     find: float = 0.95

@@ -210,7 +210,7 @@ def _reranking(question: Question, model: ChatModel | LocalModel, images: Images
     block: RerankBlock = question.task.block("rerank")
     if block.by == "likelihood" and "logprobs" in model.lacks:
         raise UsageError(
-            f"{question.task.place_of('rerank')}  by: likelihood needs a model that gives "
+            f"{question.task.line_of('rerank')}  by: likelihood needs a model that gives "
             f"log-probabilities, and {model.name!r} does not: expected auto or grade."
         )
     return Reranking(block, model, images, question.settings, question.draw.seed)
@@ -329,8 +329,8 @@ def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:
     n_by_text = sum(one.is_by_text for one in judged)
     if n_by_text:
         fits.notes[
-            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: their "
-            "text counts, as certain"
+            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: "
+            f"their text is used, as if certain"
         ] += 1
     outcomes = dict(sorted(Counter(one.outcome for one in judged).items()))
     return spent([one.answer for one in judged]) | {"outcomes": outcomes, "by": way} | fits.noted()

@@ -205,7 +205,7 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
         "is_told": study.is_told_from_blind if study else None,
         "blind": _known(study.blind) if study else None,
         "chance": chance_texts(rows),
-        "warning": next((row.score.warning for row in rows if row.score.warning), ""),
+        "warning": "; ".join(dict.fromkeys(row.score.warning for row in rows if row.score.warning)),
         "has_replies": any(may_fail(protocol_of(row.run.spec.protocol)) for row in rows),
     }
 
