@@ -189,6 +189,16 @@ def test_other_packages_add_commands(
             "`fieldmark table --help` shows all.",
         ),
         (
+            ["run", "--num_fewshot", "3"],
+            "`fieldmark run` has no flag --num-fewshot. Did you mean --n-train? "
+            "`fieldmark run --help-all` shows all.",
+        ),
+        (
+            ["run", "--n-shot", "3"],
+            "`fieldmark run` has no flag --n-shot. Did you mean --n-train? "
+            "`fieldmark run --help-all` shows all.",
+        ),
+        (
             ["run", "--shots", "3"],
             "`fieldmark run` has no flag --shots. Did you mean --n-train? "
             "`fieldmark run --help-all` shows all.",
