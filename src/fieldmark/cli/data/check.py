@@ -77,7 +77,7 @@ def run(args: CheckArgs) -> int:
     check_least("--n-documents", args.n_documents, 0)
     if args.code_s <= 0:
         raise UsageError(
-            f"--code-s {args.code_s:g}: expected more than 0 (it counts with --run-code)."
+            f"--code-s {args.code_s:g}: expected more than 0 (it is used with --run-code)."
         )
     with nullcontext(set[Path]()) if args.run_code else without_code() as not_run:
         findings = check_paths(args)
@@ -340,7 +340,8 @@ def _summary(findings: Findings) -> str:
     counts = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
         result = counted(sum(levels.values()), "finding") if levels else "is fine"
-        return f"{result}: {findings.seen}." if findings.seen else f"{result}."
+        mark = "." if levels else ":"
+        return f"{result}{mark} {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""
