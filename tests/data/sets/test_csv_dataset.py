@@ -208,6 +208,16 @@ def test_bad_rows(tmp_path: Path):
     assert refusal(broken).startswith("ROOT  is not a parquet file that can be read: ")
 
 
+def test_defect_parquet_damaged_where_its_rows_lie(tmp_path: Path):
+    """The schema at the end was whole, and reading the rows was a traceback."""
+    path = tmp_path / "x.parquet"
+    names = [f"{number}.jpg" for number in range(500)]
+    pl.DataFrame({"image": names, "split": "train", "label": names}).write_parquet(path)
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + bytes(100) + data[140:])
+    assert refusal(path).startswith("ROOT  is not a parquet file that can be read: ")
+
+
 def test_check(tmp_path: Path):
     (tmp_path / "a.png").write_bytes(png())
     (tmp_path / "b.png").write_bytes(png()[:40])
