@@ -57,13 +57,8 @@ def test_a_model_that_cannot_be_loaded_leaves_no_run_behind(
         ("resnet10t", "Did you mean 'timm/resnet10t'?"),
         ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
         ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
-<<<<<<< HEAD
-        ("chat/http://gpu7:8000/v1/m", "Write an address as chat/custom/MODEL?base_url=ADDRESS."),
-        ("classicl/*", "no model fits 'classicl/*'. `fieldmark models --all` lists them."),
-=======
         ("chat/http://gpu7:8000/v1/m", "An address is chat/custom/MODEL?base_url=ADDRESS."),
-        ("classicl/*", "no model has such a name. `fieldmark models --all` lists them."),
->>>>>>> t37
+        ("classicl/*", "no model fits 'classicl/*'. `fieldmark models --all` lists them."),
     ],
 )
 def test_names_as_people_type_them(
