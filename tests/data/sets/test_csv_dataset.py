@@ -202,7 +202,7 @@ def test_bad_rows(tmp_path: Path):
         f"--urls ROOT --url-column image --out {tmp_path / 'photos'}`."
     )
     assert refusal(write(tmp_path, "key,image,label\n1,a.jpg,oak\n1,b.jpg,elm\n"), id="key") == (
-        "ROOT:3  id '1' stands on line 2 already: ids must be unique."
+        "ROOT:3  id '1' is already on line 2: ids must be unique."
     )
     broken = write(tmp_path, b"PAR1 this is not parquet", "x.parquet")
     assert refusal(broken).startswith("ROOT  is not a parquet file that can be read: ")

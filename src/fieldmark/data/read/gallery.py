@@ -117,8 +117,7 @@ def open_gallery(root: Path, name: str) -> VectorGallery:
     names = gallery_names(root)
     if not names:
         raise DataError(
-            f"{root / FOLDER}  contains no embeddings: expected MODEL/{ARRAYS}/{ARRAYS}_0.npy, "
-            f"… and "
+            f"{root / FOLDER}  has no embeddings: expected MODEL/{ARRAYS}/{ARRAYS}_0.npy, … and "
             f"MODEL/{METADATA}/*.parquet."
         )
     if name not in names:

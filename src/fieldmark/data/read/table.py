@@ -239,7 +239,7 @@ def refuse_twins(path: Path, ids: pl.Series) -> None:
     seen: dict[str, int] = {}
     for line, name in enumerate(ids, start=2):
         if name is not None and seen.setdefault(name, line) != line:
-            text = f"id {name!r} stands on line {seen[name]} already: ids must be unique."
+            text = f"id {name!r} is already on line {seen[name]}: ids must be unique."
             raise DataError(at(path, line, text))
 
 
