@@ -360,7 +360,7 @@ def test_data_is_made_checked_and_never_written_over(
     (out / "SYNTHETIC.txt").unlink()
     capsys.readouterr()
     assert main(words) == 3
-    assert "holds files that fieldmark did not make" in capsys.readouterr().err
+    assert "contains files that fieldmark did not make" in capsys.readouterr().err
     next(out.rglob("*.jpg")).unlink()
     assert main(["data", "check", "beluga", "--data", f"beluga={out}", "--json"]) == 3
     told = json.loads(capsys.readouterr().out)

@@ -19,6 +19,7 @@ from fieldmark.data._image import (
     open_header,
     open_image,
     quick_check,
+    read_header,
 )
 from fieldmark.errors import DataError
 
@@ -247,9 +248,12 @@ def test_senseless_orientation_is_ignored(value: int):
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-def test_damaged_exif_does_not_lose_the_photo():
-    data = encode(picture(), "JPEG", quality=95, exif=b"Exif\0\0MM\0*\xff\xff\xff\xffjunk")
-    assert pixels(data).shape == (16, 24, 3)
+@pytest.mark.parametrize("exif", [b"MM\0*\xff\xff\xff\xffjunk", b"no TIFF at all"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_damaged_exif_does_not_lose_the_photo(kind: str, exif: bytes):
+    """Defect: with `exif` that is no TIFF, of a WebP or PNG, the photo was not read."""
+    data = encode(picture(), kind, quality=95, exif=b"Exif\0\0" + exif)
+    assert pixels(data).shape == (16, 24, 3) and read_header(data).orientation == 1
 
 
 def test_crop_is_of_the_upright_image():
@@ -274,7 +278,7 @@ def test_empty_crop_is_named(crop: tuple[float, float, float, float]):
         open_image(encode(picture()), crop=crop, name="a.png")
     assert str(caught.value) == (
         f"a.png  crop {crop} is empty in an image of 24 × 16 pixels: "
-        "x, y, width and height in pixels were expected."
+        "expected x, y, width and height in pixels."
     )
 
 
@@ -318,7 +322,7 @@ BROKEN = {
     b"": "is empty (0 bytes)",
     b"hello, this is text": "is not an image of a known format (it starts with b'hello, this ')",
     b"\n<!DOCTYPE html><html>": "is a web page, not an image: the download failed",
-    b"%!PS-Adobe-3.0 EPSF": "is PostScript, which is not read: convert it to PNG",
+    b"%!PS-Adobe-3.0 EPSF": "is PostScript, which fieldmark does not read: convert it to PNG",
     b"\0\0\0\x18ftypheic\0\0\0\0": "is cut off or damaged: the HEIC cannot be read",
     JPEG[:-2]: "is cut off: the JPEG has no end marker",
     JPEG[:400]: "is cut off: the JPEG has no end marker",
@@ -331,7 +335,7 @@ BROKEN = {
 def test_quick_check_says_why(data: bytes):
     expected = BROKEN[data]
     if expected is None:
-        assert (quick_check(data) or "").startswith("is cut off: the WebP holds ")
+        assert (quick_check(data) or "").startswith("is cut off: the WebP contains ")
     else:
         assert quick_check(data) == expected
 

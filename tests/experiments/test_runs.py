@@ -154,10 +154,7 @@ def test_defect_biobench_dry_run_has_side_effects(
     jobs = json.loads(capsys.readouterr().out)["jobs"]
     assert [job["status"] for job in jobs] == ["refused", "run", "done"]
     assert jobs[0]["why"] == "n_train = 0: a probe cannot learn from 0 training images."
-    assert (
-        jobs[1]["why"]
-        == "fewer than 500 training images in 2 of 2 parts (fewest: 36): all are used"
-    )
+    assert jobs[1]["why"] == "only 36 training photos in 2 of 2 parts, so all are used"
     assert jobs[1]["to embed"] in (0, 72)  # files made a moment ago are not remembered
     assert (
         main(

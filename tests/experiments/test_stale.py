@@ -199,7 +199,7 @@ def test_a_file_name_that_looks_like_a_member_of_another_file(here: Path) -> Non
         (photos_changed, "its images have changed since it was done"),
         (
             lambda h: (h / "photos/test/bee/bee1.png").rename(h / "photos/test/cat/bee1.png"),
-            "its items or labels have changed since it was done",
+            "its photos or labels have changed since it was done",
         ),
     ],
     ids=["images", "labels"],
@@ -309,6 +309,14 @@ def write_outside(here: Path) -> str:
     return "code/m.py:Mine"
 
 
+def write_imported_by_text(here: Path, name: str = "'hel' + 'per'") -> str:
+    (here / "helper.py").write_text(HELPER)
+    load = f"import importlib\nimport numpy as np\nsee = importlib.import_module({name}).see"
+    (here / "m.py").write_text(WITH_HELPER.format("x").replace(
+        "import numpy as np\nfrom x import see", load))  # fmt: skip
+    return "m.py:Mine"
+
+
 def write_hidden_part(here: Path) -> str:
     """Code behind a loader of its own, which no import names."""
     (here / "part.py").write_text(HELPER)
@@ -334,6 +342,13 @@ OWN: dict[str, tuple[Callable[[Path], str], Callable[[Path], None]]] = {
     "weights outside its folder": (write_outside, flat_weights),
     "a module it loads by hand": (
         write_hidden_part, lambda h: edit(h / "part.py", CONSTANT[0], CONSTANT[1]),
+    ),
+    "a module it imports by text": (
+        write_imported_by_text, lambda h: edit(h / "helper.py", CONSTANT[0], CONSTANT[1]),
+    ),
+    "a module of a computed name": (
+        lambda h: write_imported_by_text(h, "''.join(['hel', 'per'])"),
+        lambda h: edit(h / "helper.py", CONSTANT[0], CONSTANT[1]),
     ),
     "a folder of weights": (write_weights, flat_weights),
     "the file of a factory": (
@@ -391,6 +406,37 @@ def test_a_module_of_a_probe(here: Path) -> None:
     assert run() == right() == pytest.approx(1 / 3)
 
 
+def test_environment_variables_do_not_count_as_the_docs_say(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They differ between the machines of a cluster and hold keys. Parameters count."""
+    (here / "pr.py").write_text(PROBE.replace("from fixed import answer", "import os").replace(
+        "answer(self.y[near])", "self.y[near] if os.environ['SEES'] else self.y[:1].repeat(len(x))"
+    ))  # fmt: skip
+    (here / "t.yaml").write_text(TASK.replace("simpleshot", '"pr.py:P"'))
+    monkeypatch.setenv("SEES", "yes")
+    assert run() == 1.0
+    monkeypatch.setenv("SEES", "")
+    assert run() == 1.0 and right() == pytest.approx(1 / 3)
+    docs = Path(__file__).parents[2] / "docs"
+    assert "Environment variables do not count" in (docs / "add-a-probe.md").read_text()
+    assert (
+        "does not count, nor do other files in the folder, environment variables"
+        in (docs / "add-a-model.md").read_text()
+    )
+
+
+def test_a_renamed_weights_file_is_the_same_model_with_a_row_of_its_own(here: Path) -> None:
+    write_weights(here)
+    run("--model", "m.py:Mine?weights=w")
+    (here / "w").rename(here / "v")
+    assert run("--model", "m.py:Mine?weights=v") == 1.0
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        one, other = store.runs()
+    (version,) = {run.spec.model_version.partition("#")[2] for run in (one, other)}
+    assert version and one.spec.key != other.spec.key
+
+
 def in_store(read: Callable[[Store], Any]) -> bool:
     """Has another process begun to write it?"""
     with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
@@ -444,7 +490,7 @@ def test_a_path_that_leads_out_is_refused_with_and_without_cached_features(
     words = ["run", "--model", "classical/colour", "--task", "t.yaml", "--data", "csv=labels"]
     for more in ([], ["--cache", "fresh"]):
         assert main([*words, *more, "--quiet"]) == 3
-        assert "leads out of the dataset" in capsys.readouterr().err
+        assert "is outside the dataset's folder" in capsys.readouterr().err
 
 
 def test_force_keeps_the_finished_run_until_its_successor_is_done(here: Path) -> None:
@@ -639,7 +685,7 @@ def test_plan_knows_a_model_with_hidden_weights_only_once_it_is_loaded(
     capsys.readouterr()
     assert main(["plan", *words, "--task", "t.yaml", "--data", "folder=photos", "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "not known until it is loaded" in job["why"]
+    assert job["status"] == "run" and "cannot be checked until it is loaded" in job["why"]
 
 
 def test_plan_does_not_call_a_random_model_done(
@@ -656,4 +702,4 @@ def test_plan_does_not_call_a_random_model_done(
     words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
     assert main(["plan", *words, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "not known until it is loaded" in job["why"]
+    assert job["status"] == "run" and "cannot be checked until it is loaded" in job["why"]

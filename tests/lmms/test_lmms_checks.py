@@ -171,7 +171,7 @@ def test_metrics_of_process_results_are_its_own(tmp_path: Path) -> None:
 
 
 def test_equal_problems_become_one_that_knows_its_files() -> None:
-    one = Problem("note", "no effect", "template:3", "full_docs is read by nothing.")
+    one = Problem("note", "no effect", "template:3", "full_docs is never read.")
     other = Problem("error", "key", "a.yaml:9", "wrong.")
     a, b = Path("a.yaml"), Path("b.yaml")
     told = merge_problems([one.found_in(a), other.found_in(a), one.found_in(b), one.found_in(a)])

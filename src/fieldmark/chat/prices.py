@@ -164,7 +164,10 @@ class ModelTables:
         if word not in providers:
             error = UnknownName("chat provider", word, providers)
             if not error.closest:
-                error.args = (f"{error} Use one of {', '.join(sorted(self.providers))}.",)
+                advice = f"Use one of {', '.join(sorted(self.providers))}."
+                if word in ("http:", "https:"):
+                    advice = "Write an address as chat/custom/MODEL?base_url=ADDRESS."
+                error.args = (f"{error} {advice}",)
             raise error
         return providers[word]
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         MEMORY,
         Content,
         Contents,
-        FileRead,
         absorb_contents,
         content_key,
         item_key,
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     )
     from fieldmark.data._image import (
         Box,
-        ImageHeader,
         ImageRef,
         crop_box,
         crop_image,
@@ -87,9 +85,7 @@ __all__ = [
     "Content",
     "Contents",
     "Dataset",
-    "FileRead",
     "Finding",
-    "ImageHeader",
     "ImageRef",
     "ImageSource",
     "Info",

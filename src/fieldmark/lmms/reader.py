@@ -25,6 +25,7 @@ from fieldmark.tasks import NamedTask, TaskReader, is_pattern, load_own_task, ta
 if TYPE_CHECKING:
     from fieldmark.lmms.check.render import RenderedDocuments
     from fieldmark.progress import Progress
+    from fieldmark.settings import Settings
     from fieldmark.tasks import CheckedFiles
 
 
@@ -77,7 +78,7 @@ class TaskFolders:
         theirs = [entry.path for entry in here if entry.kind == "task"]
         own_paths = [str(entry.path) for entry in here if entry.kind == "own" and entry.name]
         if not (theirs or own_paths):
-            raise UsageError(f"{where}  {folder}  holds no tasks (.yaml files).".strip())
+            raise UsageError(f"{where}  {folder}  contains no tasks (.yaml files).".strip())
         trust = Trust.of(*self.folders, folder)
         tasks = [task for path in theirs for task in _named(expand_file(index, path, trust))]
         return [*tasks, *(NamedTask(name, load_own_task(name, where)) for name in own_paths)]
@@ -112,13 +113,14 @@ class LmmsReader:
         self,
         paths: Sequence[Path],
         folders: Sequence[Path],
+        settings: Settings,
         code_s: float = 0.0,
         others: Container[Path] = (),
         progress: Progress | None = None,
     ) -> CheckedFiles:
         from fieldmark.lmms.check.files import check_files
 
-        return check_files(paths, Trust.of(*folders), code_s, others, progress)
+        return check_files(paths, Trust.of(*folders), settings, code_s, others, progress)
 
     def render(self, task: DocumentTask, n: int, cache: Path, fetch: bool) -> RenderedDocuments:
         from fieldmark.lmms.check.render import render_documents

@@ -335,7 +335,7 @@ def _build(
     if lost:
         raise ModelError(
             f"model {request.name.text!r}: its files hold no weights for {lost[0]}"
-            f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which would stay random."
+            f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which would then be random."
         )
     if weights is not None:
         fit_weights(model, state, weights, dropped)

@@ -256,11 +256,11 @@ def _parse_power(text: str, entry: str) -> tuple[float, int]:
 
 def _positive(alpha: float, entry: Any) -> float:
     if not (alpha > 0 and math.isfinite(alpha)):
-        raise UsageError(f"alphas holds {entry!r}: expected finite numbers above 0.")
+        raise UsageError(f"alphas contains {entry!r}: expected finite numbers above 0.")
     return alpha
 
 
 def _unreadable(entry: Any) -> UsageError:
     return UsageError(
-        f"alphas holds {entry!r}: expected numbers, powers as 2^-3, or a range `2^-15 .. 2^10`."
+        f"alphas contains {entry!r}: expected numbers, powers as 2^-3, or a range `2^-15 .. 2^10`."
     )

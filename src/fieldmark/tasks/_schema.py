@@ -150,7 +150,7 @@ class Task(Strict):
         """Where its file says that the data are."""
         return Path(self.data) if self.data else None
 
-    def place_of(self, *key: str | int) -> str:
+    def line_of(self, *key: str | int) -> str:
         """`file:line` of a key, for messages; the task's name when it has no file."""
         return f"task {self.task!r}" if self._origin is None else str(self._origin.where(key))
 

@@ -92,7 +92,7 @@ def _find(photos: Path, progress: Progress) -> tuple[Path, list[str]]:
     images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
     unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
-        raise DataError(f"{photos} holds no photos. {unread}".rstrip())
+        raise DataError(f"{photos} contains no photos. {unread}".rstrip())
     if unread:
         progress.say(unread)
     return photos, images
@@ -129,7 +129,7 @@ def refuse_other(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: --out names a file, such as predictions.csv.")
     if path.exists() and not path.read_bytes().startswith(codecs.BOM_UTF8 + header.encode()):
-        raise UsageError(f"{path} holds something else: choose another file with --out.")
+        raise UsageError(f"{path} contains something else: choose another file with --out.")
 
 
 def write_csv(predictions: list[Prediction], path: Path) -> None:
@@ -232,7 +232,7 @@ in it.
 def refuse_copies(photos: Path, out: Path) -> None:
     """Refuses a folder of somebody's photos, whose labels would then be mixed with answers."""
     if photos.resolve().is_relative_to(out.resolve()):
-        raise UsageError(f"--copy-into {out} holds the photos themselves: choose a new folder.")
+        raise UsageError(f"--copy-into {out} contains the photos themselves: choose a new folder.")
     is_ours = out.is_dir() and ((out / COPIES).exists() or not any(out.iterdir()))
     if out.exists() and not is_ours:
         raise UsageError(

@@ -51,7 +51,7 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     save_model(fit_model(verdict, x_nd, model, keys), out / "model")
     write_table(out / "data.csv", _DATA, _data_rows(verdict))
     write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
-    write_file(out / "methods.txt", "\n".join(tell_methods(verdict)).encode())
+    write_file(out / "methods.txt", "".join(f"{s}\n" for s in tell_methods(verdict)).encode())
     chart = confusion_chart(verdict)
     for suffix in ("svg", "png"):
         write_file(out / f"confusion.{suffix}", render(chart, suffix))
@@ -70,13 +70,14 @@ def refuse_others(out: Path, photos: LabelledPhotos) -> None:
         before, now = _tried(out / "data.csv"), set(photos.table.get_column("image"))
         if before and 2 * len(before & now) < min(len(before), len(now)):
             raise UsageError(
-                f"{out} holds the answer for other photos ({min(before)} and others): choose "
+                f"{out} contains the answer for other photos ({min(before)} and others): choose "
                 "another folder with --out."
             )
         return
     if others := [name for name in FILES if (out / name).exists()]:
         raise UsageError(
-            f"{out} holds a file {others[0]} that `fieldmark try` has not written: choose another "
+            f"{out} contains a file {others[0]} that `fieldmark try` has not written: choose "
+            f"another "
             "folder with --out."
         )
 
@@ -223,6 +224,7 @@ def _page(verdict: Verdict) -> str:
         findings=list(_photo_groups(verdict)),
         confusion=_confusion(verdict),
         heads={entry.head for entry in verdict.entries},
+        chat=verdict.chat,
         methods=list(tell_methods(verdict)),
         version=app_version(),
     )

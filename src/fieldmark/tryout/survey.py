@@ -21,13 +21,13 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef, open_header
-from fieldmark.data.read.own_photos import LabelledPhotos
+from fieldmark.data.read.own_photos import LabelledPhotos, merge_spellings
 from fieldmark.embed import Embedded, EmbedOptions, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, unit_numbers
-from fieldmark.tryout.look.audit import Audit, Evidence, audit, merge_spellings, number_groups
+from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
 from fieldmark.words import first_few
 
@@ -57,8 +57,9 @@ class Survey:
 
     @property
     def unit_word(self) -> str:
-        """What there are several of: cameras, localities."""
-        return re.sub("y$", "ie", self.unit_name) + "s"
+        """What there are several of: cameras, localities, days, boxes, series."""
+        stem = re.sub("(?<=[^aeiou])y$", "ie", re.sub("(x|ch|sh|ss)$", r"\1e", self.unit_name))
+        return stem.removesuffix("s") + "s"
 
     @property
     def counts(self) -> dict[str, int]:

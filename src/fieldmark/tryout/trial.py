@@ -131,18 +131,16 @@ def run_trial(
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
-            prepared_sample = prepare(some)
-            show(
-                _told(
-                    prepared_sample,
-                    score(prepared_sample, CLASSICAL[0], settings, progress),
-                    is_first=True,
-                )
-            )
+            first = prepare(some)
+            show(_told(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
     for line in (*tell_data(survey), ""):
         show(line)
+    if options.chat is not None:
+        from fieldmark.tryout.chat import ask_one
+
+        ask_one(sample, options.chat, settings)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if name in DOWNLOADS and not settings.offline:
@@ -174,13 +172,11 @@ def _told(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> str:
 def _told_last(absent: Sequence[str]) -> Iterator[str]:
     """What to do for better models; `absent` are those whose weights could not be fetched."""
     if absent:
-        total, were = (
-            sum(DOWNLOADS[name].mb for name in absent),
-            "was" if len(absent) == 1 else "were",
-        )
+        total = sum(DOWNLOADS[name].mb for name in absent)
         yield (
-            f"{', '.join(absent)} {were} not tried: the weights ({total} MB) are not on this "
-            "machine. Once it is online, the same command downloads them and continues from here."
+            f"{', '.join(absent)} {'was' if len(absent) == 1 else 'were'} not tried: the weights "
+            f"({total} MB) are not on this machine. Once it is online, the same command downloads "
+            "them and continues from here."
         )
     if not has_torch():
         extra = MissingExtra("Every better model", "vision", "torch")

@@ -61,6 +61,9 @@ def tell_counts(survey: Survey) -> Iterator[str]:
     yield f"Labels are read from {survey.photos.label_from}: {names}."
     if survey.photos.hint:
         yield survey.photos.hint
+    if n_cut := int(survey.photos.table.get_column("crop").filter(survey.is_ok_n).count()):
+        rest = "" if n_cut == sum(counts.values()) else " The others stay whole."
+        yield f"{counted(n_cut, 'photo is cut to its box', 'photos are cut to their boxes')}.{rest}"
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         yield (
@@ -115,12 +118,15 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
     """A paragraph for a methods section, and what to cite."""
     sample, choice = verdict.sample, verdict.choice
     models = list(dict.fromkeys(entry.model for entry in verdict.entries))
+    alike, units = f"Photos of one {sample.survey.unit_name}", sample.unit_word
+    if not sample.photos.unit_from:
+        alike, units = "Near-identical photos", "independent photos"
     yield (
         f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
         f"{len(sample.rows):,} photos with {len(sample.labels)} labels, using fieldmark. Features "
         "were classified by the nearest class mean or by a ridge classifier. Models were tested by "
-        f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or the camera, site "
-        f"or individual that the data name) were never on both sides ({sample.n_units:,} units)."
+        f"{sample.n_folds}-fold cross-validation. {alike} were never on both sides of a test "
+        f"({sample.n_units:,} {units})."
     )
     if any(entry.untrained for entry in verdict.entries):
         yield (
@@ -213,6 +219,12 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     if behind:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
+    if asked := [
+        entry for entry in verdict.entries if entry.untrained and entry is not verdict.best
+    ]:
+        best = max(asked, key=verdict.sample.accuracy)
+        right = _per_100(verdict.sample.accuracy(best))
+        yield f"With the names of your labels alone, untrained, {best.model} is right on {right}."
 
 
 def _chat(verdict: Verdict) -> Iterator[str]:
@@ -256,7 +268,7 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"{suspects.expected:.0f} may be wrong: {first_few(shown, MOST)}."
         )
     elif suspects.is_checked:
-        yield "Labels checked: these models cannot say of any that it is wrong."
+        yield "Labels checked: none looks clearly wrong to these models."
     else:
         yield "Labels not checked: that takes two models that do clearly better than guessing."
 

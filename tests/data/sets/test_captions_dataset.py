@@ -137,7 +137,7 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path)
     assert refusal(tmp_path) == (
-        "ROOT/cornell_bird.csv  holds no items: an empty dataset cannot be used."
+        "ROOT/cornell_bird.csv  lists no photos: an empty dataset cannot be used."
     )
 
 

@@ -103,7 +103,7 @@ def test_a_group_of_nothing_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("none.yaml").write_text("group: none\ntask: []\n")
     assert main(["check", "none.yaml"]) == 2
-    assert "none.yaml:2: group 'none' holds no tasks." in capsys.readouterr().out
+    assert "none.yaml:2: group 'none' contains no tasks." in capsys.readouterr().out
     assert main(["run", "--task", "none.yaml", "--model", "chat/mock/wren"]) == 2
 
 
@@ -148,7 +148,7 @@ def test_a_word_where_a_column_was_meant_is_told_by_the_check(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     write(Path(), doc_to_target="answer")
     monkeypatch.setenv("FIELDMARK_CACHE", "cache")
-    assert main(["check", "made.yaml", "--data"]) == 0
+    assert main(["check", "made.yaml", "--n-documents", "3"]) == 0
     told = "warning  made.yaml:6: doc_to_target 'answer' is not a column, so the word itself is "
     told += "the right answer."
     assert told in capsys.readouterr().out

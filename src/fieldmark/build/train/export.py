@@ -225,13 +225,26 @@ def _data(card: ModelCard) -> str:
 def _scores(scores: Sequence[CardScore]) -> str:
     if not scores:
         return "Not evaluated."
-    lines = ["| task | metric | score | 95 % interval | items |", "|---|---|---:|---:|---:|"]
+    lines = ["| task | metric | score | 95 % interval | photos |", "|---|---|---:|---:|---:|"]
     lines += [
         f"| {row.task} | {row.metric} | {row.score:.3f} | {row.low:.3f} to {row.high:.3f} | "
         f"{f'{row.n:,}' if row.n else ''} |"
         for row in scores
     ]
+    of_value = {(row.task, row.score, row.n): row for row in scores if row.metric == "accuracy"}
+    same = (of_value.get((row.task, row.score, row.n)) for row in scores)
+    if any(
+        one and (one.low, one.high) != (row.low, row.high)
+        for one, row in zip(same, scores, strict=True)
+    ):
+        lines += ["", _TWO_INTERVALS]
     return "\n".join(lines)
+
+
+_TWO_INTERVALS = (
+    "`accuracy` can have a narrower interval than another score of the same value: where all "
+    "classes have equally many photos, it takes the classes as fixed."
+)
 
 
 def _loading(folder: Path, names: Sequence[str], trained: Sequence[str]) -> str:

@@ -315,7 +315,7 @@ class TrainRecipe(Strict):
             return ""
         return (
             f"optimiser.warmup_steps is {warmup_steps:,} of {counted(n_steps, 'step')}: the "
-            f"learning rate never gets to {self.optimiser.lr:g}. "
+            f"learning rate never reaches {self.optimiser.lr:g}. "
             f"Try --set optimiser.warmup_steps={n_steps // 10}"
         )
 
@@ -366,7 +366,12 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TrainRecipe:
     changed = _with_overrides(located.data, overrides)
     if overrides:
         recipe = validate(TrainRecipe, Located(Path("--set"), changed, {}))
-    return _with_network_file(recipe, path.parent)
+    # A network's JSON file is looked for beside the recipe
+    beside = path.parent / recipe.model.architecture
+    if not recipe.model.architecture.endswith(".json") or not beside.is_file():
+        return recipe
+    model = recipe.model.model_copy(update={"architecture": str(beside.resolve())})
+    return recipe.model_copy(update={"model": model})
 
 
 def check_export(run: Path, folder: Path, projector: str) -> TrainRecipe:
@@ -377,20 +382,11 @@ def check_export(run: Path, folder: Path, projector: str) -> TrainRecipe:
         raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
     is_model = any((folder / name).exists() for name in (CONFIG, *WEIGHTS))
     if not is_model and folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise UsageError(f"{folder}  holds something else: give a new folder with --export.")
+        raise UsageError(f"{folder}  contains something else: give a new folder with --export.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
     return recipe
-
-
-def _with_network_file(recipe: TrainRecipe, folder: Path) -> TrainRecipe:
-    """A network's JSON file is looked for beside the recipe."""
-    beside = folder / recipe.model.architecture
-    if not recipe.model.architecture.endswith(".json") or not beside.is_file():
-        return recipe
-    model = recipe.model.model_copy(update={"architecture": str(beside.resolve())})
-    return recipe.model_copy(update={"model": model})
 
 
 def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from fieldmark.errors import DataError, UsageError, readable
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
-    from fieldmark.build.shards import MadeShards, ShardSource, ShardsReport
+    from fieldmark.build.shards import MadeShards, ShardSource
+    from fieldmark.build.shards.check import ShardsReport
 
 # --- make ---
 
@@ -184,7 +185,7 @@ class ShardsCheckArgs:
     """
 
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` stands for a hundred"""
+    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` means 100 files"""
     index: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """index file to compare the checksums with, from `shards index` or wids"""
     images: bool = False
@@ -258,7 +259,7 @@ class ShardsIndexArgs:
     """
 
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` stands for a hundred"""
+    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` means 100 files"""
     out: Annotated[Path, arg(metavar="FILE", help_behavior_hint="")] = Path("index.json")
     """file to write [index.json]; the paths in it are relative to its folder"""
     json: bool = False
@@ -302,7 +303,7 @@ class ShardsJoinArgs:
     """
 
     shards: Annotated[Positional[str], arg(metavar="SHARDS")]
-    """a tar file or a folder of them; `a-{000..099}.tar` stands for a hundred"""
+    """a tar file or a folder of them; `a-{000..099}.tar` means 100 files"""
     captions: Annotated[Positional[Path], arg(metavar="CAPTIONS")]
     """the folder that `fieldmark caption --out FOLDER` wrote"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]

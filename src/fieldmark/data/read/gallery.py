@@ -114,7 +114,8 @@ def open_gallery(root: Path, name: str) -> VectorGallery:
     names = gallery_names(root)
     if not names:
         raise DataError(
-            f"{root / FOLDER}  holds no embeddings: expected MODEL/{ARRAYS}/{ARRAYS}_0.npy, … and "
+            f"{root / FOLDER}  contains no embeddings: expected MODEL/{ARRAYS}/{ARRAYS}_0.npy, "
+            f"… and "
             f"MODEL/{METADATA}/*.parquet."
         )
     if name not in names:
@@ -148,7 +149,7 @@ def _numbered(folder: Path, pattern: str) -> dict[int, Path]:
         if former != path:
             raise DataError(f"{path}  has the same number as {former.name}: expected one of them.")
     if not files:
-        raise DataError(f"{folder}  holds no {pattern}: expected one or more.")
+        raise DataError(f"{folder}  contains no {pattern}: expected one or more.")
     gaps = [str(number) for number in range(min(files), max(files)) if number not in files]
     if gaps:
         raise DataError(f"{folder}  lacks {pattern} of number {name_some(gaps)}.")
@@ -186,7 +187,7 @@ def _map(path: Path) -> Vectors:
     if array.ndim != 2 or array.dtype.name not in DTYPES:
         shape = " × ".join(map(str, array.shape))
         expected = f"rows of vectors, {' or '.join(DTYPES)}"
-        raise DataError(f"{path}  holds {shape} {array.dtype.name}: expected {expected}.")
+        raise DataError(f"{path}  contains {shape} {array.dtype.name}: expected {expected}.")
     return array
 
 

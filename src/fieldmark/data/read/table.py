@@ -40,11 +40,11 @@ def find_table(root: Path) -> Path:
         if path.suffix.lower() in TABLE_SUFFIXES and not path.name.startswith(".")
     )
     if not tables:
-        raise DataError(f"{root}  holds no .csv, .tsv or .parquet file: expected exactly one.")
+        raise DataError(f"{root}  contains no .csv, .tsv or .parquet file: expected exactly one.")
     if len(tables) > 1:
         names = ", ".join(path.name for path in tables[:5])
         raise DataError(
-            f"{root}  holds {len(tables)} tables ({names}): name the one to use, "
+            f"{root}  contains {len(tables)} tables ({names}): name the one to use, "
             f"as in --data csv={tables[0]}."
         )
     return tables[0]
@@ -98,7 +98,7 @@ def holds_images(dtype: pl.DataType) -> bool:
 def _refuse_device(path: Path) -> None:
     """A pipe would be waited at for ever, and /dev/zero never ends."""
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise DataError(f"{path}  is no ordinary file (a pipe or a device): a table was expected.")
+        raise DataError(f"{path}  is a pipe or a device, not a table.")
 
 
 def _parquet_schema(path: Path) -> pl.Schema:
@@ -287,5 +287,5 @@ def read_json_object(path: Path, what: str) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict):
         kind = type(content).__name__
-        raise DataError(f"{path}  holds a {kind}: expected a JSON object, {what}.")
+        raise DataError(f"{path}  contains a {kind}: expected a JSON object, {what}.")
     return content

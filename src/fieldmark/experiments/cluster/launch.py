@@ -272,12 +272,12 @@ class _Launcher:
                 if again := lost & self.doubtful:
                     self._take_up(again)
                     continue
-                if all(map(self._is_settled, self.steps.values())):
+                if all(map(self._is_closed, self.steps.values())):
                     return
             wait = shortest if is_changed else min(wait * 1.3, longest)
             time.sleep(wait)
 
-    def _is_settled(self, step: StepFolder) -> bool:
+    def _is_closed(self, step: StepFolder) -> bool:
         """Is nothing left to be merged, or nothing that can be?"""
         n_tries, _ = self.put_off.get(step.id, (0, ""))
         return step.is_merged or not step.is_finished or n_tries >= MERGE_TRIES

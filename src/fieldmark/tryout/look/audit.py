@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,12 @@ import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
-from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
+from fieldmark.data.read.own_photos import (
+    LabelledPhotos,
+    fold_label,
+    merge_spellings,
+    tell_unread,
+)
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
@@ -214,7 +218,7 @@ def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
 
 def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
     if folders:
-        n = counted(len(folders), "folder holds", "folders hold")
+        n = counted(len(folders), "folder contains", "folders contain")
         yield DataFinding("empty", f"{n} no photos: {first_few(folders, 3)}.")
 
 
@@ -273,30 +277,6 @@ def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[Dat
 # --- labels
 
 
-def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
-    """Each spelling → the commonest spelling of that label."""
-    counts = Counter(labels)
-    by_key: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(counts):
-        by_key[_fold(name)].append(name)
-    best = {key: max(names, key=lambda name: counts[name]) for key, names in by_key.items()}
-    return {name: best[_fold(name)] for name in counts}
-
-
-def _fold(label: str) -> str:
-    """The same for all spellings of one label; numbers have one spelling.
-
-    >>> _fold("Acer_rubrum ") == _fold("acer  Rubrum")
-    True
-    >>> _fold("-1") == _fold("1")
-    False
-    """
-    if re.fullmatch(r"[+-]?[\d.,]+", label):
-        return label
-    label = unicodedata.normalize("NFC", label)
-    return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
-
-
 def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[DataFinding]:
     counts = Counter(labels)
     for name, best in sorted(merged.items()):
@@ -343,12 +323,12 @@ def _one_letter_apart(labels: Sequence[str]) -> list[tuple[str, str]]:
     """
     left: dict[str, list[str]] = defaultdict(list)
     for name in labels:
-        folded = _fold(name)
+        folded = fold_label(name)
         letters = (at for at, mark in enumerate(folded) if mark.isalpha())
         for rest in {folded, *(folded[:at] + folded[at + 1 :] for at in letters)}:
             left[rest].append(name)
     pairs = {pair for names in left.values() for pair in combinations(names, 2)}
-    return sorted(pair for pair in pairs if _is_one_slip(*map(_fold, pair)))
+    return sorted(pair for pair in pairs if _is_one_slip(*map(fold_label, pair)))
 
 
 def _is_one_slip(first: str, second: str) -> bool:
@@ -370,7 +350,7 @@ def _is_one_slip(first: str, second: str) -> bool:
 
 
 def _may_be_slip(one: str, other: str) -> bool:
-    a, b = _fold(one), _fold(other)
+    a, b = fold_label(one), fold_label(other)
     if min(len(a), len(b)) < 6 or abs(len(a) - len(b)) > 2 or a[0] != b[0]:
         return False
     if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):

@@ -272,7 +272,7 @@ def export_run(
     note = checkpoints.newest_whole(say, _best_step(run) if recipe.evaluate.best else None)
     if note is None:
         raise DataError(
-            f"{run}  holds no whole checkpoint: train it first, with "
+            f"{run}  contains no whole checkpoint: train it first, with "
             f"`fieldmark train RECIPE --out {run}`."
         )
     clip_model = make_clip_model(recipe.model, recipe.loss.kind, recipe.train.seed, is_loaded=True)
