@@ -380,7 +380,9 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     ]
     counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
     tasks = list(columns)
-    counted.sort(key=lambda row: (tasks.index(row.run.spec.task), not row.is_counted))
+    counted.sort(
+        key=lambda row: (row.is_synthetic, tasks.index(row.run.spec.task), not row.is_counted)
+    )
     return counted, notes
 
 
