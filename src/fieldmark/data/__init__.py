@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.data._image import (
         Box,
+        ImageHeader,
         ImageRef,
         crop_box,
         crop_image,
@@ -86,6 +87,7 @@ __all__ = [
     "Contents",
     "Dataset",
     "Finding",
+    "ImageHeader",
     "ImageRef",
     "ImageSource",
     "Info",
