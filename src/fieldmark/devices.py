@@ -35,9 +35,7 @@ LOG = logging.getLogger(__name__)
 # Read once, when CUDA starts: with the usual 8 queues streams wait for each other although they
 # need not; decoding beside a network ran 20 times slower (H200).
 if torch.cuda.is_initialized() and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.environ:
-    LOG.warning(
-        "CUDA was started before fieldmark: decoding photos is slower while a network runs."
-    )
+    LOG.warning("CUDA was started before fieldmark: photos are decoded more slowly.")
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 

@@ -57,7 +57,7 @@ class UnknownName(UsageError):
         """`is_close`: the known names are those to suggest."""
         self.kind, self.name = kind, name
         self.closest = list(names) if is_close else closest(name, names)
-        is_here = " these " in kind  # `model in these results`
+        is_here = " in these " in kind or " of these " in kind  # `model in these results`
         text = f"No {kind} is called {name!r}." if is_here else f"{kind} {name!r} is not known."
         if self.closest:
             text += f" Did you mean {' or '.join(map(repr, self.closest))}?"

@@ -343,7 +343,7 @@ CASES: dict[str, Case] = {
     ),
     "huge": (
         files(birds_yaml=good(description='"' + "x" * 6_000_000 + '"')),
-        r"error  birds.yaml contains 6 MB: at most 5 MB are expected.",
+        r"error  birds.yaml has 6 MB: at most 5 MB are expected.",
     ),
     "not UTF-8": (
         files(birds_yaml=good().encode() + b"description: \xe9t\xe9\n"),

@@ -57,7 +57,7 @@ def test_a_model_that_cannot_be_loaded_leaves_no_run_behind(
         ("resnet10t", "Did you mean 'timm/resnet10t'?"),
         ("bioclip", "Did you mean 'open-clip/hf-hub:imageomics/bioclip'?"),
         ("runs/ckpt.pth", "timm/NAME?weights=runs/ckpt.pth"),
-        ("chat/http://gpu7:8000/v1/m", "Write an address as chat/custom/MODEL?base_url=ADDRESS."),
+        ("chat/http://gpu7:8000/v1/m", "An address is chat/custom/MODEL?base_url=ADDRESS."),
         ("classicl/*", "no model fits 'classicl/*'. `fieldmark models --all` lists them."),
     ],
 )

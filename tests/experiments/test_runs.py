@@ -50,6 +50,8 @@ def test_second_run_with_other_probe_shots_or_seed_embeds_nothing(place: Path) -
     assert fieldmark(*base, "--probe", "neighbours") == 0
     assert fieldmark(*base, "--n-train", "3", "6") == 0
     assert fieldmark(*base, "--seed", "5", "--n-train", "6") == 0
+    assert fieldmark(*base, "--n-train", "0", "3") == 0, "a probe's curve has no point at 0"
+    assert fieldmark(*base, "--n-train", "0") == 2
     assert len((place / "log").read_text().splitlines()) == n_embedded
     assert len(answers(place / "results")) > 0
 

@@ -166,7 +166,7 @@ def test_metrics_of_process_results_are_its_own(tmp_path: Path) -> None:
         metric_list="[{metric: my_score, ignore_case: true}, {metric: acc}]",
     )
     assert [each.level for each in problems] == ["note", "note"], texts(problems)
-    assert "(ignore_case) have no effect beside process_results" in texts(problems)
+    assert "(ignore_case) have no effect with process_results" in texts(problems)
     assert "'my_score' has no aggregation: the mean is taken" in texts(problems)
 
 

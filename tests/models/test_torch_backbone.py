@@ -275,7 +275,7 @@ def test_hf_weights_that_would_stay_random_are_refused(
     partly = {key: value for key, value in state.items() if not key.startswith("pooler")}
     save_file(partly, tmp_path / "model.safetensors", {"format": "pt"})
     assert load_model(f"hf/{tmp_path}", device="cpu").dim == 32  # the pooler is not used
-    with pytest.raises(ModelError, match=r"its files hold no weights for pooler\.\w+\.\w+"):
+    with pytest.raises(ModelError, match=r"its files have no weights for pooler\.\w+\.\w+"):
         load_model(f"hf/{tmp_path}?pool=pooler", device="cpu")
     lost = {key: value for key, value in partly.items() if not key.startswith("layernorm")}
     save_file(lost, tmp_path / "model.safetensors", {"format": "pt"})

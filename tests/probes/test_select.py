@@ -100,7 +100,7 @@ def test_what_was_given_was_not_chosen(name: str) -> None:
     probe = load_probe(name, given).fit(x, y)
     assert (probe.chosen_, probe.fit_notes_) == ({}, [])
     alone = load_probe(name, given).fit(x, np.zeros(len(y)))
-    assert alone.fit_notes_ == ["one class only: nothing to learn"]
+    assert alone.fit_notes_ == ["one class only: nothing to learn, so every answer is this class"]
 
 
 def test_classes_that_a_search_cannot_judge_are_told() -> None:

@@ -160,7 +160,7 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         filled(store, RunSpec("chat/y", "beluga", "ask"), {"": right(100, 55)})
         text = wide_table(read_table(store))
     assert text == (
-        "No clear winner. chat/x is ahead, but that could be chance.\n"
+        "Too close to call: chat/x scored highest, but chat/y could be as good.\n"
         "\n"
         "                       beluga\n"
         "model              accuracy ↑\n"

@@ -436,7 +436,7 @@ def test_the_mean_stands_for_what_its_interval_does(empty) -> None:
             line.startswith(f"{one.name}") and f"{100 * one.mean:.1f}" in line for line in shown
         )
     assert "Means use only photos and training samples" in wide_table(table)
-    assert "s: models are compared on 2 training samples, as m/two has no more." in table.notes
+    assert "s, t: models are compared on 2 training samples, as m/two has no more." in table.notes
     compared = compare_models(empty, "m/a", "m/two")
     assert "uses the trainings that both have" in " ".join(comparison_text(compared).split())
     alike = compare_models(empty, "m/a", "m/b")

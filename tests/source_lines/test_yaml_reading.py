@@ -133,7 +133,7 @@ INVALID = [
     ("a: &a\n  - *a\n", 1, "an anchor contains itself"),
     ("a: &a {b: *a}\n", 1, "an anchor contains itself"),
     ("a: *x\n", 1, "found undefined alias 'x'"),
-    ("a: &x 1\nb: &x 2\n", 2, "an anchor of this name stands above: rename one"),
+    ("a: &x 1\nb: &x 2\n", 2, "this anchor's name is used above: rename one"),
     ("a: 1\n<<: 5\n", 2, "`<<` needs a mapping, or a list of them"),
     ("? [a]\n: 1\n", 1, "a key is a list or mapping: text is expected"),
     ("a: 'x\nb: 1\n", 1, "a quote is opened here and not closed"),
@@ -227,7 +227,7 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; a file is needed"):
         read_yaml(tmp_path)
     (tmp_path / "huge.yaml").write_bytes(b"a: 1\n" * 1_200_000)
-    with pytest.raises(UsageError, match=r"contains 6 MB: at most 5 MB are expected"):
+    with pytest.raises(UsageError, match=r"has 6 MB: at most 5 MB are expected"):
         read_yaml(tmp_path / "huge.yaml")
 
 

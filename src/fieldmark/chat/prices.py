@@ -164,10 +164,8 @@ class ModelTables:
         if word not in providers:
             error = UnknownName("chat provider", word, providers)
             if not error.closest:
-                advice = f"Use one of {', '.join(sorted(self.providers))}."
-                if word in ("http:", "https:"):
-                    advice = "Write an address as chat/custom/MODEL?base_url=ADDRESS."
-                error.args = (f"{error} {advice}",)
+                known = f"Use one of {', '.join(sorted(self.providers))}."
+                error.args = (f"{error} {known} An address is chat/custom/MODEL?base_url=ADDRESS.",)
             raise error
         return providers[word]
 

@@ -133,6 +133,18 @@ def make_plan(
         past = _Past.of(store)
     planner = _Planner(settings, workspace, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
+    # A curve from 0 photos on: that a probe has no such point is told, and is no failure.
+    larger = {(job.model, job.task_name, job.protocol) for job in jobs if job.draw.n_train}
+    planned = [
+        replace(job, error=None)
+        if job.error is not None
+        and job.job.draw.n_train == 0
+        and (job.job.model, job.job.task_name, job.job.protocol) in larger
+        and job.job.protocol in PROTOCOLS
+        and load_protocol(job.job.protocol).training == "needed"
+        else job
+        for job in planned
+    ]
     # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
     to_run = [job for job in planned if job.status == "run"]
     needed = {

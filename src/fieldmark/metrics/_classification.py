@@ -111,7 +111,7 @@ def read_labels(
     """Targets and predictions as whole numbers, and a weight for each."""
     target, prediction, weight = read_columns(target, prediction, weight)
     if len(target) and (target.dtype.kind not in "iu" or target.min() < 0):
-        raise ValueError("targets must be whole numbers from 0 up: -1 stands for no answer.")
+        raise ValueError("targets must be whole numbers from 0 up: -1 means no answer.")
     return target, prediction, weight
 
 

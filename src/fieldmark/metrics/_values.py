@@ -52,9 +52,7 @@ def _share(name: str, title: str, doc: str) -> Metric:
 
 
 def _top(k: int) -> Metric:
-    doc = (
-        f"The share of photos whose label is among the {k} most likely: `rank of the label <= {k}`."
-    )
+    doc = f"The share of photos whose label is in the top {k}: `rank of the label <= {k}`."
     return _share(f"top{k}_accuracy", f"top-{k} accuracy", doc)
 
 

@@ -19,7 +19,7 @@ from fieldmark.errors import UsageError
 from fieldmark.metrics import load_metric
 
 SELECT_BY = ("accuracy", "macro_accuracy", "macro_f1")
-ONE_CLASS = "one class only: nothing to learn"
+ONE_CLASS = "one class only: nothing to learn, so every answer is this class"
 NOTHING_HELD_OUT = "too few images to hold any out: no search, the first setting listed"
 LEAST_GRID = 3
 """values of a grid, below which every choice is at an edge"""

@@ -120,7 +120,7 @@ def _with_folders(name: str, typed: Sequence[str]) -> list[str]:
     if any(option.keys() != values.keys() for option in options):
         return [name] * len(typed)
     columns: dict[str, tuple[str, Sequence[str]]] = {"": (base, bases)}
-    columns |= {key: (short, [one[key] for one in options]) for key, short in values.items()}
+    columns |= {key: (short, [option[key] for option in options]) for key, short in values.items()}
     shown: list[list[str]] = []
     for key, (short, texts) in columns.items():
         tails = _tails(texts) if len(set(texts)) > 1 else dict.fromkeys(texts, short)

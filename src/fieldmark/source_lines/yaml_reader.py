@@ -33,7 +33,7 @@ _FAULT_WORDS = (
      "a `key: value` is not expected here: check the indentation, and quote text with a colon"),
     (r"found unexpected end of stream", "a quote is opened here and not closed"),
     (r"found character '(.)' that cannot start", r"'\1' cannot begin a value: quote the text"),
-    (r"second occurrence", "an anchor of this name stands above: rename one"),
+    (r"second occurrence", "this anchor's name is used above: rename one"),
     (r"(.*)'<(?:stream end|block end)>'", r"\1the end of the file or block"),
 )  # fmt: skip
 
@@ -66,9 +66,7 @@ def _read(path: Path) -> str:
         return read_text(path)  # which says what is wrong
     if stat.S_ISREG(about.st_mode) and about.st_size > _MOST_BYTES:
         size = f"{about.st_size / 1e6:,.0f} MB"
-        raise UsageError(
-            f"{path}  contains {size}: at most {_MOST_BYTES // 10**6} MB are expected."
-        )
+        raise UsageError(f"{path}  has {size}: at most {_MOST_BYTES // 10**6} MB are expected.")
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         raise UsageError(f"{path}  is a device or a pipe; a file is needed.")
     return read_text(path)

@@ -43,7 +43,7 @@ def _as_list(value: Any) -> Any:
 
 def _check_template(template: str) -> str:
     if template.count("{}") != 1 or "{" in template.replace("{}", ""):
-        raise ValueError(f"{template!r}: expected a sentence with one {{}} where the text stands")
+        raise ValueError(f"{template!r}: expected a sentence with one {{}} where the text goes")
     return template
 
 

@@ -76,8 +76,7 @@ def refuse_others(out: Path, photos: LabelledPhotos) -> None:
         return
     if others := [name for name in FILES if (out / name).exists()]:
         raise UsageError(
-            f"{out} contains a file {others[0]} that `fieldmark try` has not written: choose "
-            f"another "
+            f"{out} has a file {others[0]} that `fieldmark try` has not written: choose another "
             "folder with --out."
         )
 

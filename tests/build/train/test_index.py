@@ -420,7 +420,7 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
     for shard in shards:
         write_sidecar(tmp_path / "cap", shard, {"000000": ("rejected", "")}, has_manifest=False)
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
-    assert text.endswith("cap  contains no caption for these shards: all were rejected or failed.")
+    assert text.endswith("cap  has no caption for these shards: all were rejected or failed.")
     text = refusal(shards, tmp_path, tmp_path / "index", recipe())
     assert text.startswith(f"{tmp_path}  contains no captions: expected the folder")
 

@@ -295,7 +295,7 @@ def negative_size(path: Path) -> None:
 TOO_MUCH = {
     long_name: "is damaged (headers of 40,0",
     zeros_behind: "is damaged (more than 10,000,000 bytes behind its end",
-    deep: "a name of 4,001 characters and 2,001 parts: nothing of it was unpacked.",
+    deep: "a name of 4,001 letters and 2,001 parts: nothing of it was unpacked.",
     headers_without_end: "is damaged (headers of 1,",
     headers_in_headers: "is damaged (maximum recursion depth exceeded",
     negative_size: "is damaged ('x' has -",
@@ -342,8 +342,8 @@ def test_a_name_in_a_zip_that_is_no_text(tmp_path: Path, root: Path) -> None:
     [
         (["a", "a/b"], "a file and a folder of one name"),
         (["a/b", "a"], "a file and a folder of one name"),
-        (["n" * 256], "a name of 256 characters"),
-        (["é" * 128], "a name of 128 characters"),
+        (["n" * 256], "a name of 256 letters"),
+        (["é" * 128], "a name of 128 letters"),
     ],
 )
 def test_names_that_no_disk_takes_are_the_archives_fault(

@@ -125,7 +125,7 @@ def test_what_check_says(tmp_path: Path):
 
 def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  contains none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
+        "ROOT  has none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
         "island-balanced.csv, ohio-small-animals-balanced.csv, orinoquia-balanced.csv: expected at "
         "least one. `fieldmark datasets camera_traps` shows layout and sources."
     )

@@ -202,10 +202,20 @@ def test_bad_rows(tmp_path: Path):
         f"--urls ROOT --url-column image --out {tmp_path / 'photos'}`."
     )
     assert refusal(write(tmp_path, "key,image,label\n1,a.jpg,oak\n1,b.jpg,elm\n"), id="key") == (
-        "ROOT:3  id '1' stands on line 2 already: ids must be unique."
+        "ROOT:3  id '1' is already on line 2: ids must be unique."
     )
     broken = write(tmp_path, b"PAR1 this is not parquet", "x.parquet")
     assert refusal(broken).startswith("ROOT  is not a parquet file that can be read: ")
+
+
+def test_defect_parquet_damaged_where_its_rows_lie(tmp_path: Path):
+    """The schema at the end was whole, and reading the rows was a traceback."""
+    path = tmp_path / "x.parquet"
+    names = [f"{number}.jpg" for number in range(500)]
+    pl.DataFrame({"image": names, "split": "train", "label": names}).write_parquet(path)
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + bytes(100) + data[140:])
+    assert refusal(path).startswith("ROOT  is not a parquet file that can be read: ")
 
 
 def test_check(tmp_path: Path):

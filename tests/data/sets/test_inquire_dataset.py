@@ -209,7 +209,7 @@ def test_the_table_of_queries(tmp_path: Path):
         (
             "queries_val",
             f"{HEADER}0,7,x,a,b,c\n1,7,y,a,b,c\n",
-            ":3  id '7' stands on line 2 already: ids must be unique.",
+            ":3  id '7' is already on line 2: ids must be unique.",
         ),
         (
             "queries_val",
@@ -369,7 +369,7 @@ def test_an_unknown_model_gets_the_closest(tmp_path: Path):
     with pytest.raises(DataError) as none:
         inquire.open_gallery(tmp_path, "vit")
     assert str(none.value) == (
-        f"{tmp_path}/embs  contains no embeddings: expected MODEL/img_emb/img_emb_0.npy, … and "
+        f"{tmp_path}/embs  has no embeddings: expected MODEL/img_emb/img_emb_0.npy, … and "
         "MODEL/metadata/*.parquet."
     )
     embed(tmp_path, [vectors(2)])

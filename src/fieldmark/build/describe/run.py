@@ -96,8 +96,7 @@ def refuse_other_list(out: Path, names: str) -> None:
         return
     if before != names:
         raise UsageError(
-            f"{out}  contains descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: "
-            f"give "
+            f"{out}  has descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: give "
             f"another --out for {names}. To replace them, remove {out / SUMMARY} first."
         )
 

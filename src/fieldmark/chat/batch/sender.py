@@ -200,9 +200,7 @@ class BatchSender(Sender):
             if results and not any(question.key in results for question in record.questions):
                 if record.is_guess:
                     return False
-                raise ModelError(
-                    f"model {self.model.name!r}: {record.id} contains other questions."
-                )
+                raise ModelError(f"model {self.model.name!r}: {record.id} has other questions.")
         for question in record.questions:
             self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))

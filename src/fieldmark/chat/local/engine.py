@@ -262,7 +262,7 @@ class Engine:
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise ModelError(
-                f"model {self.name!r}: its files hold no weights for {missing[0]}{more}, "
+                f"model {self.name!r}: its files have no weights for {missing[0]}{more}, "
                 "which would then be random."
             )
         try:

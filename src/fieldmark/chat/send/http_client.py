@@ -69,7 +69,7 @@ class HttpClient:
         self._key = self._model.key()
         if not self._key.isprintable() or not self._key.isascii():
             raise ModelError(
-                f"{self._model.key_env}  contains characters that no key can have: set it again."
+                f"{self._model.key_env}  has characters no key can have: set it again."
             )
         options = self._options
         self._session = aiohttp.ClientSession(

@@ -254,7 +254,7 @@ class Dispatch:
         sender.n_faults += 1 if fault.is_lasting else 0.25
         if sender.n_faults < 2 * FEW:
             return False
-        self._give_up_run(f"no request was ever answered: {fault.text}")
+        self._give_up_run(fault.text[:1].upper() + fault.text[1:])
         return True
 
     def _most_tries(self, fault: Fault) -> int:

@@ -353,6 +353,5 @@ def _refuse_foreign(root: Path) -> None:
         raise DataError(f"{root}  is a file: choose a folder with --out.")
     if root.exists() and any(root.iterdir()) and not is_as_drawn(root):
         raise DataError(
-            f"{root}  contains files that fieldmark did not make: choose an empty folder with "
-            f"--out."
+            f"{root}  has files that fieldmark did not make: choose an empty folder with --out."
         )

@@ -41,8 +41,7 @@ def run(args: RescoreArgs) -> int:
     with Store.open(path) as store:
         if not any(stored.state == "done" for stored in store.runs(args.where)):
             raise DataError(
-                f"{path}  contains no finished runs like these: `fieldmark table` shows what it "
-                f"contains."
+                f"{path}  has no finished runs like these: `fieldmark table` lists all."
             )
         with for_people(args.common.quiet) as progress:
             rescored = rescore(store, args.where, args.metric, progress)

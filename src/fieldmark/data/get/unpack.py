@@ -174,9 +174,7 @@ class _Extraction:
             path = self.tree / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() or not leads_to or PurePosixPath(leads_to).is_absolute():
-                raise self._refuse(
-                    f"contains a link {name!r} to {leads_to!r}, which is not allowed"
-                )
+                raise self._refuse(f"contains link {name!r} to {leads_to!r}, which is not allowed")
             path.symlink_to(leads_to)
         home = self.tree.resolve()
         for name, leads_to in self.links.items():
@@ -186,7 +184,7 @@ class _Extraction:
                 is_inside = False
             if not is_inside:
                 raise self._refuse(
-                    f"contains a link {name!r} to {leads_to!r}, which points outside it"
+                    f"contains link {name!r} to {leads_to!r}, which points outside it"
                 )
 
     def _counted(self, name: str, n_bytes: int) -> str:
@@ -211,8 +209,7 @@ class _Extraction:
         longest = max((len(os.fsencode(part)) for part in parts), default=0)
         if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDERS or longest > LONGEST_PART:
             raise self._refuse(
-                f"contains {name[:80]!r}…, a name of {len(name):,} characters and "
-                f"{len(parts):,} parts"
+                f"contains {name[:80]!r}…, a name of {len(name):,} letters and {len(parts):,} parts"
             )
         if any(part.lower() in RESERVED for part in parts):
             raise self._refuse(f"contains {name[:80]!r}, a name that is reserved")

@@ -162,9 +162,7 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
             if best := _best_box(image.get("detections") or [], sure):
                 boxes[name] = best
     if not boxes:
-        raise DataError(
-            f"{path} contains no box of an animal: expected the results of MegaDetector."
-        )
+        raise DataError(f"{path} has no box of an animal: expected the results of MegaDetector.")
     crops = [_crop(photos.root, image, boxes) for image in photos.table.get_column("image")]
     n = sum(crop is not None for crop in crops)
     if not n:

@@ -146,8 +146,7 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         )
     if (root / COPIES).exists():
         raise DataError(
-            f"{root} contains copies that `fieldmark predict` sorted by a model's answers. A "
-            f"model is "
+            f"{root} has copies that `fieldmark predict` sorted by a model's answers. A model is "
             f"tested on labels that a person gave: check them, then delete {COPIES} in it."
         )
     paths, others = photo_files(root)

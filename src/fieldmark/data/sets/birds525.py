@@ -49,8 +49,7 @@ INFO = Info(
         Source(
             steps="The Kaggle page gpiosenka/100-bird-species is gone, and no address of the "
             "author's is known. If you or your group have the archive (100-bird-species.zip, "
-            "version 525 species), unpack it so that ROOT contains train, valid and test, each "
-            "with "
+            "version 525 species), unpack it so that ROOT has train, valid and test, each with "
             "525 folders. Then run `fieldmark data check birds525 ROOT`. Without it, inat21 "
             "has birds too."
         ),

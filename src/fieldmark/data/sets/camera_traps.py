@@ -100,8 +100,7 @@ def table(root: Path) -> pl.DataFrame:
     parts = [_read(root, name, path) for name, path in files.items() if path.is_file()]
     if not parts:
         raise DataError(
-            f"{root}  contains none of the tables "
-            f"{', '.join(path.name for path in files.values())}: "
+            f"{root}  has none of the tables {', '.join(path.name for path in files.values())}: "
             "expected at least one. `fieldmark datasets camera_traps` shows layout and sources."
         )
     return finish_table(pl.concat(parts), root)

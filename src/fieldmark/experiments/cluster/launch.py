@@ -349,8 +349,12 @@ class _Launcher:
         """Of a step without a result: where to look, which is the embedding if that has none."""
         before = (self.job_folder.step(name) for name in step.record.after)
         ended = next((one for one in before if one is not None and not one.is_finished), step)
+        name = short_id(ended.id)
         error = (
-            f"step {short_id(ended.id)} ended without a result (cancelled, killed or out of time). "
-            f"`fieldmark jobs logs {short_id(ended.id)}` shows why; run the same command to retry."
+            f"step {name} reached its memory limit. Ask for more (`memory` under [slurm]) and run "
+            "the same command again."
+            if ended.had_too_little_memory
+            else f"step {name} ended without a result (cancelled, killed or out of time). "
+            f"`fieldmark jobs logs {name}` shows why; run the same command to retry."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]

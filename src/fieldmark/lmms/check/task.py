@@ -263,7 +263,7 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
         text = f"key {option!r} of a metric is not known.{hint}"
         yield Problem("warning", "metric", at(option), text)
     if is_own and idle:
-        text = f"options of a metric ({', '.join(idle)}) have no effect beside process_results."
+        text = f"options of a metric ({', '.join(idle)}) have no effect with process_results."
         yield Problem("note", "no effect", at(idle[0]), text)
     if is_own and item.aggregation is None and find_document_metric(item.name) is None:
         text = f"metric {item.name!r} has no aggregation: the mean is taken."

@@ -214,7 +214,7 @@ def _text(
     table: Table, width: int, body: Sequence[str], notes: Sequence[str], signs: Sequence[str]
 ) -> str:
     """The verdict, the table, and all that is to know of it."""
-    opening = textwrap.wrap(verdict(table), width)
+    opening = [line for text in verdict(table).split("\n") for line in textwrap.wrap(text, width)]
     rows = table.rows
     about = [
         *textwrap.wrap(" · ".join(_legend(table, signs)), width),

@@ -21,7 +21,7 @@ N_NAMED = 3
 
 
 def verdict(table: Table) -> str:
-    """The sentence for a table; "" where nothing was compared."""
+    """The sentence for a table, a line for each question; "" where nothing was compared."""
     if table.study is None:
         return ""
     if table.study.overall is not None:
@@ -38,13 +38,14 @@ def verdict(table: Table) -> str:
         return " ".join([_task_by_task(table, counted_rows), *apart])
     ordered = sorted(columns.values(), key=lambda rows: not rows[0].is_counted)
     is_alone = len({row.column_key for row in table.rows}) == 1
-    return " ".join(_on_one(table, rows, is_alone) for rows in ordered)
+    return "\n".join(_on_one(table, rows, is_alone) for rows in ordered)
 
 
 def _overall(table: Table, overall: Overall) -> str:
     rows = table.rows
     names = names_with_caveats(rows)
-    leader, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
+    best = {names[one.name]: one.mean for one in overall.standings if one.may_be_best}
+    leader = next(iter(best), "")
     worse = [names[one.name] for one in overall.standings if not one.may_be_best]
     is_up = next(r.score.higher_is_better for r in rows if r.column_key == overall.columns[0])
     is_synthetic = all(row.is_synthetic for row in rows if row.column_key in overall.columns)
@@ -52,10 +53,8 @@ def _overall(table: Table, overall: Overall) -> str:
     where += _of_size([row for row in rows if row.column_key in overall.columns], ", ")
     if not any(is_told(table, key) for key in overall.columns):
         text = f"{NOT_TOLD} ({where}). {leader} scored {'highest' if is_up else 'lowest'}."
-    elif not worse:
-        text = f"No clear winner overall ({where}). {leader} is ahead, but that could be chance."
-    elif others:
-        text = f"Too close to call overall ({where}): {_close(leader, others, is_up)}"
+    elif len(best) > 1:
+        text = f"Too close to call overall ({where}): {_close(best, is_up)}"
     else:
         text = f"Best overall ({where}): {leader}. Clearly worse: {named(worse)}."
     kept = {one.name for one in overall.standings}
@@ -114,9 +113,15 @@ def _choice(row: Row) -> str:
     return row.chance.among if row.chance else row.column.partition(OPTIONS)[2] or "all classes"
 
 
-def _close(leader: str, others: Sequence[str], is_up: bool) -> str:
-    end = "highest" if is_up else "lowest"
-    return f"{leader} scored {end}, but {named(others, 'or')} could be as good."
+def _close(scores: Mapping[str, float], is_up: bool) -> str:
+    """Of those that may be the best, the best first; equal scores share the first place."""
+    top = next(iter(scores.values()))
+    leaders = [name for name, score in scores.items() if score == top or abs(score - top) < 1e-9]
+    others = [name for name in scores if name not in leaders]
+    text = f"{leaders[0]} scored {'highest' if is_up else 'lowest'}"
+    if len(leaders) > 1:
+        text = f"{named(leaders)} share the {'top' if is_up else 'lowest'} score"
+    return f"{text}, but {named(others, 'or')} could be as good." if others else f"{text}."
 
 
 def task_words(n_tasks: int, n_photo_sets: int, is_synthetic: bool = False) -> str:
@@ -150,17 +155,14 @@ def _on_one(table: Table, rows: Sequence[Row], is_alone: bool) -> str:
     where = "" if is_alone else f" on {rows[0].heading}"
     where += _of_size([row for row in table.rows if row.column_key == key], " ")
     ordered = sorted(rows, key=_standing)
-    best, *others = [names[row.name] for row in ordered if row.is_tied]
+    tied = {names[row.name]: row.score.value for row in ordered if row.is_tied}
+    best = next(iter(tied))
     worse = [names[row.name] for row in ordered if not row.is_tied]
     if not is_told(table, key):
         return f"{NOT_TOLD}{where}. {best} scored {'highest' if is_up else 'lowest'}."
-    if not others:
+    if len(tied) == 1:
         return f"Best{where}: {best}. Clearly worse: {named(worse)}."
-    if not worse and len({row.score.value for row in rows}) == 1:
-        return f"{named([best, *others])} score the same{where}."
-    if not worse:
-        return f"No clear winner{where}. {best} is ahead, but that could be chance."
-    return f"Too close to call{where}: {_close(best, others, is_up)}"
+    return f"Too close to call{where}: {_close(tied, is_up)}"
 
 
 def _task_by_task(table: Table, rows: Sequence[Row]) -> str:

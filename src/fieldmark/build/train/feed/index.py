@@ -318,9 +318,7 @@ class _Checked:
                 f"{_some([job.shard.name for job, _ in self.pairs], len(self.pairs))}: run "
                 "`fieldmark caption` on these."
             )
-        return (
-            f"{self.captions}  contains no caption for these shards: all were rejected or failed."
-        )
+        return f"{self.captions}  has no caption for these shards: all were rejected or failed."
 
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""

@@ -121,8 +121,7 @@ INFO = Info(
         Source(
             steps="Only to rank all five million photos: fetch the embeddings of a model from the "
             "folder that https://github.com/inquire-benchmark/INQUIRE/tree/main/data names (3.8 to "
-            "8.3 GB a model), and unpack them so that ROOT/embs/MODEL contains img_emb and "
-            "metadata."
+            "8.3 GB a model), and unpack them so that ROOT/embs/MODEL has img_emb and metadata."
         ),
     ),
 )
