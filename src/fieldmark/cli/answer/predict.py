@@ -42,12 +42,14 @@ class PredictArgs:
 
 def run(args: PredictArgs) -> int:
     from fieldmark.progress import for_people
+    from fieldmark.tryout.fitted import load_fitted
     from fieldmark.tryout.predict import (
         check_package,
         copy_photos,
         predict,
         refuse_copies,
         refuse_other,
+        tell_trust,
         write_csv,
         write_observations,
     )
@@ -61,21 +63,35 @@ def run(args: PredictArgs) -> int:
     with for_people(args.common.quiet) as progress:
         settings = args.common.settings()
         predictions = predict(args.model, args.photos, settings, progress)
+    about = load_fitted(args.model).about
     replaced = " (replaces the last one)" if args.out.exists() else ""
-    write_csv(predictions, args.out)
+    write_csv(predictions, about.labels, args.out)
     if args.json:
-        print_json([dataclasses.asdict(prediction) for prediction in predictions])
+        every = [dataclasses.asdict(prediction) for prediction in predictions]
+        for one in every:
+            one["by_label"] = dict(zip(about.labels, one["by_label"], strict=False))
+        print_json(every)
     else:
         counts = Counter(prediction.answer for prediction in predictions)
         for answer, n in counts.most_common():
             show(f"{n:>7,}  {answer}")
     if args.camtrap_dp is not None:
-        n = write_observations(predictions, args.model, args.photos, args.camtrap_dp)
+        n = write_observations(predictions, about, args.photos, args.camtrap_dp)
         talk(f"{counted(n, 'observation')}: {args.camtrap_dp}")
     if args.copy_into is not None:
-        n = copy_photos(predictions, args.photos, args.copy_into)
-        talk(f"{counted(n, 'photo')} copied into {args.copy_into}")
+        n, n_there, n_removed = copy_photos(predictions, args.photos, args.copy_into)
+        n_bad = sum(bool(prediction.problem) for prediction in predictions)
+        bad = f" (of all, {n_bad} cannot be read)" if n_bad else ""
+        there = (
+            f", {n_there:,} {'was' if n_there == 1 else 'were'} there already" if n_there else ""
+        )
+        talk(f"{counted(n, 'file')} copied into {args.copy_into}{there}{bad}")
+        if n_removed:
+            copies = counted(n_removed, "copy", "copies")
+            talk(f"{copies} with another answer of an earlier command removed")
     if not args.common.quiet:
+        for line in tell_trust(predictions, about):
+            talk(line)
         talk(f"{counted(len(predictions), 'photo')}: {args.out}{replaced}")
     if n_used := sum(prediction.is_training_photo for prediction in predictions):
         used = counted(n_used, "of these photos was", "of these photos were")

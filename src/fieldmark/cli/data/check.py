@@ -7,6 +7,7 @@ examples:
   fieldmark check tasks/ --run-code --data
   fieldmark check grid.toml
   fieldmark check photos/
+  fieldmark check obs.csv --label species --unit camera
   fieldmark check data/newt --dataset newt
 """
 
@@ -48,6 +49,14 @@ class CheckArgs:
     path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH…", help_behavior_hint="")]
     """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, or
     labelled photos as `fieldmark try` takes them: a folder, a table (.csv)"""
+    image: str = ""
+    """of a table of photos: the column that names the photo"""
+    label: str = ""
+    """the column that names the label"""
+    unit: str = ""
+    """the column that names the camera, site or individual"""
+    label_part: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
+    """which folder names the label, where folders of photos lie in folders: 1 is the outermost"""
     dataset: str = ""
     """read the data as this dataset [labelled photos]"""
     data: bool = False
@@ -244,7 +253,7 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
     return merge_problems(problems)
 
 
-def _photo_problems(path: Path) -> tuple[list[Problem], str]:
+def _photo_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
     """What `fieldmark try` says about somebody's photos, without trying a model."""
     from fieldmark.data.read.own_formats import read_photos
     from fieldmark.data.read.own_photos import Columns
@@ -252,7 +261,7 @@ def _photo_problems(path: Path) -> tuple[list[Problem], str]:
     from fieldmark.tryout.survey import look_at
     from fieldmark.tryout.words import tell_counts, tell_single
 
-    photos = read_photos(path, Columns())
+    photos = read_photos(path, Columns(args.image, args.label, args.unit, args.label_part))
     with for_people(quiet=len(photos.table) < MANY) as progress:
         survey = look_at(photos, load_settings(), progress)
     problems = [
@@ -270,7 +279,7 @@ def _data_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
     from fieldmark.data import load_dataset, rows_seen
 
     if not args.dataset:
-        return _photo_problems(path)
+        return _photo_problems(args, path)
     dataset = load_dataset(args.dataset)
     levels: dict[str, Level] = {level: level for level in LEVELS}
     findings = dataset.check(path)
@@ -329,7 +338,8 @@ def _summary(findings: Findings) -> str:
     counts = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
         result = counted(sum(levels.values()), "finding") if levels else "is fine"
-        return f"{result}: {findings.seen}." if findings.seen else f"{result}."
+        end = "." if ":" in findings.seen else ":"
+        return f"{result}{end} {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""

@@ -336,7 +336,7 @@ def make(args: DataMakeArgs) -> int:
         ) from error
     talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
     if args.name == "folder":  # as a user's own photos lie
-        talk(f"next: fieldmark try {shlex.quote(str(root))}")
+        talk(f"next: fieldmark try {shlex.quote(str(root / 'train'))}")
         return 0
     talk(
         f"next: fieldmark data check {args.name}"

@@ -29,7 +29,7 @@ from fieldmark.data.read.own_photos import (
     unread_files,
 )
 from fieldmark.data.read.table import read_annotations, read_json
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, meant_path
 from fieldmark.words import counted
 
 PACKAGE = "datapackage.json"
@@ -54,7 +54,8 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
     elif kind == ".json" and path.is_file():
         photos = read_coco(path)
     elif not path.exists():
-        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+        near = meant_path(path) or " Give a folder of photos or a table (.csv)."
+        raise DataError(f"{path} does not exist.{near}")
     elif kind in (".xlsx", ".xls", ".ods", ".numbers"):
         raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
     else:
