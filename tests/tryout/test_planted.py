@@ -70,8 +70,8 @@ def test_a_poor_model_is_recommended_to_nobody(clean: tuple[str, Verdict]) -> No
         (
             *(0.3, 0.95),
             [
-                "To find 95 % of fox (your rarest label), check the 30 % of photos most likely to be "
-                "fox: sort predictions.csv by the column p(fox)."
+                "To find 95 % of fox (your rarest label), check the 30 % of photos most likely to "
+                "be fox: sort predictions.csv by the column p(fox)."
             ],
         ),
         (

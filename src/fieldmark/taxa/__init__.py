@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.taxa.match import same_epithet, same_name
+    from fieldmark.taxa.match import merge_spellings, same_epithet, same_name, spelling_key
     from fieldmark.taxa.name import ScientificName, is_formula, parse_name, plain, scientific_name
     from fieldmark.taxa.record import normal_taxon, taxon_columns, taxon_of_fields
     from fieldmark.taxa.taxon import (
@@ -38,6 +38,7 @@ __all__ = [
     "is_formula",
     "kingdom_kind",
     "kingdoms_differ",
+    "merge_spellings",
     "names_of",
     "normal_taxon",
     "parse_name",
@@ -47,6 +48,7 @@ __all__ = [
     "same_name",
     "same_organism",
     "scientific_name",
+    "spelling_key",
     "taxon_columns",
     "taxon_of_fields",
     "taxon_texts",

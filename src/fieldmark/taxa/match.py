@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 _MARKS = {"×", "x", "subsp.", "ssp.", "var.", "subvar.", "f.", "forma", "subf."}
 _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa", "æ": "ae"})
@@ -60,3 +62,27 @@ def _stem(epithet: str) -> str:
     if stem == epithet and not epithet.endswith("ae"):
         stem = re.sub(r"(?<=\w\w)(us|a|um|is|e)$", "", epithet)
     return re.sub(r"ae|oe", "e", stem).replace("y", "i").replace("sylv", "silv")
+
+
+def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
+    """Each spelling → the commonest spelling of that label."""
+    counts = Counter(labels)
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(counts):
+        by_key[spelling_key(name)].append(name)
+    best = {key: max(names, key=lambda name: counts[name]) for key, names in by_key.items()}
+    return {name: best[spelling_key(name)] for name in counts}
+
+
+def spelling_key(label: str) -> str:
+    """The same for all spellings of one label; numbers have one spelling.
+
+    >>> spelling_key("Acer_rubrum ") == spelling_key("acer  Rubrum")
+    True
+    >>> spelling_key("-1") == spelling_key("1")
+    False
+    """
+    if re.fullmatch(r"[+-]?[\d.,]+", label):
+        return label
+    label = unicodedata.normalize("NFC", label)
+    return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()

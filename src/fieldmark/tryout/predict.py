@@ -22,7 +22,7 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.data.read.folders import is_image
-from fieldmark.data.read.own_formats import PACKAGE, read_resource
+from fieldmark.data.read.own_formats import OBSERVATIONS, read_resource
 from fieldmark.data.read.own_photos import COPIES, photo_files, tell_unread, unread_files
 from fieldmark.embed import embed
 from fieldmark.errors import DataError, UsageError, meant_path
@@ -185,30 +185,12 @@ def _short(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
-OBSERVATIONS = (
-    "observationID", "deploymentID", "mediaID", "eventID", "eventStart", "eventEnd",
-    "observationLevel", "observationType", "cameraSetupType", "scientificName", "count",
-    "lifeStage", "sex", "behavior", "individualID", "individualPositionRadius",
-    "individualPositionAngle", "individualSpeed", "bboxX", "bboxY", "bboxWidth", "bboxHeight",
-    "classificationMethod", "classifiedBy", "classificationTimestamp",
-    "classificationProbability", "observationTags", "observationComments",
-)  # fmt: skip
-"""columns of Camtrap DP 1.0 (tdwg/camtrap-dp, observations-table-schema.json), in its order"""
 _NO_ANIMAL = {
     **dict.fromkeys(("blank", "empty"), "blank"),
     **dict.fromkeys(("human", "person", "people", "homo sapiens"), "human"),
     "vehicle": "vehicle",
 }
 _SPECIES = re.compile(r"[A-Z][a-z-]+( [a-z-]+){1,2}")
-
-
-def check_package(photos: Path) -> None:
-    """Refuses photos without what the standard requires of an observation, before any work."""
-    if not (photos / PACKAGE).is_file():
-        raise DataError(
-            f"{photos} has no {PACKAGE}: Camtrap DP observations need the deployment and the time "
-            "of each photo, which a Camtrap DP names. Leave --camtrap-dp out, or give the package."
-        )
 
 
 def write_observations(
@@ -298,7 +280,9 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> tuple
     for name in ours - planned.keys():
         old, source = out / name, sources.get(name.partition("/")[2])
         is_below = old.resolve().is_relative_to(out.resolve())
-        if source and is_below and old.is_file() and _are_alike(old, source):
+        if not (source and is_below and old.is_file()):
+            continue
+        if old.stat().st_size == source.stat().st_size:
             old.unlink()
             n_removed += 1
             if not any(old.parent.iterdir()):
@@ -308,7 +292,7 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> tuple
         if not target.exists():
             copy_file(source, target)
             n_copied += 1
-        elif not _are_alike(target, source):
+        elif target.stat().st_size != source.stat().st_size:
             raise DataError(f"{target} is there already and differs: choose another --copy-into.")
     return n_copied, len(planned) - n_copied, n_removed
 
@@ -320,10 +304,6 @@ def _copies_of(out: Path) -> set[str]:
         return {str(json.loads(line)) for line in lines if line.startswith('"')}
     except (OSError, ValueError):
         return set()
-
-
-def _are_alike(one: Path, other: Path) -> bool:
-    return one.stat().st_size == other.stat().st_size
 
 
 def _folder_name(answer: str) -> str:

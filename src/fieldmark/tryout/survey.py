@@ -26,8 +26,9 @@ from fieldmark.embed import Embedded, EmbedOptions, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
+from fieldmark.taxa import merge_spellings
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested
-from fieldmark.tryout.look.audit import Audit, Evidence, audit, merge_spellings
+from fieldmark.tryout.look.audit import Audit, Evidence, audit
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
 from fieldmark.words import first_few
 

@@ -131,23 +131,17 @@ def run_trial(
     if len(photos.table) > MUCH and CLASSICAL[0] in names:
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
-            prepared_sample = prepare(some)
-            show(
-                _told(
-                    prepared_sample,
-                    score(prepared_sample, CLASSICAL[0], settings, progress),
-                    is_first=True,
-                )
-            )
+            first = prepare(some)
+            answers = score(first, CLASSICAL[0], settings, progress)
+            show(_told(first, answers, is_first=True))
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
     for line in (*tell_data(survey), ""):
         show(line)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
-        if name in DOWNLOADS and not settings.offline:
-            mb, licence = DOWNLOADS[name].mb, DOWNLOADS[name].licence
-            show(f"{name}: downloads {mb} MB, unless it is here already ({licence} licence).")
+        if (hub := DOWNLOADS.get(name)) and not settings.offline:
+            show(f"{name}: downloads {hub.mb} MB, unless it is here already ({hub.licence}).")
         try:
             entries += score(sample, name, settings, progress)
         except FieldmarkError as error:
@@ -177,10 +171,7 @@ def _told(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> str:
 def _told_last(absent: Sequence[str], offline: bool) -> Iterator[str]:
     """What to do for better models; `absent` are those whose weights could not be fetched."""
     if absent:
-        total, were = (
-            sum(DOWNLOADS[name].mb for name in absent),
-            "was" if len(absent) == 1 else "were",
-        )
+        total, were = sum(DOWNLOADS[name].mb for name in absent), ("were", "was")[len(absent) == 1]
         how = "Once it is online, the same command downloads them and continues from here."
         if offline:
             how = "`--offline` forbids the download: leave it out to continue with them."

@@ -131,8 +131,7 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or the camera, site "
         f"or individual that the data name) were never on both sides ({sample.n_units:,} units)."
     )
-    n_left = int(sample.survey.is_ok_n.sum()) - len(sample.rows)
-    if n_left:
+    if n_left := int(sample.survey.is_ok_n.sum()) - len(sample.rows):
         n_labels = len(sample.survey.counts) - len(sample.labels)
         left = f"{counted(n_left, 'photo')} of {counted(n_labels, 'label')}"
         yield f"Left out were {left} with too few photos or units to be tested."
@@ -218,8 +217,7 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
             f"{first_few(names, 4)} could be as good."
         )
         yield from _faster(verdict, close, highest)
-    behind = [rival for rival in verdict.rivals if not rival.is_as_good]
-    if behind:
+    if behind := [rival for rival in verdict.rivals if not rival.is_as_good]:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
 
@@ -233,21 +231,15 @@ def _faster(verdict: Verdict, close: Sequence[Rival], highest: float) -> Iterato
     rival = next((rival for rival in close if rival.model == fastest), None)
     more = rival.units_to_decide if rival else max(one.units_to_decide for one in close)
     n_units, units = verdict.sample.n_units, verdict.sample.unit_word
-    is_far = more > MOST_MORE * n_units
+    is_far, use = more > MOST_MORE * n_units, f"`--models {fastest}`"
     if rival and (not more or (is_far and highest - rival.accuracy < SMALL)):
-        yield (
-            f"The difference is too small to matter: use {fastest}, the fastest "
-            f"(`--models {fastest}`)."
-        )
-        return
-    if is_far:
-        yield f"{n_units} {units} are too few to tell these models apart."
+        yield f"The difference is too small to matter: use {fastest}, the fastest ({use})."
     elif more:
-        yield (
-            f"Telling these models apart would take about {_round(more):,} more {units} like yours."
-        )
-    if rival:
-        yield f"Until then, {fastest} is the fastest: `--models {fastest}` takes it."
+        need = f"{_round(more):,} more {units} like yours"
+        decide = f"Telling these models apart would take about {need}."
+        decide = f"{n_units} {units} are too few to tell these models apart." if is_far else decide
+        until = f" Until then, {fastest} is the fastest: {use} takes it." if rival else ""
+        yield f"{decide}{until}"
 
 
 def _chat(verdict: Verdict) -> Iterator[str]:

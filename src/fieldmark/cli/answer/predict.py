@@ -41,10 +41,10 @@ class PredictArgs:
 
 
 def run(args: PredictArgs) -> int:
+    from fieldmark.data.read.own_formats import check_package
     from fieldmark.progress import for_people
     from fieldmark.tryout.fitted import load_fitted
     from fieldmark.tryout.predict import (
-        check_package,
         copy_photos,
         predict,
         refuse_copies,

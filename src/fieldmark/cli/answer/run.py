@@ -125,7 +125,7 @@ def _show_notes(args: RunFlags, grid: Grid, plan: Plan) -> None:
 def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) -> None:
     n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
-        from fieldmark.tryout.warn import data_warnings
+        from fieldmark.experiments.warn import data_warnings
 
         done = counted(outcome.n_done, "run")
         n_gappy = outcome.gaps.n_runs

@@ -33,6 +33,15 @@ from fieldmark.errors import DataError, meant_path
 from fieldmark.words import counted
 
 PACKAGE = "datapackage.json"
+OBSERVATIONS = (
+    "observationID", "deploymentID", "mediaID", "eventID", "eventStart", "eventEnd",
+    "observationLevel", "observationType", "cameraSetupType", "scientificName", "count",
+    "lifeStage", "sex", "behavior", "individualID", "individualPositionRadius",
+    "individualPositionAngle", "individualSpeed", "bboxX", "bboxY", "bboxWidth", "bboxHeight",
+    "classificationMethod", "classifiedBy", "classificationTimestamp",
+    "classificationProbability", "observationTags", "observationComments",
+)  # fmt: skip
+"""columns of Camtrap DP 1.0 (tdwg/camtrap-dp, observations-table-schema.json), in its order"""
 MARGIN = 0.075
 """of a box's longer side, added on each side before it is made square"""
 SURE_BOX = 0.2
@@ -210,6 +219,15 @@ def _crop(root: Path, image: str, boxes: dict[str, tuple[Box, bool]]) -> list[fl
 
 
 # --- Camtrap DP
+
+
+def check_package(photos: Path) -> None:
+    """Refuses photos without what the standard requires of an observation, before any work."""
+    if not (photos / PACKAGE).is_file():
+        raise DataError(
+            f"{photos} has no {PACKAGE}: Camtrap DP observations need the deployment and the time "
+            "of each photo, which a Camtrap DP names. Leave --camtrap-dp out, or give the package."
+        )
 
 
 def read_camtrap(folder: Path) -> LabelledPhotos:

@@ -37,9 +37,8 @@ def fit_temperature(score_nc: np.ndarray, code_n: np.ndarray, weight_n: np.ndarr
     from scipy.optimize import minimize_scalar
 
     rows = np.arange(len(code_n))
-    is_scored = np.isfinite(
-        score_nc[rows, code_n]
-    )  # a label that its fold did not train says nothing
+    # A label that its fold did not train says nothing.
+    is_scored = np.isfinite(score_nc[rows, code_n])
     if not is_scored.any():
         return 1.0
     score_nc, code_n, weight_n = score_nc[is_scored], code_n[is_scored], weight_n[is_scored]
@@ -72,10 +71,7 @@ class SureThreshold:
 
 
 def fit_threshold(
-    prob_n: np.ndarray,
-    is_right_n: np.ndarray,
-    unit_n: np.ndarray,
-    wrong: float = WRONG_PER_PHOTO,
+    prob_n: np.ndarray, is_right_n: np.ndarray, unit_n: np.ndarray, wrong: float = WRONG_PER_PHOTO
 ) -> SureThreshold:
     """The lowest threshold with (Σ wrong shares of units + 1) / (K + 1) <= `wrong`.
 

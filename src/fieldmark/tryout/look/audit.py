@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import polars as pl
 
 from fieldmark.chat.parse.names import edits
 from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
+from fieldmark.taxa import merge_spellings, spelling_key
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
@@ -299,30 +299,6 @@ def _untrained(label_n: np.ndarray, split: Sequence[str | None]) -> Iterator[Dat
 # --- labels
 
 
-def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
-    """Each spelling → the commonest spelling of that label."""
-    counts = Counter(labels)
-    by_key: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(counts):
-        by_key[_fold(name)].append(name)
-    best = {key: max(names, key=lambda name: counts[name]) for key, names in by_key.items()}
-    return {name: best[_fold(name)] for name in counts}
-
-
-def _fold(label: str) -> str:
-    """The same for all spellings of one label; numbers have one spelling.
-
-    >>> _fold("Acer_rubrum ") == _fold("acer  Rubrum")
-    True
-    >>> _fold("-1") == _fold("1")
-    False
-    """
-    if re.fullmatch(r"[+-]?[\d.,]+", label):
-        return label
-    label = unicodedata.normalize("NFC", label)
-    return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()
-
-
 def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[DataFinding]:
     counts = Counter(labels)
     for name, best in sorted(merged.items()):
@@ -338,33 +314,25 @@ def find_slips(label_n: np.ndarray) -> Iterator[DataFinding]:
     Parus minor), so they are asked about and never merged.
     """
     counts = Counter(label_n.tolist())
-    asked = set[frozenset[str]]()
+    found = set(_one_letter_apart(counts))
     # By count first: of 5,000 labels, few pairs differ so much, and only those are spelt out.
     common_first = sorted(counts, key=lambda name: (-counts[name], name))
     rare_first = common_first[::-1]
     for common in common_first:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
-        for rare in sorted(name for name in few if _may_be_slip(name, common)):
-            yield _slip(rare, common, label_n, counts)
-            asked.add(frozenset((rare, common)))
-    for pair in _one_letter_apart(counts):
+        slips = [name for name in few if _may_be_slip(name, common)]
+        found |= {(min(name, common), max(name, common)) for name in slips}
+    for pair in sorted(found):
         rare, common = sorted(pair, key=lambda name: counts[name])
-        if frozenset(pair) in asked:
-            continue
+        one, other = (f"{name!r} ({counts[name]})" for name in (rare, common))
         if counts[rare] <= RARE * counts[common]:
-            yield _slip(rare, common, label_n, counts)
+            text = f"Is {one} a typing error for {other}? If so, rename it."
+            rows = np.flatnonzero(label_n == rare)
         else:
-            names = " and ".join(f"{name!r} ({counts[name]})" for name in pair)
-            rows = tuple(np.flatnonzero(np.isin(label_n, pair)).tolist())
-            text = f"Are {names} the same label? If so, give them one name; they count as two."
-            yield DataFinding("slip", text, (rows,))
-
-
-def _slip(rare: str, common: str, label_n: np.ndarray, counts: Mapping[str, int]) -> DataFinding:
-    rows = tuple(np.flatnonzero(label_n == rare).tolist())
-    text = f"Is {rare!r} ({counts[rare]}) a typing error for {common!r} ({counts[common]})?"
-    advice = "If so, rename it. Until then it counts as a label of its own."
-    return DataFinding("slip", f"{text} {advice}", (rows,))
+            text = f"Are {one} and {other} the same label? If so, give them one name."
+            rows = np.flatnonzero(np.isin(label_n, pair))
+        text += " Until then they count as two."
+        yield DataFinding("slip", text, (tuple(rows.tolist()),))
 
 
 _LONG_WORD = 5
@@ -380,7 +348,7 @@ def _one_letter_apart(counts: Mapping[str, int]) -> list[tuple[str, str]]:
     """
     left: dict[str, list[str]] = defaultdict(list)
     for name in sorted(counts):
-        folded = _fold(name)
+        folded = spelling_key(name)
         letters = (at for at, mark in enumerate(folded) if mark.isalpha())
         for rest in {folded, *(folded[:at] + folded[at + 1 :] for at in letters)}:
             left[rest].append(name)
@@ -388,7 +356,7 @@ def _one_letter_apart(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 
     def is_slip(pair: tuple[str, str]) -> bool:
         few, many = sorted(counts[name] for name in pair)
-        return _is_one_slip(_fold(pair[0]), _fold(pair[1]), few <= RARE * many)
+        return _is_one_slip(spelling_key(pair[0]), spelling_key(pair[1]), few <= RARE * many)
 
     return sorted(filter(is_slip, pairs))
 
@@ -407,11 +375,7 @@ def _is_one_slip(first: str, second: str, is_rare: bool = False) -> bool:
     if len(words[0]) != len(words[1]) or len(differing) != 1:
         return False
     short, long = sorted(differing[0], key=len)
-    if short[0] != long[0] or re.search(r"\d", short + long):
-        return False
-    apart = [at for at in range(len(short)) if short[at] != long[at]]
-    is_swap = len(apart) == 2 and apart[1] - apart[0] == 1 and sorted(short) == sorted(long)
-    if not is_swap and edits(short, long, 1) > 1:
+    if short[0] != long[0] or re.search(r"\d", short + long) or edits(short, long, 1) > 1:
         return False
     ends = {short + "s", *(short[: at + 1] + short[at:] for at in range(len(short)))}
     is_long = len(short) >= _LONG_WORD - (is_rare and len(words[0]) > 1)
@@ -419,7 +383,7 @@ def _is_one_slip(first: str, second: str, is_rare: bool = False) -> bool:
 
 
 def _may_be_slip(one: str, other: str) -> bool:
-    a, b = _fold(one), _fold(other)
+    a, b = spelling_key(one), spelling_key(other)
     if min(len(a), len(b)) < 6 or abs(len(a) - len(b)) > 2 or a[0] != b[0]:
         return False
     if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):

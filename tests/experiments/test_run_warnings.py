@@ -71,8 +71,8 @@ def test_leaks_twin_labels_and_untrained_labels(
 def test_nothing_is_read_for_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that fails before its photos are known is looked at no further."""
     from fieldmark.experiments import make_plan, read_grid
+    from fieldmark.experiments.warn import data_warnings
     from fieldmark.settings import load_settings
-    from fieldmark.tryout.warn import data_warnings
 
     Path("grid.toml").write_text('models = ["classical/colour"]\ntasks = ["birds.yaml"]\n')
     shutil.copytree(place / "train", place / "test", dirs_exist_ok=True)

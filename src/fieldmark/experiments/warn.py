@@ -16,7 +16,7 @@ import polars as pl
 
 from fieldmark.experiments.identity import known_content
 from fieldmark.protocols import PartItems, draw_test, draw_train, load_protocol
-from fieldmark.tryout.look.audit import merge_spellings
+from fieldmark.taxa import merge_spellings
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
