@@ -481,7 +481,7 @@ def try_photos(place: Path, patch: Patch) -> Iterator[Activity]:
     make_blobs(place, patch)
     patch.setenv("EMBED_PAUSE", "0.05")
     words = ["try", "photos", "--models", "m.py:Slow", "m.py:Other", "--quiet", "--out"]
-    speed = re.compile(r"It processes about [\d,]+ photos per second|<td>\d*</td></tr>")
+    speed = re.compile(r"It processes about [\d,]+ photos per second|<td[^>]*>\d*</td></tr>")
     n_rows = 72 * 3
 
     def products(out: Path) -> object:

@@ -169,6 +169,7 @@ def facts_of(source: bytes) -> SourceFacts:
     imports: dict[tuple[int, str, tuple[str, ...]], None] = {}
     paths: list[str] | None = None
     data: dict[str, None] = {}
+    is_foreseen = True
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports |= {(0, alias.name, ()): None for alias in node.names}
@@ -180,7 +181,9 @@ def facts_of(source: bytes) -> SourceFacts:
         elif isinstance(node, ast.Call) and _called_name(node).endswith(
             ("import_module", "__import__")
         ):
-            imports |= {(0, text, ()): None for text in _texts_in(node)[:1] if text[:1] != "."}
+            text = "".join(text for part in node.args[:1] for text in _texts_in(part))
+            imports |= {(0, text, ()): None} if text and text[0] != "." else {}
+            is_foreseen = is_foreseen and _is_text(node.args[:1])
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
             data |= dict.fromkeys(_joined_texts(node))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -189,8 +192,16 @@ def facts_of(source: bytes) -> SourceFacts:
     texts = tuple(text for text in data if _last_part(text) not in written)  # no log of its own
     named = [call for call in calls if _called_name(call).rpartition(".")[2] in FILE_READERS]
     readers = [call for call in named if call not in writers]
-    reads_files = any(written.isdisjoint(map(_last_part, _texts_in(call))) for call in readers)
+    reads_files = not is_foreseen or any(  # a module of a name not told here is a file as well
+        written.isdisjoint(map(_last_part, _texts_in(call))) for call in readers
+    )
     return SourceFacts(tuple(imports), None if paths is None else tuple(paths), texts, reads_files)
+
+
+def _is_text(parts: Sequence[ast.expr]) -> bool:
+    """Are they nothing but written text, in pieces or not?"""
+    allowed = (ast.Constant, ast.BinOp, ast.Add)
+    return all(isinstance(node, allowed) for part in parts for node in ast.walk(part))
 
 
 def names_in(path: Path) -> set[str] | None:
@@ -407,9 +418,20 @@ class Bundle:
     ) -> Any:
         top = name.partition(".")[0]
         if level or not name or self.place(top, ()) is None:
-            return builtins.__import__(name, globals, locals, fromlist, level)
+            module = builtins.__import__(name, globals, locals, fromlist, level)
+            return self._importlib() if module is importlib else module
         module = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist, 0)
         return module if fromlist else sys.modules[f"{self.package}.{top}"]
+
+    def _importlib(self) -> ModuleType:
+        """Whose `import_module` looks where `import` does."""
+        module = ModuleType("importlib")
+        vars(module).update(vars(importlib), import_module=self._import_module)
+        return module
+
+    def _import_module(self, name: str, package: str | None = None) -> ModuleType:
+        is_here = name[:1] != "." and self.place(name.partition(".")[0], ()) is not None
+        return importlib.import_module(f"{self.package}.{name}" if is_here else name, package)
 
     def place(self, name: str, folders: Sequence[str]) -> Path | None:
         """Where a module of this package lies; `folders` are those of the one it stands in."""

@@ -38,10 +38,10 @@ class Slow:
     dim, batch_size = 3, 1
     def transform(self, image):
         return np.asarray(image.resize((4, 4)), np.float32)
-    is_loaded = False
+    n_checks = 2
     def embed_images(self, batch):
-        if not self.is_loaded:  # the test pictures
-            self.is_loaded = True
+        if self.n_checks:  # the test pictures, together and one alone
+            self.n_checks -= 1
             return batch.mean(axis=(1, 2))
         with Path("seen.txt").open("a") as file:
             file.write("x")

@@ -256,3 +256,8 @@ def test_defect_fuzzing_an_empty_header_of_a_webp() -> None:
     """IndexError: the flags of a VP8X chunk without a byte."""
     body = b"WEBP" + b"VP8X" + bytes(4)
     assert without_metadata(b"RIFF" + len(body).to_bytes(4, "little") + body, "WEBP") is None
+
+
+def test_defect_fuzzing_a_jpeg_that_ends_where_it_begins() -> None:
+    """Pillow reads on behind the mark of the end, but an empty picture was sent."""
+    assert without_metadata(after_start(make_jpeg(9), b"\xff\xd9"), "JPEG") is None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fieldmark.chat import Picture, prepare
-from fieldmark.chat.send.pictures import PictureCache, PictureLimits, plain_jpeg_size
+from fieldmark.chat.send.pictures import PictureCache, PictureLimits, glance, plain_jpeg_size
 from fieldmark.errors import DataError
 
 
@@ -89,6 +89,18 @@ def test_what_providers_do_not_take_becomes_jpeg(data: bytes) -> None:
 def test_an_unreadable_picture_is_named(data: bytes) -> None:
     with pytest.raises(DataError, match="ponds/7.jpg"):
         prepare(Picture(data, name="ponds/7.jpg"))
+
+
+def test_defect_fuzzing_damage_behind_a_header_is_the_pictures_own() -> None:
+    """A PNG cut within its pixels and a WebP with senseless EXIF ended the run in a traceback."""
+    png = saved(Image.effect_noise((64, 64), 50), "PNG")
+    at = png.find(b"IDAT") + 40
+    damaged = Picture(png[:at] + bytes(40) + png[at + 40 :], name="a.png")
+    for look in (prepare, glance):
+        with pytest.raises(DataError, match=r"a\.png  cannot be decoded"):
+            look(damaged)
+    webp = saved(Image.new("RGB", (60, 40), "red"), "WEBP", exif=b"Exif\0\0no TIFF")
+    assert (prepare(Picture(webp)).width, glance(Picture(webp)).width) == (60, 60)
 
 
 def test_shared_pictures_are_prepared_once_and_the_shelf_is_bounded(

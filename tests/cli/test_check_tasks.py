@@ -273,9 +273,33 @@ def test_photos_beside_a_stray_file_are_photos(
 
 def test_nothing_and_nonsense(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert check(capsys)[0] == 2
-    code, _, err = check(capsys, folder, "--data", "--n-documents", "0")
-    assert (code, err) == (2, "fieldmark: --n-documents 0: expected a whole number, 1 or more.\n")
+    code, _, err = check(capsys, folder, "--n-documents", "-1")
+    assert (code, err) == (2, "fieldmark: --n-documents -1: expected a whole number, 0 or more.\n")
     assert check(capsys, folder, "--code-s", "0")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "says"),
+    [
+        ("folder=photos", 0, "8 photos, 2 classes, 2 train + 2 test each"),
+        ("finches=photos", 0, "8 photos, 2 classes, 2 train + 2 test each"),
+        ("folder=nowhere", 3, "nowhere does not exist"),
+        ("fodler=photos", 2, "Did you mean 'folder'?"),
+    ],
+)
+def test_defect_newcomer_f7_the_folder_of_data_is_given_as_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    given: str, code: int, says: str,
+) -> None:  # fmt: skip
+    """`check FILE --data folder=photos` was "unexpected: folder=photos"."""
+    monkeypatch.chdir(tmp_path)
+    take_photos(tmp_path / "photos", {f"{s}/{c}": 2 for s in ("train", "test") for c in "ab"})
+    (tmp_path / "birds.yaml").write_text(OWN)
+    (tmp_path / "grid.toml").write_text('models = ["classical/colour"]\ntasks = ["birds.yaml"]\n')
+    for file in ("birds.yaml", "grid.toml"):
+        ended, out, err = check(capsys, file, "--data", given)
+        assert ended == code
+        assert says in out + err or (file == "grid.toml" and code == 0)
 
 
 datasets = pytest.mark.usefixtures("_datasets")
@@ -289,7 +313,7 @@ def _datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @datasets
 def test_data_shows_what_documents_become(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = check(capsys, folder / "owls.yaml", "--data", "--n-documents", "2")
+    code, out, _ = check(capsys, folder / "owls.yaml", "--n-documents", "2")
     assert code == 0
     assert out.splitlines()[:7] == [
         "task owls  split train, 5 documents",
@@ -300,7 +324,7 @@ def test_data_shows_what_documents_become(folder: Path, capsys: pytest.CaptureFi
         "    text    Bird 1? Look.",
         "    target  'wren 1'",
     ]
-    _, told = as_json(capsys, folder / "owls.yaml", "--data", "--n-documents", "1")
+    _, told = as_json(capsys, folder / "owls.yaml", "--n-documents", "1")
     assert told["documents"][0]["documents"] == [
         {
             "row": 0,
@@ -320,7 +344,7 @@ def test_data_names_the_column_that_is_not_there(
         'include: _template\ntask: owls\ndoc_to_text: "{{ qestion }}"\n'
     )
     assert check(capsys, folder / "owls.yaml")[0] == 0
-    code, out, _ = check(capsys, folder / "owls.yaml", "--data")
+    code, out, _ = check(capsys, folder / "owls.yaml", "--n-documents", "3")
     assert code == 3
     told = [line for line in out.splitlines() if line.startswith("error")]
     assert len(told) == 1, "one line, not one for each document"
@@ -342,7 +366,7 @@ def test_data_renders_choices_and_pictures(
         "doc_to_choice: [owl, wren]\ndoc_to_visual: !function utils.pictures\n"
         "metric_list: [{metric: acc}]\n"
     )
-    words = (folder / "owls.yaml", "--data", "--n-documents", "1")
+    words = (folder / "owls.yaml", "--n-documents", "1")
     code, out, _ = check(capsys, *words)
     assert code == 0 and "choices owl" not in out and "(utils.py): --run-code shows them" in out
     code, out, _ = check(capsys, *words, "--run-code")
@@ -359,7 +383,7 @@ def test_data_that_is_not_here_is_not_fetched(
     (folder / "owls.yaml").write_text(
         "include: _template\ntask: owls\ndataset_path: nobody/nowhere\ndataset_kwargs: {}\n"
     )
-    code, out, _ = check(capsys, folder / "owls.yaml", "--data")
+    code, out, _ = check(capsys, folder / "owls.yaml", "--n-documents", "3")
     assert code == 3
     assert "owls.yaml:3: dataset 'nobody/nowhere' is not on this machine: `--fetch`" in out
 

@@ -153,11 +153,11 @@ LOOKS: list[list[str]] = [
     ["datasets"],
     ["doctor"],
     ["check", "."],
-    ["check", ".", "--data"],
+    ["check", ".", "--n-documents", "3"],
     ["check", "exp.toml"],
     ["plan", "exp.toml"],
     *(["check", f"{name}.yaml"] for name in TASKS),
-    *(["check", f"{name}.yaml", "--data"] for name in TASKS),
+    *(["check", f"{name}.yaml", "--n-documents", "3"] for name in TASKS),
     *(["plan", "--task", f"{name}.yaml", *MODELS] for name in TASKS),
     ["plan", "--include-path", ".", "--task", "documents", *MODELS],
     ["plan", "--task", "world-stage", "--probe", "classifier=probe.py:Probe", *MODELS],
@@ -232,7 +232,7 @@ def test_plan_says_what_only_code_tells(
     ("words", "marks"),
     [
         (["check", "documents.yaml", "--run-code"], {"data_code"}),
-        (["check", "documents.yaml", "--data", "--run-code"], {"data_code"}),
+        (["check", "documents.yaml", "--n-documents", "3", "--run-code"], {"data_code"}),
         (["check", "own_metric.yaml", "--run-code"], {"metric"}),
         (
             ["plan", "--task", "documents.yaml", "--model", "chat/mock/wren", "--run-code"],

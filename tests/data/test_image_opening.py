@@ -19,6 +19,7 @@ from fieldmark.data._image import (
     open_header,
     open_image,
     quick_check,
+    read_header,
 )
 from fieldmark.errors import DataError
 
@@ -247,9 +248,12 @@ def test_senseless_orientation_is_ignored(value: int):
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-def test_damaged_exif_does_not_lose_the_photo():
-    data = encode(picture(), "JPEG", quality=95, exif=b"Exif\0\0MM\0*\xff\xff\xff\xffjunk")
-    assert pixels(data).shape == (16, 24, 3)
+@pytest.mark.parametrize("exif", [b"MM\0*\xff\xff\xff\xffjunk", b"no TIFF at all"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_damaged_exif_does_not_lose_the_photo(kind: str, exif: bytes):
+    """Defect: with `exif` that is no TIFF, of a WebP or PNG, the photo was not read."""
+    data = encode(picture(), kind, quality=95, exif=b"Exif\0\0" + exif)
+    assert pixels(data).shape == (16, 24, 3) and read_header(data).orientation == 1
 
 
 def test_crop_is_of_the_upright_image():

@@ -326,7 +326,7 @@ def test_worker_that_is_killed_costs_no_result(
     assert len(victims) == 1
     assert np.array_equal(alone.features, shared.features)
     (line,) = log.lines
-    assert line.startswith("cpu: its process failed (ended by SIGKILL): ")
+    assert line.startswith("cpu: its process failed (ended by SIGKILL).")
 
 
 @pytest.mark.parametrize(

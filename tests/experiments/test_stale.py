@@ -309,6 +309,14 @@ def write_outside(here: Path) -> str:
     return "code/m.py:Mine"
 
 
+def write_imported_by_text(here: Path, name: str = "'hel' + 'per'") -> str:
+    (here / "helper.py").write_text(HELPER)
+    load = f"import importlib\nimport numpy as np\nsee = importlib.import_module({name}).see"
+    (here / "m.py").write_text(WITH_HELPER.format("x").replace(
+        "import numpy as np\nfrom x import see", load))  # fmt: skip
+    return "m.py:Mine"
+
+
 def write_hidden_part(here: Path) -> str:
     """Code behind a loader of its own, which no import names."""
     (here / "part.py").write_text(HELPER)
@@ -334,6 +342,13 @@ OWN: dict[str, tuple[Callable[[Path], str], Callable[[Path], None]]] = {
     "weights outside its folder": (write_outside, flat_weights),
     "a module it loads by hand": (
         write_hidden_part, lambda h: edit(h / "part.py", CONSTANT[0], CONSTANT[1]),
+    ),
+    "a module it imports by text": (
+        write_imported_by_text, lambda h: edit(h / "helper.py", CONSTANT[0], CONSTANT[1]),
+    ),
+    "a module of a computed name": (
+        lambda h: write_imported_by_text(h, "''.join(['hel', 'per'])"),
+        lambda h: edit(h / "helper.py", CONSTANT[0], CONSTANT[1]),
     ),
     "a folder of weights": (write_weights, flat_weights),
     "the file of a factory": (
@@ -389,6 +404,37 @@ def test_a_module_of_a_probe(here: Path) -> None:
     assert run() == 1.0
     (here / "fixed.py").write_text("def answer(y):\n    return y[:1].repeat(len(y))\n")
     assert run() == right() == pytest.approx(1 / 3)
+
+
+def test_environment_variables_do_not_count_as_the_docs_say(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They differ between the machines of a cluster and hold keys. Parameters count."""
+    (here / "pr.py").write_text(PROBE.replace("from fixed import answer", "import os").replace(
+        "answer(self.y[near])", "self.y[near] if os.environ['SEES'] else self.y[:1].repeat(len(x))"
+    ))  # fmt: skip
+    (here / "t.yaml").write_text(TASK.replace("simpleshot", '"pr.py:P"'))
+    monkeypatch.setenv("SEES", "yes")
+    assert run() == 1.0
+    monkeypatch.setenv("SEES", "")
+    assert run() == 1.0 and right() == pytest.approx(1 / 3)
+    docs = Path(__file__).parents[2] / "docs"
+    assert "Environment variables do not count" in (docs / "add-a-probe.md").read_text()
+    assert (
+        "does not count, nor do other files in the folder, environment variables"
+        in (docs / "add-a-model.md").read_text()
+    )
+
+
+def test_a_renamed_weights_file_is_the_same_model_with_a_row_of_its_own(here: Path) -> None:
+    write_weights(here)
+    run("--model", "m.py:Mine?weights=w")
+    (here / "w").rename(here / "v")
+    assert run("--model", "m.py:Mine?weights=v") == 1.0
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        one, other = store.runs()
+    (version,) = {run.spec.model_version.partition("#")[2] for run in (one, other)}
+    assert version and one.spec.key != other.spec.key
 
 
 def in_store(read: Callable[[Store], Any]) -> bool:

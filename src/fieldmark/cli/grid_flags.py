@@ -144,7 +144,8 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     else:
         grid = _file_grid(args, args.experiment, settings)
     for text in args.common.data:
-        check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
+        tasks = [job.task for job in grid.jobs]
+        check_dataset_name(text.partition("=")[0], tasks, f"--data {text}")
     return grid, replace_data(settings, grid.data)
 
 

@@ -71,6 +71,8 @@ class ImageHeader:
     width: int
     orientation: int
     """as EXIF numbers them: 1 (upright) to 8"""
+    is_moving: bool
+    """an animation, of which only the first frame is read"""
 
 
 def load_image(root: Path, ref: ImageRef) -> Image.Image:
@@ -107,10 +109,11 @@ def read_header(data: bytes, *, name: str = "image") -> ImageHeader:
     try:
         with open_encoded(data) as image:
             _refuse_huge(image.size)
-            turn = cast(int, image.getexif().get(_ORIENTATION, 1))
-            orientation = turn if turn in _TURNS else 1
-            height, width = image.height, image.width
-            return ImageHeader(image.format or "", image.mode, height, width, orientation)
+            # Further pictures of an MPO follow the end of a JPEG: previews, the other eye's view.
+            is_moving = image.format != "MPO" and getattr(image, "is_animated", False)
+            size = image.height, image.width
+            kind, turn = image.format or "", _orientation(image)
+            return ImageHeader(kind, image.mode, *size, turn if turn in _TURNS else 1, is_moving)
     except _DAMAGE as error:
         raise DataError(f"{name}  {_explain(error, data)}.") from error
 
@@ -278,8 +281,16 @@ def _grey(values: np.ndarray[Any, Any]) -> Image.Image:
 
 def _turn(image: Image.Image, source: Image.Image) -> Image.Image:
     """Asks the loaded source: Pillow turns TIFFs itself while loading and drops the tag."""
-    turn = _TURNS.get(cast(int, source.getexif().get(_ORIENTATION, 1)))
+    turn = _TURNS.get(_orientation(source))
     return image if turn is None else image.transpose(turn)
+
+
+def _orientation(image: Image.Image) -> int:
+    """What EXIF says; 1 where it cannot be read, as in viewers: the photo is not lost with it."""
+    try:
+        return cast(int, image.getexif().get(_ORIENTATION, 1))
+    except (SyntaxError, ValueError, LookupError, struct.error):
+        return 1
 
 
 def crop_image(image: Image.Image, crop: Box, name: str = "image") -> Image.Image:

@@ -191,7 +191,7 @@ def read_grid(
     tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
     jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path, send_key)
     for name in experiment.data:
-        check_dataset_name(name, jobs, located.where(("data", name)))
+        check_dataset_name(name, [job.task for job in jobs], located.where(("data", name)))
     slurm = experiment.slurm if isinstance(experiment.slurm, SlurmOptions) else None
     return Grid(jobs, _data_folders(experiment, path), _notes(located), slurm)
 

@@ -238,9 +238,9 @@ def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(unique.values())
 
 
-def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:
-    """Refuses a folder for a dataset or task that is not known and that no job asks for."""
-    tasks = [job.task for job in jobs if isinstance(job.task, Task)]
+def check_dataset_name(name: str, tasks: Iterable[AnyTask], where: str) -> None:
+    """Refuses a folder for a dataset or task that is not known and that is none of these."""
+    tasks = [task for task in tasks if isinstance(task, Task)]
     names = {*DATASETS.names(), *(dataset_key(task.dataset) for task in tasks)}
     names |= {task.task for task in tasks}
     if name not in names:

@@ -25,6 +25,7 @@ from fieldmark.tasks import NamedTask, TaskReader, is_pattern, load_own_task, ta
 if TYPE_CHECKING:
     from fieldmark.lmms.check.render import RenderedDocuments
     from fieldmark.progress import Progress
+    from fieldmark.settings import Settings
     from fieldmark.tasks import CheckedFiles
 
 
@@ -112,13 +113,14 @@ class LmmsReader:
         self,
         paths: Sequence[Path],
         folders: Sequence[Path],
+        settings: Settings,
         code_s: float = 0.0,
         others: Container[Path] = (),
         progress: Progress | None = None,
     ) -> CheckedFiles:
         from fieldmark.lmms.check.files import check_files
 
-        return check_files(paths, Trust.of(*folders), code_s, others, progress)
+        return check_files(paths, Trust.of(*folders), settings, code_s, others, progress)
 
     def render(self, task: DocumentTask, n: int, cache: Path, fetch: bool) -> RenderedDocuments:
         from fieldmark.lmms.check.render import render_documents

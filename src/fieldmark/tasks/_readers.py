@@ -18,6 +18,7 @@ from fieldmark.registry import Registry
 
 if TYPE_CHECKING:
     from fieldmark.progress import Progress
+    from fieldmark.settings import Settings
 
 READERS = Registry("task reader", "fieldmark.task_readers")
 _SKIPPED = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"))
@@ -194,11 +195,13 @@ class TaskReader(Protocol):
         self,
         paths: Sequence[Path],
         folders: Sequence[Path],
+        settings: Settings,
         code_s: float = 0.0,
         others: Container[Path] = (),
         progress: Progress | None = None,
     ) -> CheckedFiles:
-        """What is wrong with the files. Code of tasks may come from the folders; importing a file
+        """What is wrong with the files. Code of tasks may come from the folders, data lie
+        where the settings say; importing a file
         of it may take `code_s` seconds, 0 = none is imported. Files of `others` that have no key
         of a task are only counted.
         """

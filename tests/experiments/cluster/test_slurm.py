@@ -213,7 +213,7 @@ def test_a_users_folder_and_variables_change_nothing(
 ) -> None:
     """A percent sign in a path, defaults for squeue, a file named as a module of Python."""
     results = tmp_path / "100% done"
-    with pytest.raises(UsageError, match="give another --results"):
+    with pytest.raises(UsageError, match="choose another --results"):
         place().submit(group_steps([make_step(tmp_path / "%j", 0)]))
     results.mkdir()
     (results / "json.py").write_text("raise RuntimeError('the wrong one')")

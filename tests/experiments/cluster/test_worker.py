@@ -263,7 +263,7 @@ def test_a_model_that_changed_since_is_refused(place: Path) -> None:
     outcome = read_outcome(folders[1])
     assert outcome is not None and not outcome.names
     (failure,) = outcome.failures
-    assert failure.error.startswith("model 'm.py:Slow' is not what it was when the command was")
+    assert failure.error.startswith("model 'm.py:Slow' has changed since the command started")
     assert failure.exit_code == 4
 
 

@@ -148,7 +148,7 @@ def test_a_word_where_a_column_was_meant_is_told_by_the_check(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     write(Path(), doc_to_target="answer")
     monkeypatch.setenv("FIELDMARK_CACHE", "cache")
-    assert main(["check", "made.yaml", "--data"]) == 0
+    assert main(["check", "made.yaml", "--n-documents", "3"]) == 0
     told = "warning  made.yaml:6: doc_to_target 'answer' is not a column, so the word itself is "
     told += "the right answer."
     assert told in capsys.readouterr().out

@@ -31,7 +31,7 @@ def without_metadata(data: bytes, kind: str) -> bytes | None:
 def _strip_jpeg(data: bytes) -> bytes | None:
     if not data.startswith(_START):
         return None
-    kept, at = [_START], 2
+    kept, at, has_pixels = [_START], 2, False
     while data[at : at + 2] != _END:
         if data[at : at + 2] == b"\xff\xff":  # any number of these may precede a marker
             at += 1
@@ -47,9 +47,9 @@ def _strip_jpeg(data: bytes) -> bytes | None:
             if match is None:
                 return None
             kept.append(data[end : match.start()])
-            end = match.start()
+            end, has_pixels = match.start(), True
         at = end
-    return b"".join([*kept, _END])
+    return b"".join([*kept, _END]) if has_pixels else None
 
 
 def _jpeg_segment(marker: int, segment: bytes) -> bytes:

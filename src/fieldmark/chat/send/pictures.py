@@ -25,7 +25,7 @@ from PIL import Image
 
 from fieldmark.chat.messages import Box, Picture, PictureKey
 from fieldmark.chat.send.metadata import without_metadata
-from fieldmark.data import open_image, quick_check
+from fieldmark.data import ImageHeader, open_image, quick_check, read_header
 from fieldmark.errors import DataError
 
 _PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)
@@ -64,7 +64,7 @@ MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 QUALITY = 92
 _LEAST_QUALITY = 60
 _PLAIN_MODES = ("RGB", "L", "P", "RGBA", "1", "LA")
-_ORIENTATION, _ON_THEIR_SIDE = 0x0112, (5, 6, 7, 8)
+_ON_THEIR_SIDE = (5, 6, 7, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +120,22 @@ def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
 
 
 def _prepared(picture: Picture, data: bytes, limits: PictureLimits) -> SentPicture:
-    reason = quick_check(data)
-    if reason:
-        raise DataError(f"{picture.name or 'picture'}  {reason}.")
-    with Image.open(io.BytesIO(data)) as header:
-        kind, size, mode = header.format or "", header.size, header.mode
-        is_turned = header.getexif().get(_ORIENTATION, 1) not in (0, 1)
-        is_moving = kind != "MPO" and getattr(header, "is_animated", False)
-    kind = "JPEG" if kind == "MPO" else kind  # a JPEG with further pictures after its end
-    is_taken = kind in MEDIA_TYPES and mode in _PLAIN_MODES and not (is_turned or is_moving)
+    header = _header(picture, data)
+    size = header.width, header.height
+    kind = "JPEG" if header.format == "MPO" else header.format
+    is_upright = header.orientation == 1 and not header.is_moving
+    is_taken = kind in MEDIA_TYPES and header.mode in _PLAIN_MODES and is_upright
     bare = without_metadata(data, kind) if is_taken and _is_whole(picture.crop, size) else None
     if bare is not None and _fits(size, bare, limits):
         return _sent(bare, MEDIA_TYPES[kind], size, "")
     return _redrawn(picture, data, limits)
+
+
+def _header(picture: Picture, data: bytes) -> ImageHeader:
+    name = picture.name or "picture"
+    if reason := quick_check(data):
+        raise DataError(f"{name}  {reason}.")
+    return read_header(data, name=name)
 
 
 def _fits(size: tuple[int, int], data: bytes, limits: PictureLimits) -> bool:
@@ -190,11 +193,9 @@ def glance(picture: Picture, limits: PictureLimits = NO_LIMITS) -> PictureSize:
     data = picture.read()
     size = plain_jpeg_size(data)
     if size is None:
-        if reason := quick_check(data):
-            raise DataError(f"{picture.name or 'picture'}  {reason}.")
-        with Image.open(io.BytesIO(data)) as header:
-            is_on_its_side = header.getexif().get(_ORIENTATION, 1) in _ON_THEIR_SIDE
-            size = header.size[::-1] if is_on_its_side else header.size
+        header = _header(picture, data)
+        size = header.width, header.height
+        size = size[::-1] if header.orientation in _ON_THEIR_SIDE else size
     width, height = size if picture.crop is None else picture.crop[2:]
     scale = min(1.0, (limits.long_px or math.inf) / max(width, height, 1))
     n_bytes = min(len(data) * scale**2, limits.n_bytes or math.inf)

@@ -3,8 +3,8 @@
 examples:
   fieldmark check my_task.yaml
   fieldmark check lmms-eval/lmms_eval/tasks --json > problems.json
-  fieldmark check tasks/ --data --n-documents 2
-  fieldmark check tasks/ --run-code --data
+  fieldmark check my_task.yaml --data folder=photos
+  fieldmark check tasks/ --n-documents 2 --run-code
   fieldmark check grid.toml
   fieldmark check photos/
   fieldmark check obs.csv --label species --unit camera
@@ -16,26 +16,28 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli.flags import check_least
+from fieldmark.cli.flags import Common, DataFlags, check_least
 from fieldmark.cli.show import counted, print_json, show, show_sentence, talk
 from fieldmark.errors import FieldmarkError, UsageError, readable
 from fieldmark.progress import for_people
 from fieldmark.source_lines import read_text
 from fieldmark.tasks import (
     LEVELS,
+    AnyTask,
     CheckedFiles,
     Level,
     Problem,
     RenderedTask,
     TaskReader,
     holds_tasks,
+    load_own_task,
     merge_problems,
     problems_of,
     task_readers,
@@ -59,12 +61,10 @@ class CheckArgs:
     """which folder names the label, where folders of photos lie in folders: 1 is the outermost"""
     dataset: str = ""
     """read the data as this dataset [labelled photos]"""
-    data: bool = False
-    """for tasks in lmms-eval's format: open the data and show the prompts they give"""
-    n_documents: int = 3
-    """how many prompts to show for each task, with --data"""
+    n_documents: Annotated[int, arg(metavar="N")] = 0
+    """for tasks in lmms-eval's format: open the data and show this many prompts of each"""
     fetch: bool = False
-    """allow --data to download datasets"""
+    """allow --n-documents to download datasets"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
     """a further folder whose files tasks may include, and whose code they may run"""
     run_code: bool = False
@@ -73,8 +73,7 @@ class CheckArgs:
     """seconds that importing one file of code may take"""
     json: bool = False
     """print JSON: counts, and the problems by file and by kind"""
-    debug: bool = False
-    """show full tracebacks instead of one-line errors"""
+    common: DataFlags = Common()
 
 
 def run(args: CheckArgs) -> int:
@@ -84,7 +83,7 @@ def run(args: CheckArgs) -> int:
         raise UsageError(
             "nothing to check: give files or folders, for example `fieldmark check my_task.yaml`."
         )
-    check_least("--n-documents", args.n_documents, 1)
+    check_least("--n-documents", args.n_documents, 0)
     if args.code_s <= 0:
         raise UsageError(
             f"--code-s {args.code_s:g}: expected more than 0 (it counts with --run-code)."
@@ -151,10 +150,11 @@ def check_paths(args: CheckArgs) -> Findings:
         checked = _check_tasks(args, reader, tasks)
         problems += checked.problems
         codes += _codes_of(checked)
-        for task, of_data in _render(args, reader, checked) if args.data else ():
+        for task, of_data in _render(args, reader, checked) if args.n_documents else ():
             rendered.append(task)
             problems += of_data
             codes += [3] if _has_errors(of_data) else []
+    _check_names(args, checked)
     seen = [file.seen for file in checked.files] if checked else []
     others: list[Problem] = []
     for path in (path for path in args.path if path not in tasks):
@@ -176,6 +176,21 @@ def _codes_of(checked: CheckedFiles) -> Iterator[int]:
             yield 3 if problem.kind == "data" and own_files.issuperset(problem.files) else 2
 
 
+def _check_names(args: CheckArgs, checked: CheckedFiles | None) -> None:
+    """A name in --data that is neither a dataset's nor a task's would have no effect."""
+    from fieldmark.experiments import check_dataset_name, read_grid
+
+    tasks: list[AnyTask] = []
+    with suppress(FieldmarkError):  # it is told as a problem of its file
+        for file in checked.files if checked and args.common.data else ():
+            tasks += [load_own_task(str(file.path), mistakes=[])] if file.kind == "own" else []
+        for path in args.path if args.common.data else ():
+            if path.suffix.lower() == ".toml":
+                tasks += [job.task for job in read_grid(path, _include_path(args)).jobs]
+    for text in args.common.data:
+        check_dataset_name(text.partition("=")[0], tasks, f"--data {text}")
+
+
 def _has_errors(problems: Iterable[Problem]) -> bool:
     return any(problem.level == "error" for problem in problems)
 
@@ -183,24 +198,22 @@ def _has_errors(problems: Iterable[Problem]) -> bool:
 def _check_tasks(args: CheckArgs, reader: TaskReader, paths: Sequence[Path]) -> CheckedFiles:
     folders = [path if path.is_dir() else path.parent for path in paths]
     files = list(_files(paths))
-    code_s = args.code_s if args.run_code else 0.0
+    code_s, settings = args.code_s if args.run_code else 0.0, args.common.settings()
     with for_people(quiet=len(files) < MANY) as progress:
         others = set(files) - set(paths)
-        return reader.check(files, [*folders, *_include_path(args)], code_s, others, progress)
+        return reader.check(
+            files, [*folders, *_include_path(args)], settings, code_s, others, progress
+        )
 
 
 def _include_path(args: CheckArgs) -> tuple[Path, ...]:
-    from fieldmark.settings import load_settings
-
-    return (*args.include_path, *load_settings().include_path)
+    return (*args.include_path, *args.common.settings().include_path)
 
 
 def _render(
     args: CheckArgs, reader: TaskReader, checked: CheckedFiles
 ) -> Iterator[tuple[RenderedTask, list[Problem]]]:
-    from fieldmark.settings import load_settings
-
-    settings = load_settings()
+    settings = args.common.settings()
     fetch = args.fetch or settings.may_fetch
     files = [file for file in checked.files if file.task is not None]
     with for_people(quiet=len(files) < MANY) as progress:
@@ -234,7 +247,7 @@ def _check_other(args: CheckArgs, path: Path) -> tuple[list[Problem], int, str]:
         else:
             problems, seen = _data_problems(args, path)
     except FieldmarkError as error:
-        if args.debug:
+        if args.common.debug:
             raise
         return problems_of(error, "key", ""), error.exit_code, ""
     return problems, 3 if _has_errors(problems) else 0, seen
@@ -244,11 +257,10 @@ def _grid_problems(args: CheckArgs, path: Path) -> list[Problem]:
     """The notes of an experiment, and why its jobs could not have their data."""
     from fieldmark.experiments import data_errors, read_grid, replace_data
     from fieldmark.protocols import as_problems
-    from fieldmark.settings import load_settings
 
     grid = read_grid(path, _include_path(args))
     problems = [Problem("note", "experiment", "", note) for note in grid.notes]
-    for error in data_errors(grid.jobs, replace_data(load_settings(), grid.data)):
+    for error in data_errors(grid.jobs, replace_data(args.common.settings(), grid.data)):
         problems += as_problems(error)
     return merge_problems(problems)
 
@@ -257,13 +269,12 @@ def _photo_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
     """What `fieldmark try` says about somebody's photos, without trying a model."""
     from fieldmark.data.read.own_formats import read_photos
     from fieldmark.data.read.own_photos import Columns
-    from fieldmark.settings import load_settings
     from fieldmark.tryout.survey import look_at
     from fieldmark.tryout.words import tell_counts, tell_single
 
     photos = read_photos(path, Columns(args.image, args.label, args.unit, args.label_part))
     with for_people(quiet=len(photos.table) < MANY) as progress:
-        survey = look_at(photos, load_settings(), progress)
+        survey = look_at(photos, args.common.settings(), progress)
     problems = [
         Problem(_PHOTO_LEVELS.get(finding.kind, "warning"), "data", "", finding.text)
         for finding in survey.audit.findings

@@ -23,7 +23,7 @@ from fieldmark.lmms.read.groups import expand_file, make_group, make_task
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols import Workspace, check_data, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference, without_code
-from fieldmark.settings import load_settings
+from fieldmark.settings import Settings
 from fieldmark.source_lines import Located, SchemaError
 from fieldmark.tasks import (
     CheckedFile,
@@ -40,21 +40,23 @@ from fieldmark.tasks import (
 def check_files(
     paths: Sequence[Path],
     trust: Trust,
+    settings: Settings,
     code_s: float = 0.0,
     others: Container[Path] = (),
     progress: Progress | None = None,
 ) -> CheckedFiles:
-    """`code_s`: seconds that importing a file of code may take; 0 = no code is imported.
+    """What is wrong with them. `settings` say where data are. `code_s`: seconds that importing a
+    file of code may take; 0 = no code is imported.
 
     Files of `others` that have no key of a task are somebody else's: they are counted, no more.
     """
-    progress = progress or Silent()
+    progress, workspace = progress or Silent(), Workspace(settings, Contents(None))
     files: list[CheckedFile] = []
     problems: list[Problem] = []
     progress.start("task files", len(paths))
     with nullcontext() if code_s else without_code():
         for path in paths:
-            file, file_problems = _check_file(path, trust, path in others)
+            file, file_problems = _check_file(path, trust, workspace, path in others)
             files.append(file)
             progress.advance()
             problems.extend(problem.found_in(path) for problem in file_problems)
@@ -72,7 +74,9 @@ def check_files(
     return CheckedFiles(tuple(files), tuple(merge_problems(problems)), failing)
 
 
-def _check_file(path: Path, trust: Trust, is_other: bool) -> tuple[CheckedFile, list[Problem]]:
+def _check_file(
+    path: Path, trust: Trust, workspace: Workspace, is_other: bool
+) -> tuple[CheckedFile, list[Problem]]:
     """What the file is, and what is wrong with it by itself."""
     try:
         located = read_document_file(path, trust)
@@ -85,7 +89,7 @@ def _check_file(path: Path, trust: Trust, is_other: bool) -> tuple[CheckedFile, 
     name = located.data.get(key)
     file = CheckedFile(path, kind, name if isinstance(name, str) else "", located.where((key,)))
     if kind == "own":
-        problems, seen = _own_problems(path, trust)
+        problems, seen = _own_problems(path, trust, workspace)
         return replace(file, seen=seen), problems
     if kind == "python":
         text = "is a task written as a Python class: fieldmark does not run it."
@@ -109,11 +113,10 @@ def _validated(
     return file, []
 
 
-def _own_problems(path: Path, trust: Trust) -> tuple[list[Problem], str]:
+def _own_problems(path: Path, trust: Trust, workspace: Workspace) -> tuple[list[Problem], str]:
     """What is wrong with the file as it is, and with each variant's keys in place; and what its
     data hold.
     """
-    workspace = Workspace(load_settings(), Contents(None))
     problems, seen, variants = _problems_as(str(path), path, trust, workspace)
     for variant in variants:
         problems += _problems_as(f"{path}@{variant}", path, trust, workspace)[0]
