@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from fieldmark.data.read.own_photos import SHOWN
 from fieldmark.tryout.judge.choice import ROUGH_UNITS
 from fieldmark.tryout.judge.confidence import POOR, WRONG_PER_PHOTO
 from fieldmark.tryout.judge.findings import iterate_labels, worst_cell
@@ -84,9 +85,9 @@ def tell_counts(survey: Survey) -> Iterator[str]:
     if n := survey.photos.n_ignored:
         is_one = "file is not a labelled photo and was ignored"
         ignored = counted(n, is_one, "files are not labelled photos and were ignored")
-        few = survey.photos.ignored
-        more = f" and {n - len(few):,} more" if n > len(few) else ""
-        yield f"{ignored}{': ' if few else ''}{', '.join(few)}{more if few else ''}."
+        shown = ", ".join(survey.photos.ignored)
+        more = f" and {n - SHOWN:,} more" if n > SHOWN else ""
+        yield f"{ignored}: {shown}{more}." if shown else f"{ignored}."
 
 
 def tell_single(survey: Survey) -> str:
@@ -104,8 +105,8 @@ def tell_short(tried: str, best: str, accuracy: float, n_first: int = 0) -> str:
     """The score so far, in a line; `n_first` photos were a sample for a first answer."""
     if best != tried:
         return f"Tried {tried}. Still the best: {best}."
-    first = f"A first answer, from {n_first} photos: {best} was"
-    opening = first if n_first else f"Tried {tried}: the best so far,"
+    opening = f"A first answer, from {n_first} photos: {best} was"
+    opening = opening if n_first else f"Tried {tried}: the best so far,"
     return f"{opening} right on {_per_100(accuracy)} of 100 photos."
 
 
@@ -238,8 +239,7 @@ def _faster(verdict: Verdict, close: Sequence[Rival], highest: float) -> Iterato
         need = f"{_round(more):,} more {units} like yours"
         decide = f"Telling these models apart would take about {need}."
         decide = f"{n_units} {units} are too few to tell these models apart." if is_far else decide
-        until = f" Until then, {fastest} is the fastest: {use} takes it." if rival else ""
-        yield f"{decide}{until}"
+        yield decide + (f" Until then, {fastest} is the fastest: {use} takes it." if rival else "")
 
 
 def _chat(verdict: Verdict) -> Iterator[str]:
@@ -310,8 +310,8 @@ def _hardest(verdict: Verdict) -> Iterator[str]:
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
     threshold, units = verdict.threshold, verdict.sample.unit_word
-    n_wrong = round(100 * threshold.share_wrong)
-    n_right = round(100 * (threshold.share_named - threshold.share_wrong))
+    shares = threshold.share_named - threshold.share_wrong, threshold.share_wrong
+    n_right, n_wrong = (round(100 * share) for share in shares)
     n_left = 100 - n_right - n_wrong
     wrong = f"{n_wrong}" if n_wrong else "none" if not threshold.share_wrong else "fewer than 1"
     if not threshold.is_promise:
@@ -329,10 +329,8 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
             n_of_100 = _per_100(threshold.wrong_of_named)
             yield f"Of 100 names that it gives, about {n_of_100} are wrong: check them all."
         new = "" if units == "photos" else f" at new {units}"
-        yield (
-            f"Of 100 new photos{new}, expect at most {100 * WRONG_PER_PHOTO:.0f} to get a wrong "
-            "name."
-        )
+        n_most = round(100 * WRONG_PER_PHOTO)
+        yield f"Of 100 new photos{new}, expect at most {n_most} to get a wrong name."
         if unsure := _unsure(verdict):
             yield f"It was unsure most often of {unsure}."
     yield from _search(verdict)
