@@ -71,11 +71,9 @@ def tell_counts(survey: Survey) -> Iterator[str]:
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         n_named, units = survey.n_units - n_alone, survey.unit_word
-        found = counted(n_named, f"{survey.unit_name} is", f"{units} are")
-        yield (
-            f"{found} read from {survey.photos.unit_from}. Models are tested on {units} that they "
-            "were not trained on."
-        )
+        are_read = counted(n_named, f"{survey.unit_name} is", f"{units} are") + " read from"
+        tested = f"Models are tested on {units} that they were not trained on."
+        yield f"{are_read} {survey.photos.unit_from}. {tested}"
         if n_alone:
             have = "has" if n_alone == 1 else "have"
             yield (
@@ -297,14 +295,14 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
 
 def _hardest(verdict: Verdict) -> Iterator[str]:
     """The label that is right least often, or those that tie."""
-    each = list(iterate_labels(verdict.held_out))
-    _, worst, n, n_right = each[0]
+    labels = list(iterate_labels(verdict.held_out))
+    _, worst, n, n_right = labels[0]
     if n_right == n:
         return
-    tied = [f"{name} ({k} of {m})" for _, name, m, k in each if k * n == n_right * m]
+    tied = [f"{name} ({k} of {m})" for _, name, m, k in labels if k * n == n_right * m]
     if len(tied) == 1:
         yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
-    elif len(tied) < len(each):
+    elif len(tied) < len(labels):
         yield f"Hardest labels: {first_few(tied, MOST)} photos right."
 
 

@@ -267,8 +267,8 @@ def _choose_parts(folders: Sequence[Sequence[str]], chosen: int | None) -> _Part
     is_known = chosen is not None or len(species) == 1
     inner = [at for at in named[1:] if _is_crossed(folders, named[0], at)]
     inside = [at for at in inner if not _reads_as(_NUMBERED, values[at])]
-    found = species if len(species) == 1 else inside or named or [0]
-    label = found[0] if chosen is None else chosen
+    candidates = species if len(species) == 1 else inside or named or [0]
+    label = candidates[0] if chosen is None else chosen
     others = [at for at in named if at != label and _is_crossed(folders, label, at)]
     units = [at for at in range(depth) if is_place[at] and at != label]
     units += [at for at in others if at < label]
@@ -288,8 +288,8 @@ def place_word(names: Iterable[str | None]) -> str:
     >>> place_word(["Site North", "site_2"]), place_word(["Site North", "Creek"])
     ('site', 'unit')
     """
-    found = [_PLACE.fullmatch(name) for name in names if name is not None]
-    words = {place[1].lower() if place else "unit" for place in found}
+    places = [_PLACE.fullmatch(name) for name in names if name is not None]
+    words = {place[1].lower() if place else "unit" for place in places}
     return words.pop() if len(words) == 1 else "unit"
 
 

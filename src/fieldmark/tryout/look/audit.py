@@ -314,15 +314,15 @@ def find_slips(label_n: np.ndarray) -> Iterator[DataFinding]:
     Parus minor), so they are asked about and never merged.
     """
     counts = Counter(label_n.tolist())
-    found = set(_one_letter_apart(counts))
+    slips = set(_one_letter_apart(counts))
     # By count first: of 5,000 labels, few pairs differ so much, and only those are spelt out.
     common_first = sorted(counts, key=lambda name: (-counts[name], name))
     rare_first = common_first[::-1]
     for common in common_first:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
-        slips = [name for name in few if _may_be_slip(name, common)]
-        found |= {(min(name, common), max(name, common)) for name in slips}
-    for pair in sorted(found):
+        rare_names = [name for name in few if _may_be_slip(name, common)]
+        slips |= {(min(name, common), max(name, common)) for name in rare_names}
+    for pair in sorted(slips):
         rare, common = sorted(pair, key=lambda name: counts[name])
         one, other = (f"{name!r} ({counts[name]})" for name in (rare, common))
         if counts[rare] <= RARE * counts[common]:
