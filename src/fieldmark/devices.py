@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 # Read once, when CUDA starts: with the usual 8 queues streams wait for each other although they
 # need not; decoding beside a network ran 20 times slower (H200).
 if torch.cuda.is_initialized() and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.environ:
-    LOG.warning("CUDA was started before fieldmark: photos are decoded slower beside a network.")
+    LOG.warning("CUDA was started before fieldmark: photos are decoded more slowly.")
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
@@ -89,7 +89,7 @@ def choose_decode(decode: str, device: Any) -> str:
         lacks = f"the model is on {device}" if device.type != "cuda" else "nvJPEG is not installed"
         raise ModelError(
             f"decode 'gpu' needs a CUDA device and the library nvJPEG, but {lacks}: use auto, "
-            "which takes the fastest way there is (`fieldmark doctor` shows it)."
+            f"which takes the fastest one here (`fieldmark doctor` shows it)."
         )
     return decode
 

@@ -32,8 +32,9 @@ class FieldmarkError(Exception):
     """A problem the user can mend. `str(error)` is what is printed, one line per problem."""
 
     exit_code = 1
-    is_recorded = True
-    """is a run that ends so kept as failed? Not where a name or address was wrong from the start"""
+    is_recorded: bool | None = None
+    """is a run that ends so kept as failed? Not where a name, file or address was wrong from the
+    start; None: only if its model was loaded"""
 
 
 class UsageError(FieldmarkError):
@@ -56,7 +57,8 @@ class UnknownName(UsageError):
         """`is_close`: the known names are those to suggest."""
         self.kind, self.name = kind, name
         self.closest = list(names) if is_close else closest(name, names)
-        text = f"{kind} {name!r} is not known."
+        is_here = " in these " in kind or " of these " in kind  # `model in these results`
+        text = f"No {kind} is called {name!r}." if is_here else f"{kind} {name!r} is not known."
         if self.closest:
             text += f" Did you mean {' or '.join(map(repr, self.closest))}?"
         if listing:
@@ -68,7 +70,7 @@ class CodeNotRun(UsageError):
     """Only running a file of code would tell, and this command only looks."""
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(f"{path}  holds code, which was not run: add --run-code to run it.")
+        super().__init__(f"{path}  contains code, which was not run: add --run-code to run it.")
 
 
 class DataError(FieldmarkError):
@@ -96,7 +98,7 @@ class MissingExtra(ModelError):
 
 
 class OutOfMemory(ModelError):
-    pass
+    is_recorded = True
 
 
 class RunsFailed(FieldmarkError):
@@ -149,7 +151,7 @@ _PLACE = re.compile(
     r"^(?:fieldmark: )?(?P<place>\S(?:(?!  )[^\n])*)(?<!:)  (?=\S)(?=(?P<next>\w*))", re.M
 )
 _VERBS = (
-    "is", "are", "was", "has", "holds", "does", "cannot", "could", "lacks", "lists", "names",
+    "is", "are", "was", "has", "contains", "does", "cannot", "could", "lacks", "lists", "names",
     "gives", "changed", "now", "would", "lies", "failed",
 )  # fmt: skip
 
@@ -223,6 +225,8 @@ def naming_model(model: str, doing: str) -> Iterator[None]:
     except FieldmarkError:
         raise
     except Exception as error:
-        raise ModelError(
+        failure = ModelError(
             f"model {model!r} failed in {doing}: {first_line(error)} (--debug shows where)."
-        ) from error
+        )
+        failure.is_recorded = True  # with its traceback
+        raise failure from error

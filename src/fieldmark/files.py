@@ -46,8 +46,10 @@ def replacing(path: Path, is_durable: bool = False) -> Iterator[IO[bytes]]:
         with part.open("w+b") as file:
             yield file
             file.flush()
+            # Before the new name: else a power cut may leave the name with nothing in it.
             if is_durable:
                 os.fsync(file.fileno())
+        # Atomic within a folder (rename(2)): whoever reads has the old file or the new one.
         part.replace(path)
         if is_durable:
             sync_folder(path.parent)

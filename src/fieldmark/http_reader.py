@@ -107,7 +107,7 @@ async def open_response(
     except aiohttp.TooManyRedirects as error:
         raise RedirectRefused("redirects without end") from error
     except UnicodeError as error:  # of a name that no resolver takes, such as a..org
-        raise RedirectRefused("redirects to no address that can be read") from error
+        raise RedirectRefused("redirects to an address that cannot be read") from error
     async with response:
         yield response
 

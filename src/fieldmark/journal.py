@@ -25,6 +25,8 @@ from fieldmark.errors import StoreError
 from fieldmark.files import parse_json, try_lock
 
 SYNC_EVERY_S = 0.2
+# The last key of each line is the CRC-32 of all before it, as eight hex digits: a line that a kill
+# or a full disk cut off does not fit its sum.
 _MARK = b',"crc":"'
 _SEAL = len(_MARK) + 8 + len('"}\n')
 
@@ -98,6 +100,7 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+b", buffering=0)
+            # Locked before it is looked at: the tail of another writer is no torn line.
             if try_lock(self._file) is False:
                 self._file.close()
                 busy = StoreError(f"{path}  is being written by another process: wait for it.")
@@ -120,6 +123,7 @@ class Journal:
             if self._fault is not None:
                 raise unusable(self.path, self._fault)
             try:
+                # One write in append mode: a line lies whole behind those before it (write(2)).
                 written = os.write(self._file.fileno(), line)
                 if written < len(line):  # a full disk takes the beginning and then says so
                     os.write(self._file.fileno(), line[written:])
@@ -159,6 +163,7 @@ class Journal:
     def _cut_tail(self) -> int:
         """Drops a line that was cut off: the next would be glued to it. The size that is left."""
         size = end = self._file.seek(0, os.SEEK_END)
+        # Backwards in pieces of 64 KiB: files of answers have gigabytes.
         while end:
             start = max(0, end - (1 << 16))
             self._file.seek(start)

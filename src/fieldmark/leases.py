@@ -84,6 +84,7 @@ class Lease:
     def __init__(self, path: Path, descriptor: int, now: Callable[[], float]) -> None:
         self.path, self._file, self._now = path, descriptor, now
         self._lock = threading.Lock()
+        # The token tells it from a later lease of this number: finished work may begin anew.
         self._facts: dict[str, Any] = {
             **asdict(Holder.here()), "token": os.urandom(8).hex(), "count": 0, "is_free": False,
         }  # fmt: skip
@@ -282,6 +283,7 @@ class LeaseFolder:
 
     def _silence_s(self, path: Path, content: dict[str, Any] | None) -> float:
         """For how long its count has stood still, as seen from here."""
+        # By this machine's monotonic clock alone: clocks of machines differ, and jump.
         count = None if content is None else content.get("count")
         seen, since = self._watched.get(path, (-1, 0.0))
         if count != seen:

@@ -106,18 +106,26 @@ class Live:
             TextColumn,
             TimeRemainingColumn,
         )
+        from rich.table import Column
         from rich.text import Text
+
+        class Label(ProgressColumn):
+            """What gives way on a narrow screen: names do, numbers do not."""
+
+            def render(self, task: Task) -> Text:
+                return Text(task.description, no_wrap=True, overflow="ellipsis")
 
         class Rate(ProgressColumn):
             def render(self, task: Task) -> Text:
                 return Text(rate(task.speed) if task.speed else "")
 
+        fixed = Column(no_wrap=True)
         self._region: Any = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            Rate(),
-            TimeRemainingColumn(),
+            Label(),
+            BarColumn(bar_width=12, table_column=fixed),
+            MofNCompleteColumn(table_column=fixed),
+            Rate(table_column=fixed),
+            TimeRemainingColumn(table_column=fixed),
             TextColumn("{task.fields[doing]}", markup=False),
             console=Console(stderr=True),
             transient=True,

@@ -121,7 +121,7 @@ class Registry:
             if self.added.get(name) != _File(path):
                 self.register(name, _File(path))
 
-    def place_of(self, name: str) -> str:
+    def line_of(self, name: str) -> str:
         """The file of an entry that is the user's, for messages; "" for all others."""
         entry = self.added.get(name)
         return f"{entry.path}  " if isinstance(entry, _File) else ""

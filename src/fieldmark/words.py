@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
 """control characters, and what turns the direction of writing"""
@@ -24,6 +24,22 @@ def first_few(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
     """
     shown = between.join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def grouped(lines: Iterable[str]) -> list[str]:
+    """Lines that say the same of several things as one.
+
+    >>> grouped(["newt: no interval.", "Two runs failed.", "plants: no interval."])
+    ['newt, plants: no interval.', 'Two runs failed.']
+    """
+    subjects: dict[str, list[str]] = {}
+    for line in lines:
+        subject, colon, text = line.partition(": ")
+        subjects.setdefault(f"{colon}{text}" or line, []).append(subject)
+    return [
+        f"{first_few(list(dict.fromkeys(names)))}{text}" if text.startswith(": ") else text
+        for text, names in subjects.items()
+    ]
 
 
 def printable(text: str, kept: str = "") -> str:

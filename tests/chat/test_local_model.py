@@ -122,7 +122,7 @@ def test_weights_that_would_stay_random_are_refused(own: Path) -> None:
     lost = next(name for name in sorted(weights) if "q_proj" in name)
     weights.pop(lost)
     save_file(weights, own / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match="its files hold no weights for .*q_proj"):
+    with pytest.raises(ModelError, match="its files have no weights for .*q_proj"):
         load_tiny(own).score([user("Which?")], ["wren"])
 
 

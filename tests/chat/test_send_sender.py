@@ -25,6 +25,7 @@ from fieldmark.chat import (
     Request,
     ask_now,
     chat_model,
+    spent_usd,
     user,
 )
 from fieldmark.chat.prices import Card
@@ -340,11 +341,34 @@ def test_an_interrupted_run_leaves_nothing_behind_and_keeps_its_answers(tmp_path
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-            assert len(journal) > 0 and budget.n_reserved == 0
+            assert len(journal) == server.counts.n_requests, "what was in flight was waited for"
+            assert budget.n_reserved == budget.n_late == 0
             others = asyncio.all_tasks() - {asyncio.current_task()}
             assert not [each for each in others if "_one" in repr(each)]
 
     with_server(MockScript(latency_s=0.01), work)
+
+
+def test_what_is_given_up_in_flight_may_have_been_charged_and_counts(tmp_path: Path) -> None:
+    """Defect: Ctrl-C threw away answers that were paid for, and counted none of them."""
+
+    async def work(server: CountingServer, name: str) -> None:
+        budget = Budget()
+        with AnswerJournal(tmp_path) as journal:
+            requests = (ask_about(i) for i in range(100))
+            running = asyncio.create_task(ask_all(requests, priced(name), FAST, journal, budget))
+            while not budget.n_reserved:
+                await asyncio.sleep(0.01)
+            for _ in range(2):
+                running.cancel()
+                await asyncio.sleep(0.05)
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        assert len(journal) == budget.n_reserved == 0 < budget.n_late
+        assert f"for {budget.n_late} answers that never came" in budget.words
+        assert spent_usd(tmp_path) == pytest.approx(budget.late_usd) and budget.late_usd > 0
+
+    with_server(MockScript(latency_s=5), work)
 
 
 def test_a_request_larger_than_the_rate_limit_is_told() -> None:

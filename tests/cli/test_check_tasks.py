@@ -71,9 +71,7 @@ def test_what_stands_in_a_template_is_merge_problems_at_its_line(
 ) -> None:
     code, out, err = check(capsys, folder, "--run-code")
     assert code == 0
-    assert out.splitlines() == [
-        f"note  {folder}/_template:6: full_docs is read by nothing. (2 files)"
-    ]
+    assert out.splitlines() == [f"note  {folder}/_template:6: full_docs is never read. (2 files)"]
     assert "2 tasks, 1 group, 1 fieldmark task, 1 other YAML file: " in err
     assert "0 errors, 0 warnings, 1 note" in err
     assert "The code of 2 of 2 tasks can be imported here." in err

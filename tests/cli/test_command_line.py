@@ -189,6 +189,16 @@ def test_other_packages_add_commands(
             "`fieldmark table --help` shows all.",
         ),
         (
+            ["run", "--num_fewshot", "3"],
+            "`fieldmark run` has no flag --num-fewshot. Did you mean --n-train? "
+            "`fieldmark run --help-all` shows all.",
+        ),
+        (
+            ["run", "--n-shot", "3"],
+            "`fieldmark run` has no flag --n-shot. Did you mean --n-train? "
+            "`fieldmark run --help-all` shows all.",
+        ),
+        (
             ["run", "--shots", "3"],
             "`fieldmark run` has no flag --shots. Did you mean --n-train? "
             "`fieldmark run --help-all` shows all.",
@@ -360,7 +370,7 @@ def test_data_is_made_checked_and_never_written_over(
     (out / "SYNTHETIC.txt").unlink()
     capsys.readouterr()
     assert main(words) == 3
-    assert "holds files that fieldmark did not make" in capsys.readouterr().err
+    assert "has files that fieldmark did not make" in capsys.readouterr().err
     next(out.rglob("*.jpg")).unlink()
     assert main(["data", "check", "beluga", "--data", f"beluga={out}", "--json"]) == 3
     told = json.loads(capsys.readouterr().out)

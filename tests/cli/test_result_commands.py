@@ -112,7 +112,15 @@ def test_equal_models_get_no_recommendation(store, capsys) -> None:
         write(store, model, "t", ["hare"] * 30, value=0.0)
     assert main(["table"]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("m/a, m/b and m/c score the same.\n")
+    assert told.startswith("Too close to call: m/a, m/b and m/c share the top score.\n")
+    write(store, "m/c", "u", ["hare"] * 15 + ["fox"] * 15, value=0.5)
+    for model in ("m/a", "m/b"):
+        write(store, model, "u", ["hare"] * 14 + ["fox"] * 16, value=16 / 30)
+    assert main(["table", "--task", "u"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith(
+        "Too close to call: m/a and m/b share the top score, but m/c could be as good."
+    )
 
 
 def test_json_rows_carry_the_rank_over_tasks(store, capsys) -> None:

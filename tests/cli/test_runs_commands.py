@@ -76,7 +76,7 @@ def listed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[int, str]:
 def test_every_state_is_listed_with_who_is_on_it(child, capsys) -> None:
     lines = told(capsys, "ls").splitlines()
     assert " ".join(lines[0].split()) == (
-        "id key state model task protocol n_train seed items when (UTC) data folder claimed by"
+        "id key state model task protocol n_train seed photos when (UTC) data folder claimed by"
     )
     states = [line.split()[2] for line in lines[1:]]
     assert states == ["superseded", "done", "killed", "failed", "running"]
@@ -100,10 +100,12 @@ def test_a_name_no_run_has_is_a_slip(child, capsys) -> None:
     for words in (["ls"], ["rm"]):
         line = told(capsys, *words, "--model", "m/oen", code=2)
         assert line == (
-            "fieldmark: model in these results 'm/oen' is not known. Did you mean 'm/one'? "
+            "fieldmark: No model in these results is called 'm/oen'. Did you mean 'm/one'? "
             "`fieldmark runs ls` lists all.\n"
         )
-    assert "task in these results 'bsy'" in told(capsys, "ls", "--task", "bsy", code=2)
+    assert "No task in these results is called 'bsy'." in told(
+        capsys, "ls", "--task", "bsy", code=2
+    )
     assert "--state dome: expected one of" in told(capsys, "ls", "--state", "dome", code=2)
 
 

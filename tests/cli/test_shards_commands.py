@@ -162,4 +162,4 @@ def test_captions_are_joined_into_copies(place: Path, capsys: pytest.CaptureFixt
     line = "shards/photos-00001.tar has no captions in captions: caption it first."
     assert capsys.readouterr().err.splitlines()[-1].endswith(line)
     assert main(["shards", "join", "shards", "photos", "--out", "train"]) == 3
-    assert "photos holds no captions: expected the folder" in capsys.readouterr().err
+    assert "photos contains no captions: expected the folder" in capsys.readouterr().err

@@ -138,9 +138,9 @@ def test_what_cannot_be_read_is_told_and_what_leads_out_is_refused_always(
     for _ in range(2):
         contents = Contents(memory).learn(inside, ["../0.png", "none.png", "pipe.jpg"])
         assert {value.key for value in contents.values()} == {ABSENT}
-        assert "leads out of the dataset" in contents["../0.png"].problem
+        assert "is outside the dataset's folder" in contents["../0.png"].problem
         assert "is missing" in contents["none.png"].problem
-        assert "no ordinary file" in contents["pipe.jpg"].problem
+        assert "is a pipe or a device" in contents["pipe.jpg"].problem
 
 
 def test_a_broken_image_is_remembered_as_broken(photos: Path, tmp_path: Path, settled) -> None:

@@ -208,7 +208,8 @@ def test_a_changed_archive_is_read_anew(tmp_path: Path):
 )
 def test_paths_may_not_leave_the_root(tmp_path: Path, image: str):
     assert message(tmp_path, image) == (
-        f"ROOT  image {image.split('::')[0]!r} leads out of the dataset: expected a path inside it."
+        f"ROOT  image {image.split('::')[0]!r} is outside the dataset's folder: give a path "
+        f"inside it."
     )
 
 
@@ -220,10 +221,7 @@ def test_missing_and_unreadable_files_are_named(tmp_path: Path):
     assert message(tmp_path, "a.jpg") == "ROOT/a.jpg  is missing."
     assert message(tmp_path, "a.tar::x") == "ROOT/a.tar  is missing."
     assert message(tmp_path, "a.parquet::0") == "ROOT/a.parquet  is missing."
-    assert (
-        message(tmp_path, "folder.jpg")
-        == "ROOT/folder.jpg  is a folder: an image file was expected."
-    )
+    assert message(tmp_path, "folder.jpg") == "ROOT/folder.jpg  is a folder, not an image file."
     assert message(tmp_path, "a\0.jpg") == "ROOT/a\0.jpg  cannot be read: embedded null byte."
     assert message(tmp_path, "text.tar::x").startswith(
         "ROOT/text.tar  is not a tar file that can be"
@@ -248,7 +246,7 @@ def test_what_an_archive_lacks_is_named(tmp_path: Path):
     assert message(tmp_path, "t.parquet::-1").startswith("ROOT/t.parquet  has no row '-1'")
     assert (
         message(tmp_path, "t.parquet::1")
-        == "ROOT/t.parquet  row 1 holds no image in column 'image'."
+        == "ROOT/t.parquet  row 1 contains no image in column 'image'."
     )
 
 

@@ -278,7 +278,7 @@ def test_empty_crop_is_named(crop: tuple[float, float, float, float]):
         open_image(encode(picture()), crop=crop, name="a.png")
     assert str(caught.value) == (
         f"a.png  crop {crop} is empty in an image of 24 × 16 pixels: "
-        "x, y, width and height in pixels were expected."
+        "expected x, y, width and height in pixels."
     )
 
 
@@ -322,7 +322,7 @@ BROKEN = {
     b"": "is empty (0 bytes)",
     b"hello, this is text": "is not an image of a known format (it starts with b'hello, this ')",
     b"\n<!DOCTYPE html><html>": "is a web page, not an image: the download failed",
-    b"%!PS-Adobe-3.0 EPSF": "is PostScript, which is not read: convert it to PNG",
+    b"%!PS-Adobe-3.0 EPSF": "is PostScript, which fieldmark does not read: convert it to PNG",
     b"\0\0\0\x18ftypheic\0\0\0\0": "is cut off or damaged: the HEIC cannot be read",
     JPEG[:-2]: "is cut off: the JPEG has no end marker",
     JPEG[:400]: "is cut off: the JPEG has no end marker",
@@ -335,7 +335,7 @@ BROKEN = {
 def test_quick_check_says_why(data: bytes):
     expected = BROKEN[data]
     if expected is None:
-        assert (quick_check(data) or "").startswith("is cut off: the WebP holds ")
+        assert (quick_check(data) or "").startswith("is cut off: the WebP contains ")
     else:
         assert quick_check(data) == expected
 

@@ -104,9 +104,9 @@ def test_shards_of_a_range_are_one_source(place: Path) -> None:
 def test_ranges_expand_as_in_a_shell(place: Path) -> None:
     with pytest.raises(DataError, match=r"^x/0-01\.tar  does not exist"):
         sources("x/{0..1}-{01..12}.tar")
-    with pytest.raises(UsageError, match=r"the range stands for 0 files"):
+    with pytest.raises(UsageError, match=r"the range means 0 files"):
         sources("a-{5..2}.tar")
-    with pytest.raises(UsageError, match=r"stands for 1,000,000,000 files"):
+    with pytest.raises(UsageError, match=r"means 1,000,000,000 files"):
         sources("a-{1..1000000000}.tar")
     write_image(place / "odd-{1..2}.png", 3)
     assert ids(sources("odd-{1..2}.png")[0]) == ["odd-{1..2}.png"]
@@ -167,15 +167,15 @@ def test_a_datasets_name_comes_before_a_folders(place: Path) -> None:
         ("newtt", UnknownName, "dataset or folder 'newtt' is not known. Did you mean 'newt'? "),
         ("photos/c", DataError, "photos/c  does not exist."),
         ("phots/c.jpg", DataError, "phots/c.jpg  does not exist."),
-        ("empty", DataError, "empty  holds no images."),
-        ("shards", DataError, "It holds 2 .tar files: give these (FOLDER/*.tar)."),
-        ("table.csv", UsageError, "table.csv  is nothing that can be embedded: expected a dataset"),
+        ("empty", DataError, "empty  contains no images."),
+        ("shards", DataError, "It contains 2 .tar files: give these (FOLDER/*.tar)."),
+        ("table.csv", UsageError, "table.csv  cannot be embedded: expected a dataset"),
         ("text.tar", DataError, "text.tar  is not a tar file that can be read"),
         ("short.tar", DataError, "short.tar  is cut off: fetch it again."),
-        ("none.tar", DataError, "none.tar  holds no images."),
+        ("none.tar", DataError, "none.tar  contains no images."),
         ("text.parquet", DataError, "text.parquet  is not a parquet file that can be read"),
         ("two.parquet", DataError, "two.parquet  has no column `image` with bytes; columns that "),
-        ("none.parquet", DataError, "none.parquet  holds no images."),
+        ("none.parquet", DataError, "none.parquet  contains no images."),
     ],
 )
 def test_what_is_no_source_gets_one_line(

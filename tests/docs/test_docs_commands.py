@@ -55,10 +55,8 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
         for line in text.splitlines() if lang == "sh" else []:
             line, _, comment = line.removeprefix("pip install uv && uv run ").partition(" #")
             line, code = line.strip(), re.search(r"exit code (\d)", comment)
-            # test_installation.py installs the clone, in an environment of its own
-            line = line.replace("ADDRESS", str(ROOT)).removesuffix(" && pip install .")
-            if line == "--all-extras --group dev pytest":
-                continue  # this very run
+            if line in ("pip install .", "--all-extras --group dev pytest"):
+                continue  # test_installation.py, and this very run
             run = run_shared if MAKE.fullmatch(line) else run_line
             run(line, tmp_path, environment, int(code[1]) if code else 0)
             n_run += 1

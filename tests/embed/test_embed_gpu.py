@@ -89,7 +89,7 @@ def test_batch_is_found_and_halved_when_memory_runs_out(
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert result.is_ok.all()
-    assert any("out of memory, going on with batches of" in line for line in said)
+    assert any("out of memory, now batches of" in line for line in said)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])

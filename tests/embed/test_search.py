@@ -212,7 +212,7 @@ def test_what_is_no_number_is_named(value: float) -> None:
         lambda: rank_positives(query, gallery, (np.array([0]), np.array([0]))),
     ]
     for call in calls:
-        with pytest.raises(DataError, match="gallery row 8500 holds NaN or infinity"):
+        with pytest.raises(DataError, match="gallery row 8500 contains NaN or infinity"):
             call()
     with pytest.raises(DataError, match="query row 8500"):
         top_k(gallery, query, 2)
@@ -224,7 +224,7 @@ def test_every_float16_is_read_as_it_is() -> None:
     _, score = top_k(np.ones((1, 1)), finite[:, None], len(finite))
     np.testing.assert_array_equal(score[0], np.sort(finite.astype(np.float32))[::-1])
     for value in every[~np.isfinite(every)]:
-        with pytest.raises(DataError, match="row 1 holds"):
+        with pytest.raises(DataError, match="row 1 contains"):
             top_k(np.ones((1, 1)), np.array([[1], [value]], np.float16), 1)
 
 

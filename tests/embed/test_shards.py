@@ -305,7 +305,7 @@ def test_what_another_holds_is_waited_for_and_computed_where_it_was_not(
         assert len(list(other.folder.iterdir())) == 1, "who waits holds nothing"
         if is_embedded:
             fill(Counting(), root, own, EmbedOptions(tmp_path / "cache"))  # type: ignore[arg-type]
-            held.settle({bucket(refs[7].image): 1})
+            held.count_done({bucket(refs[7].image): 1})
         held.release()
         thread.join(30)
     assert model.n_images == 30 - len(own) * is_embedded

@@ -197,6 +197,13 @@ def test_own_format_every_list_is_an_axis(tmp_path: Path) -> None:
     assert read.data == {"beluga": tmp_path / "b"}
 
 
+def test_a_pattern_of_models_is_all_that_fit(tmp_path: Path) -> None:
+    read = grid(tmp_path, 'models = ["classical/co*", "classical/all"]\ntasks = ["beluga"]\n')
+    assert [job.model for job in read.jobs] == ["classical/colour", "classical/all"]
+    with pytest.raises(UsageError, match=r"grid.toml:1  no model fits 'clasical/\*'"):
+        grid(tmp_path, 'models = ["clasical/*"]\ntasks = ["beluga"]\n')
+
+
 def test_defect_small_data_exactly_one_config(tmp_path: Path) -> None:
     """Defect: with exactly one configuration its path was used in its place."""
     read = grid(tmp_path, 'models = "classical/colour"\ntasks = "beluga"\n')

@@ -9,6 +9,9 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.data import read_table
+from fieldmark.report.site.summary import build_summary
+from fieldmark.settings import load_settings
+from fieldmark.store import Store
 from kit.planted import Plan, make_photos
 
 TASK = """\
@@ -65,6 +68,13 @@ def test_leaks_twin_labels_and_untrained_labels(
     ]
     assert warnings(capsys) == expected
     assert warnings(capsys) == expected, "a finished run says so too"
+    leak = "1 test photo is also among the training photos"
+    for words in (["table"], ["table", "--long"], ["table", "--json"], ["rescore"], ["table"]):
+        assert main(words) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert leak in shown or words == ["rescore"], f"{words} says so too"
+    (column,) = build_summary(Store.open(load_settings().store, read_only=True))["columns"]
+    assert column["warning"].startswith(leak)
     assert warnings(capsys, "--quiet") == []
 
 

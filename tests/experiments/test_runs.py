@@ -50,6 +50,8 @@ def test_second_run_with_other_probe_shots_or_seed_embeds_nothing(place: Path) -
     assert fieldmark(*base, "--probe", "neighbours") == 0
     assert fieldmark(*base, "--n-train", "3", "6") == 0
     assert fieldmark(*base, "--seed", "5", "--n-train", "6") == 0
+    assert fieldmark(*base, "--n-train", "0", "3") == 0, "a probe's curve has no point at 0"
+    assert fieldmark(*base, "--n-train", "0") == 2
     assert len((place / "log").read_text().splitlines()) == n_embedded
     assert len(answers(place / "results")) > 0
 
@@ -154,10 +156,7 @@ def test_defect_biobench_dry_run_has_side_effects(
     jobs = json.loads(capsys.readouterr().out)["jobs"]
     assert [job["status"] for job in jobs] == ["refused", "run", "done"]
     assert jobs[0]["why"] == "n_train = 0: a probe cannot learn from 0 training images."
-    assert (
-        jobs[1]["why"]
-        == "fewer than 500 training images in 2 of 2 parts (fewest: 36): all are used"
-    )
+    assert jobs[1]["why"] == "only 36 training photos in 2 of 2 parts, so all are used"
     assert jobs[1]["to embed"] in (0, 72)  # files made a moment ago are not remembered
     assert (
         main(

@@ -199,7 +199,7 @@ def test_a_file_name_that_looks_like_a_member_of_another_file(here: Path) -> Non
         (photos_changed, "its images have changed since it was done"),
         (
             lambda h: (h / "photos/test/bee/bee1.png").rename(h / "photos/test/cat/bee1.png"),
-            "its items or labels have changed since it was done",
+            "its photos or labels have changed since it was done",
         ),
     ],
     ids=["images", "labels"],
@@ -490,7 +490,7 @@ def test_a_path_that_leads_out_is_refused_with_and_without_cached_features(
     words = ["run", "--model", "classical/colour", "--task", "t.yaml", "--data", "csv=labels"]
     for more in ([], ["--cache", "fresh"]):
         assert main([*words, *more, "--quiet"]) == 3
-        assert "leads out of the dataset" in capsys.readouterr().err
+        assert "is outside the dataset's folder" in capsys.readouterr().err
 
 
 def test_force_keeps_the_finished_run_until_its_successor_is_done(here: Path) -> None:
@@ -685,7 +685,7 @@ def test_plan_knows_a_model_with_hidden_weights_only_once_it_is_loaded(
     capsys.readouterr()
     assert main(["plan", *words, "--task", "t.yaml", "--data", "folder=photos", "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "not known until it is loaded" in job["why"]
+    assert job["status"] == "run" and "cannot be checked until it is loaded" in job["why"]
 
 
 def test_plan_does_not_call_a_random_model_done(
@@ -702,4 +702,4 @@ def test_plan_does_not_call_a_random_model_done(
     words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
     assert main(["plan", *words, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "not known until it is loaded" in job["why"]
+    assert job["status"] == "run" and "cannot be checked until it is loaded" in job["why"]

@@ -92,7 +92,7 @@ def test_what_cannot_be_paired_is_told(store, path, capsys):
     assert compare_models(store, GOOD, POOR).not_compared == (
         "birds-f1: f1 is a function of all documents, not a mean over them",
     )
-    with pytest.raises(DataError, match="cannot be compared item by item on birds-f1: f1 is a"):
+    with pytest.raises(DataError, match="cannot be compared photo by photo on birds-f1: f1 is a"):
         compare_models(store, GOOD, POOR, RunFilter(tasks=("birds-f1",)))
     assert main(["compare", "good", "poor", "--results", str(path.parent)]) == 0
     assert "not compared: birds-f1: f1 is a function" in capsys.readouterr().err
@@ -221,7 +221,7 @@ def test_rescoring_keeps_what_the_tasks_code_made(tmp_path, capsys):
     before = values()
     assert main(["rescore", "--metric", "macro_f1", "--results", str(path.parent)]) == 0
     said = capsys.readouterr()
-    assert "2 runs left as scored: their tasks have scoring code of their own." in said.err
+    assert "2 runs left as scored: their tasks have their own scoring code." in said.err
     assert "6 runs scored" in said.out
     after = values()
     expected = {

@@ -120,8 +120,8 @@ def test_notes_tell_what_was_probably_not_meant(index: Index, trust: Trust) -> N
             notes.update({note.partition("  ")[2] for note in task.notes})
     untagged = "names a function, but without `!function` it is plain text."
     assert notes[f"doc_to_target = 'utils.stare_doc_to_target' {untagged}"] == 15
-    assert notes["group in a task is an old word for tag, and read so."] == 43
-    assert notes["full_docs is read by nothing."] == 9
+    assert notes["group in a task is an old word for tag, and is read as tag."] == 43
+    assert notes["full_docs is never read."] == 9
     assert notes["key 'doc_to_target' is given twice with the same value."] == 15
 
 

@@ -166,12 +166,12 @@ def test_metrics_of_process_results_are_its_own(tmp_path: Path) -> None:
         metric_list="[{metric: my_score, ignore_case: true}, {metric: acc}]",
     )
     assert [each.level for each in problems] == ["note", "note"], texts(problems)
-    assert "(ignore_case) have no effect beside process_results" in texts(problems)
+    assert "(ignore_case) have no effect with process_results" in texts(problems)
     assert "'my_score' has no aggregation: the mean is taken" in texts(problems)
 
 
 def test_equal_problems_become_one_that_knows_its_files() -> None:
-    one = Problem("note", "no effect", "template:3", "full_docs is read by nothing.")
+    one = Problem("note", "no effect", "template:3", "full_docs is never read.")
     other = Problem("error", "key", "a.yaml:9", "wrong.")
     a, b = Path("a.yaml"), Path("b.yaml")
     told = merge_problems([one.found_in(a), other.found_in(a), one.found_in(b), one.found_in(a)])

@@ -512,7 +512,7 @@ class TestSplits:
             self._documents(folder, cache, "training_split: a").test  # noqa: B018
         code = "def process(docs):\n    return docs.select([])"
         task = write_task(folder, JSONL + "process_docs: !function utils.process\n", code)
-        with pytest.raises(DataError, match="split 'train' holds no documents"):
+        with pytest.raises(DataError, match="split 'train' contains no documents"):
             open_documents(task, cache).test  # noqa: B018
 
     def test_documents_are_made_anew(self, folder: Path, cache: Path) -> None:

@@ -48,9 +48,9 @@ def test_a_group_puts_its_keys_onto_its_members(tmp_path: Path) -> None:
     )  # fmt: skip
     a, b = found.tasks
     assert (a.num_fewshot, a.repeats, b.num_fewshot, b.repeats) == (3, 1, 3, 2)
-    assert a.place_of("num_fewshot") == f"{tmp_path}/g.yaml:5"
-    assert b.place_of("repeats") == f"{tmp_path}/g.yaml:4"
-    assert a.place_of("doc_to_text") == f"{tmp_path}/a.yaml:4"
+    assert a.line_of("num_fewshot") == f"{tmp_path}/g.yaml:5"
+    assert b.line_of("repeats") == f"{tmp_path}/g.yaml:4"
+    assert a.line_of("doc_to_text") == f"{tmp_path}/a.yaml:4"
     (group,) = found.groups
     assert (group.group.group, group.members, group.tasks) == ("g", ("a", "b"), ("a", "b"))
 
@@ -82,7 +82,7 @@ def test_a_group_written_inside_a_group(tmp_path: Path) -> None:
                    "  aggregate_metric_list: [{metric: acc}]\n- c\nnum_fewshot: 5\n"},
     )  # fmt: skip
     assert [(task.num_fewshot, task.repeats) for task in found.tasks] == [(5, 2), (5, 1), (5, 1)]
-    assert found.tasks[0].place_of("repeats") == f"{tmp_path}/g.yaml:4"
+    assert found.tasks[0].line_of("repeats") == f"{tmp_path}/g.yaml:4"
     assert [each.group.group for each in found.groups] == ["in", "g"]
     assert found.groups[1].members == ("in", "c")
 
@@ -124,8 +124,8 @@ def test_a_whole_task_may_stand_in_a_group(tmp_path: Path) -> None:
     )  # fmt: skip
     (task,) = found.tasks
     assert (task.task, task.doc_to_text, task.repeats) == ("new", "q", 2)
-    assert task.place_of("dataset_path") == f"{tmp_path}/g.yaml:5"
-    assert task.place_of("doc_to_text") == f"{tmp_path}/_t:1"
+    assert task.line_of("dataset_path") == f"{tmp_path}/g.yaml:5"
+    assert task.line_of("doc_to_text") == f"{tmp_path}/_t:1"
 
 
 def test_members_may_include_files(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_groups_in_a_circle_are_told(tmp_path: Path) -> None:
         tmp_path,
         {"g.yaml": "group: g\ntask: [a, h]\n", "h.yaml": "group: h\ntask:\n- b\n- g\n"},
     )
-    assert line == f"{tmp_path}/h.yaml:4  groups hold each other in a circle: g → h → g."
+    assert line == f"{tmp_path}/h.yaml:4  groups contain each other: g → h → g."
 
 
 def test_every_member_that_fails_is_told(tmp_path: Path) -> None:

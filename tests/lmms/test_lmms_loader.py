@@ -44,8 +44,8 @@ def test_a_task_knows_its_values_and_where_they_stand(tmp_path: Path) -> None:
     assert metric.aggregation == Function("u.mean", path, 8)
     assert [step.options for step in pipeline.filter] == [{"group_select": -1}, {}]
     assert (task.version, task.tags, task.eval_split) == ("0.5", ("one", "two"), "test")
-    assert task.place_of("metric_list", 0, "aggregation") == f"{path}:8"
-    assert task.place_of("metric_list").startswith(f"{path}:")
+    assert task.line_of("metric_list", 0, "aggregation") == f"{path}:8"
+    assert task.line_of("metric_list").startswith(f"{path}:")
     assert task.trust.allows(path)
     assert task.notes == ()
 
@@ -72,7 +72,7 @@ WRONG = [
     ("doc_to_txt: x\n", [":6  key 'doc_to_txt' is not known. Did you mean 'doc_to_text'?"]),
     ("metric_list:\n- metric: acc\n-\n- aggregation: mean\n- acc\n", [
         ":8  metric_list[1] is empty: expected a mapping of `key: value`.",
-        ":9  key 'metric' is missing.",
+        ":9  key 'metric' is missing: add it.",
         ":10  metric_list[3] = 'acc': expected a mapping of `key: value`.",
         "3 problems, nothing was started.",
     ]),
@@ -93,7 +93,8 @@ WRONG = [
      [":7  group = 'b': expected `tag` only: group is an old word for it, inside tasks."]),
     ("doc_to_visual: [a]\n",
      [":6  doc_to_visual = ['a']: expected text or `!function` with a file and a name in it."]),
-    ("filter_list:\n- name: a\n  filter:\n  - functon: x\n", [":9  key 'function' is missing."]),
+    ("filter_list:\n- name: a\n  filter:\n  - functon: x\n",
+     [":9  key 'function' is missing: add it."]),
     ("probe: {classifier: ridge}\n", [
         ":6  key 'probe' is fieldmark's and key 'dataset_path' ({path}:2) lmms-eval's:"
         " keep to one form."
@@ -164,7 +165,7 @@ def test_group_in_a_task_is_a_tag(tmp_path: Path) -> None:
     task = load(tmp_path, "group: old\n")
     assert task.tags == ("old",)
     assert task.notes == (
-        f"{tmp_path}/x.yaml:6  group in a task is an old word for tag, and read so.",
+        f"{tmp_path}/x.yaml:6  group in a task is an old word for tag, and is read as tag.",
     )
 
 
@@ -182,13 +183,13 @@ def test_overrides_win_and_keep_their_place(tmp_path: Path) -> None:
     path, trust = tmp_path / "x.yaml", Trust.of(tmp_path)
     plain = load_document_task(path, trust, {"num_fewshot": 3})
     assert plain.num_fewshot == 3
-    assert plain.place_of("num_fewshot") == str(path)
+    assert plain.line_of("num_fewshot") == str(path)
     group = tmp_path / "g.yaml"
     put = Located(group, {"num_fewshot": 4}, {("num_fewshot",): 9})
     task = load_document_task(path, trust, put)
     assert task.num_fewshot == 4
-    assert task.place_of("num_fewshot") == f"{group}:9"
-    assert task.place_of("doc_to_text") == f"{path}:4"
+    assert task.line_of("num_fewshot") == f"{group}:9"
+    assert task.line_of("doc_to_text") == f"{path}:4"
     with pytest.raises(UsageError, match=rf"^{group}:9  num_fewshot = 'many': expected a whole"):
         load_document_task(path, trust, Located(group, {"num_fewshot": "many"}, put.lines))
 
@@ -197,7 +198,7 @@ def test_a_task_travels_to_another_process_whole(tmp_path: Path) -> None:
     task = load(tmp_path, "doc_to_visual: !function u.v\nfull_docs: true\n")
     again = pickle.loads(pickle.dumps(task))
     assert again == task
-    assert again.place_of("full_docs") == task.place_of("full_docs")
+    assert again.line_of("full_docs") == task.line_of("full_docs")
     assert (again.notes, again.trust) == (task.notes, task.trust)
 
 
@@ -224,7 +225,7 @@ def test_group_files(tmp_path: Path) -> None:
     (metric,) = group.aggregate_metric_list
     assert (metric.metric, metric.aggregation, metric.weight_by_size) == ("acc", "mean", True)
     assert metric.filter_list == ("none",)
-    assert group.place_of("aggregate_metric_list", "weight_by_size") == f"{path}:12"
+    assert group.line_of("aggregate_metric_list", "weight_by_size") == f"{path}:12"
 
 
 def test_what_is_wrong_in_a_group_is_told_with_its_line(tmp_path: Path) -> None:
@@ -237,12 +238,12 @@ def test_what_is_wrong_in_a_group_is_told_with_its_line(tmp_path: Path) -> None:
         load_group(path, Trust.of(tmp_path))
     lines = str(caught.value).replace(str(path), "").splitlines()
     assert lines == [
-        "  key 'group' is missing.",
+        "  key 'group' is missing: add it.",
         ":2  task[0] = 5: expected the name of a task, or a mapping with `task`.",
         ":3  task[1] is empty: expected the name of a task, or a mapping with `task`.",
         ":4  task[2] = {'x': 1}: expected a mapping with `task`, the name of a task.",
         ":5  task[3].task[1] = 7: expected the name of a task, or a mapping with `task`.",
-        ":6  key 'group' is missing.",
+        ":6  key 'group' is missing: add it.",
         ":8  key 'weigth_by_size' is not known. Did you mean 'weight_by_size'?",
         "7 problems, nothing was started.",
     ]

@@ -112,7 +112,7 @@ def test_mistakes_are_told(name: str) -> None:
     metric = load_metric(name)
     with pytest.raises(ValueError, match="expected one value per item"):
         metric(np.array([1, 2]), np.array([1]))
-    with pytest.raises(ValueError, match="-1 stands for no answer"):
+    with pytest.raises(ValueError, match="-1 means no answer"):
         metric(np.array([-1]), np.array([-1]))
     with pytest.raises(ValueError, match="whole numbers"):
         metric(np.array(["owl"]), np.array(["owl"]))

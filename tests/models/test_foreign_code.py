@@ -188,6 +188,6 @@ def test_defect_third_look_n10_pickled_checkpoints_are_refused_in_our_words(
     ):
         assert main(["embed", name, str(tmp_path / "photos")]) == 4
         told = capsys.readouterr().err
-        assert "holds more than tensors and would have to run code to load" in told
+        assert "contains more than tensors and would have to run code to load" in told
         assert "weights_only" not in told and "Traceback" not in told
     assert not (tmp_path / "marker").exists()

@@ -202,7 +202,7 @@ def test_missing_weights_are_fetched_once(
         with pytest.raises(ModelError) as caught:
             load_model("open-clip/hf-hub:lab/net")
     assert str(caught.value) == (
-        "lab/net on the hub holds no open_clip_config.json: it cannot be loaded."
+        "lab/net on the hub contains no open_clip_config.json: it cannot be loaded."
     )
     gets = [each for each in asked if each.startswith("GET") and "/resolve/" in each]
     assert len(gets) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -235,6 +236,9 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert str(caught.value).startswith(
         f"{path}  does not fit this network: it lacks conv1.0.weight"
     )
+    assert re.search(
+        r" and has \w+, [\w.]+ and \d+ more, which the network lacks", str(caught.value)
+    )
     assert "\n" not in str(caught.value)
     broken = tmp_path / "broken.pt"
     broken.write_bytes(b"not a checkpoint")
@@ -256,7 +260,7 @@ def test_code_in_a_weights_file_is_never_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"state_dict": Payload()}, tmp_path / "evil.pt")
-    with pytest.raises(ModelError, match="holds more than tensors and would have to run code"):
+    with pytest.raises(ModelError, match="contains more than tensors and would have to run code"):
         load_model(f"timm/test_resnet?weights={tmp_path / 'evil.pt'}", device="cpu")
     assert not (tmp_path / "PWNED").exists()
 
@@ -271,11 +275,11 @@ def test_hf_weights_that_would_stay_random_are_refused(
     partly = {key: value for key, value in state.items() if not key.startswith("pooler")}
     save_file(partly, tmp_path / "model.safetensors", {"format": "pt"})
     assert load_model(f"hf/{tmp_path}", device="cpu").dim == 32  # the pooler is not used
-    with pytest.raises(ModelError, match=r"its files hold no weights for pooler\.\w+\.\w+"):
+    with pytest.raises(ModelError, match=r"its files have no weights for pooler\.\w+\.\w+"):
         load_model(f"hf/{tmp_path}?pool=pooler", device="cpu")
     lost = {key: value for key, value in partly.items() if not key.startswith("layernorm")}
     save_file(lost, tmp_path / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match=r"no weights for layernorm.* which would stay random"):
+    with pytest.raises(ModelError, match=r"no weights for layernorm.* which would then be random"):
         load_model(f"hf/{tmp_path}", device="cpu")
 
 

@@ -133,7 +133,7 @@ def test_a_users_file_is_a_probe(folder: Path) -> None:
         (
             "ridge",
             {"alphas": ["2^-3 ... 3"]},
-            "alphas holds '2^-3 ... 3': expected numbers, powers as 2^-3, "
+            "alphas contains '2^-3 ... 3': expected numbers, powers as 2^-3, "
             "or a range `2^-15 .. 2^10`.",
         ),
         (

@@ -100,7 +100,7 @@ def test_what_was_given_was_not_chosen(name: str) -> None:
     probe = load_probe(name, given).fit(x, y)
     assert (probe.chosen_, probe.fit_notes_) == ({}, [])
     alone = load_probe(name, given).fit(x, np.zeros(len(y)))
-    assert alone.fit_notes_ == ["one class only: nothing to learn"]
+    assert alone.fit_notes_ == ["one class only: nothing to learn, so every answer is this class"]
 
 
 def test_classes_that_a_search_cannot_judge_are_told() -> None:
@@ -110,7 +110,7 @@ def test_classes_that_a_search_cannot_judge_are_told() -> None:
     assert probe.fit_notes_ == ["1 of 5 classes has one image: none of them held out"]
     trait = np.stack([y % 2 == 0, np.arange(len(y)) == 0], axis=1).astype(float)
     probe = load_probe("mlp", {"learning_rate": [1e-3, 1e-2], "epochs": 2}).fit(x, trait)
-    assert probe.fit_notes_ == ["1 of 2 traits have one answer only in the held-out images"]
+    assert probe.fit_notes_ == ["1 of 2 traits have only one answer in the held-out images"]
     assert load_probe("neighbours", {"k": 99}).fit(x, y).fit_notes_ == [
         "k = 99 with 48 training images: all of them vote"
     ]

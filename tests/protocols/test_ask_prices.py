@@ -119,6 +119,31 @@ def test_a_price_leaves_the_room_of_answers_alone(
     assert room == {1024} and "at most 4,096 out" in said
 
 
+def test_plan_counts_what_run_will_send(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Defect: answers that were stored were planned again, each at the price of all its room."""
+    server = Parrot('{"answer": "A"}', "It could be anything.")
+    with running(server) as url:
+        model = f"chat/custom/ours?base_url={url}"
+        flags = command(world, "--model", model, *SMALL, "--price", "200/300")[1:]
+        said = _planned(capfd, *flags)[1]
+        assert "chat: 4 requests" in said
+        most, likely = (float(part.split(",")[0].split(". ")[0]) for part in _money(said))
+        assert likely < most / 2
+        main(["run", *flags])
+        more = ["9" if word == "4" else word for word in flags]
+        for words in (more, [*more, "--again", "unparsed"]):
+            n_before = len(server.bodies)
+            capfd.readouterr()
+            said = _planned(capfd, *words)[1]
+            main(["run", *words])
+            n_sent = len(server.bodies) - n_before
+            assert 0 < n_sent < 9 and f"chat: {n_sent} requests" in said, words
+
+
+def _money(said: str) -> list[str]:
+    return [said.split(f"{words} about $")[1] for words in ("at most", "likely")]
+
+
 def test_a_limit_is_that_of_one_command_and_plan_knows_it(
     world: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,9 +159,9 @@ def test_a_limit_is_that_of_one_command_and_plan_knows_it(
         for _ in range(2):
             main(["run", *flags, "--max-usd", "0.2"])
             said = capfd.readouterr().err
-            spent.append(float(said.split("have cost $")[1].split(" in all")[0]))
+            spent.append(float(said.split("answers so far cost $")[1].split(".\n")[0]))
         assert 0 < spent[0] <= 0.2 < spent[1], said
-        assert f"have cost ${spent[1]:.2f}." in _planned(capfd, *flags, "--force")[1]
+        assert f"All answers so far cost ${spent[1]:.2f}." in _planned(capfd, *flags, "--force")[1]
 
 
 def test_a_limit_below_one_question_says_what_one_may_cost(

@@ -125,7 +125,7 @@ def test_what_cannot_be_learnt_is_told(recorder: type[Recorder]) -> None:
     with pytest.raises(DataError, match="part 'fin': all 60 training images have the label 'true'"):
         check_part(task(), split_parts(task(), rows)[0])
     odd = table().with_columns(fin=pl.Series(["big", "small"] * 45))
-    with pytest.raises(DataError, match="column 'fin' of dataset 'folder' holds '(big|small)'"):
+    with pytest.raises(DataError, match="column 'fin' of dataset 'folder' contains '(big|small)'"):
         answers(split_parts(task(), odd), task())
 
 

@@ -56,7 +56,7 @@ def test_who_refuses_is_not_the_best(settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         table = read_table(store)
     text = wide_table(table, 200)
-    assert text.startswith(f"Best: {HONEST}. All others are clearly worse.")
+    assert text.startswith(f"Best: {HONEST}. Clearly worse: ")
     lines = text.splitlines()
     order = [line.split()[0] for line in lines if line.startswith("chat/mock/")]
     assert order == [HONEST, COWARD]

@@ -234,7 +234,7 @@ def test_a_gallery_of_another_name_or_width_is_told(album: Album, inquire: Path)
     for how, line in (
         ({}, "the photos are in a gallery of features: say which model made them"),
         ({"gallery": "made-61"}, "'made-61'"),
-        ({"gallery": "made-32"}, "holds vectors of 24 numbers, and 'hash-dual"),
+        ({"gallery": "made-32"}, "contains vectors of 24 numbers, and 'hash-dual"),
     ):
         with pytest.raises(FieldmarkError) as caught:
             evaluate(HashDual(), "inquire-fullrank", settings=settings, rerank=how)

@@ -201,7 +201,7 @@ def test_taxa_restrict_what_is_asked_and_offered(
             "'Felidea' is not the name of any. Did you mean 'felidae'?",
         ),
         ({"taxa": "none.txt"}, "none.txt"),
-        ({"taxa": "empty.txt"}, "empty.txt  holds no taxon: expected one a line."),
+        ({"taxa": "empty.txt"}, "empty.txt  contains no taxon: expected one a line."),
         ({"text": "foo"}, "album.yaml:7  zero_shot.text = 'foo': expected"),
         ({"templates": "a photo"}, "{}"),
     ],

@@ -10,7 +10,13 @@ import pytest
 from scipy.stats import binomtest
 
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.report import compare_models, comparison_text, plain_comparison, read_table
+from fieldmark.report import (
+    compare_models,
+    comparison_text,
+    plain_comparison,
+    read_table,
+    wide_table,
+)
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 from kit.registries import forget
 
@@ -221,7 +227,7 @@ def test_a_task_of_another_unit_is_not_in_the_mean(empty, filled):
     ("names", "error", "text"),
     [
         (("bioclip", "bioclip"), UsageError, "both mean"),
-        (("classical", "bioclip"), UsageError, "is part of 2 names"),
+        (("classical", "bioclip"), UsageError, "matches 2 models; type more"),
         (("bioclop-2", "chance"), UnknownName, "bioclop-2"),
     ],
 )
@@ -247,7 +253,7 @@ def test_a_short_name_with_a_slip_is_told(empty, filled):
 
 
 def test_an_empty_store_is_told(empty):
-    with pytest.raises(DataError, match="holds no finished runs"):
+    with pytest.raises(DataError, match="contains no finished runs"):
         compare_models(empty, "a", "b")
 
 
@@ -289,3 +295,23 @@ def test_a_setup_keeps_its_name_where_only_one_is_shown(empty, filled):
     assert [task.verdict for task in compared.tasks] == ["a"]
     with pytest.raises(UnknownName, match="one .ask."):
         compare_models(empty, "one (ask)", "a/two", foxes)
+
+
+def test_files_of_one_name_in_two_folders_are_two_models(empty, filled):
+    """Checkpoints are often called alike; a letter's case decides nothing."""
+    names = [f"timm/Net?weights=/runs/{folder}/ckpt.pth" for folder in ("north", "south")]
+    for number, name in enumerate(names):
+        version = f"timm/Net?weights=ckpt.pth#{number}f85f0"
+        spec = RunSpec(name, "t", "probe", model_version=version)
+        filled(empty, spec, {"": right(60, 50 - 30 * number)})
+    table = read_table(empty)
+    shown = [f"timm/Net?weights={folder}/ckpt.pth" for folder in ("north", "south")]
+    assert [row.model for row in table.rows] == shown
+    assert "versions" not in wide_table(table)
+    for name in shown:
+        (row,) = read_table(empty, RunFilter(models=(name,))).rows
+        assert row.run.spec.model.endswith(name.partition("=")[2])
+    compared = compare_models(empty, "NORTH", "south/ckpt")
+    assert [compared.a, compared.b] == shown
+    with pytest.raises(UsageError, match="'net' matches 2 models; type more of the name: timm/"):
+        compare_models(empty, "net", "south")

@@ -18,8 +18,7 @@ from fieldmark.cli import main
 from fieldmark.errors import DataError, UsageError
 from fieldmark.report import read_table
 from fieldmark.report.export import EXPORTS, choose, export
-from fieldmark.report.export._chosen import plain_scores
-from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.export._chosen import plain_scores, yaml_text
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
 RARE, COLOUR = "rarespecies", "classical/colour"
@@ -161,7 +160,9 @@ def test_predictions_come_back_in_every_format(store):
 
 
 def test_formats_without_predictions_say_so(store):
-    with pytest.raises(UsageError, match="card holds no predictions: --predictions works with csv"):
+    with pytest.raises(
+        UsageError, match="card contains no predictions: --predictions works with csv"
+    ):
         export("card", choose(store, has_predictions=True))
 
 

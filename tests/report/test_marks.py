@@ -75,7 +75,7 @@ def test_a_stand_in_is_in_no_verdict_tier_mean_or_rank(store: Store) -> None:
     assert table.study is not None and table.study.overall is not None
     assert {one.name for one in table.study.overall.standings} == {"timm/good", "timm/poor"}
     text = wide_table(table, 200)
-    assert text.startswith("Best overall (2 tasks): timm/good. All others are clearly worse.\n")
+    assert text.startswith("Best overall (2 tasks): timm/good. Clearly worse: timm/poor.\n")
     lines = [line for line in text.splitlines() if "/" in line.split(" ")[0]]
     assert [line.split("  ")[0] for line in lines[:4]] == [
         "timm/good", "timm/poor", f"{WREN} (mock)", f"{CHANCE} (control)",
@@ -188,8 +188,9 @@ def test_drawings_and_photos_share_no_column_and_no_mean(store: Store) -> None:
     table = read_table(store)
     columns = {(row.heading, row.is_counted) for row in table.rows}
     assert columns == {("leaves", True), ("stages", True), ("leaves synthetic", False)}
+    assert table.rows[-1].is_synthetic and not table.rows[0].is_synthetic, "photos come first"
     assert wide_table(table, 200).startswith("Best overall (2 tasks)")
-    assert "leaves synthetic: in no mean and no rank" in " ".join(table.notes)
+    assert "Drawn tasks are left out of means and ranks" in " ".join(table.notes)
     names = [task["name"] for task in build_summary(store)["tasks"]]
     assert sorted(names) == ["leaves", "leaves (synthetic)", "stages"]
 

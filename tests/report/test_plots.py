@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,12 @@ def ask(store: Store, spec: RunSpec, n_right: int, n: int = 200, **facts) -> int
     answers = [t if i < n_right else ANIMALS[(i + 1) % 4] for i, t in enumerate(targets)]
     run = store.begin_run(spec, {"command": []}, fingerprint="f")
     given = Predictions([f"{i:05d}.jpg" for i in range(n)], targets, answers)
-    store.write_part(run, PartResult(given, n_train=min(spec.n_train or 500, 500), info=facts))
+    store.write_part(
+        run,
+        PartResult(
+            given, n_train=min(500 if spec.n_train is None else spec.n_train, 500), info=facts
+        ),
+    )
     found = wilson(n_right, n)
     score = Score("accuracy", n_right / n, "", found.low, found.high, n=n, is_primary=True)
     store.finish_run(run, [score])
@@ -226,6 +232,17 @@ def test_curves_put_probes_and_chat_models_on_one_axis(store):
     assert {each["kind"] for each in values} == {"probe", "ask"}
     places = {each["x"] for each in values if each["series"] == "classical/colour"}
     assert places == {10, 500}, "at the number used: 1,000 were asked for, and 500 are there"
+
+
+def test_a_curve_from_zero_photos_on_labels_the_zero(tmp_path):
+    """Defect: points of two lines stand a little apart, so that the axis began beside its 0."""
+    with Store.open(tmp_path / "curve.db") as store:
+        for n_train in (0, 12):
+            for model in ("m/a", "m/b"):
+                ask(store, RunSpec(model, "beluga", "ask", n_train=n_train), 60 + n_train)
+        svg = render(draw("curve", read_results(store)), "svg").decode()
+    labels = re.findall(r">([^<>]+)</text>", svg)
+    assert labels[:3] == ["0", "12", "training photos"], labels
 
 
 def test_a_sweep_takes_the_setting_with_most_values_or_the_one_asked_for(store):

@@ -34,8 +34,8 @@ CHANCE = (
     "beluga: guessing scores 50.0 (2 classes). world-species: guessing scores 50.0 (2 classes)."
 )
 LEGEND = (
-    "A: could be the best model for this task, B: clearly behind A, could be the best of the "
-    "others, C: clearly behind B, and so on (95 % confidence)"
+    "A: could be the best model for this task · B: clearly worse than A; may be the best of the "
+    "rest; and so on (95 % confidence)"
 )
 
 
@@ -47,9 +47,9 @@ def plain(text: str) -> str:
 def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
-        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. All others are clearly "
-        "worse. classical/colour is left\n"
-        "out: it lacks some of these tasks.\n"
+        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2. Clearly worse: "
+        "timm/vit_base_patch16_224 and\n"
+        "classical/chance. classical/colour is left out: it lacks some of these tasks.\n"
         "\n"
         "                                                     rank\n"
         "                                                   (these                beluga         "
@@ -88,7 +88,6 @@ def test_wide_table_at_80_columns_goes_on_below(store):
         "open-clip/hf-hub:imageomics/bioclip-2  77.0 ± 3.5       1  80.0 ± 5.5 (n=200) A\n"
         "timm/vit_base_patch16_224              71.9 ± 3.8       2  71.0 ± 6.2 (n=200) B\n"
         "classical/chance                       29.8 ± 3.9       3  45.0 ± 6.8 (n=200) C\n"
-        "classical/colour                                –       –     –\n"
         "\n"
         "                                              world-species\n"
         "model                                            accuracy ↑\n"
@@ -143,13 +142,13 @@ def test_part_table(tmp_path, filled):
         text = part_table(read_table(store, by_part=True))
     assert text == (
         "newt  accuracy ↑\n"
-        "part                                b                   a\n"
-        "(the whole task)   80.0 ± 10.9 (n=50)  50.0 ± 13.4 (n=50)\n"
-        "age: fox          100.0 ±  8.1 (n=20)  75.0 ± 17.8 (n=20)\n"
-        "count              66.7 ± 16.0 (n=30)  33.3 ± 16.0 (n=30)\n"
+        "part                                       b                   a\n"
+        "(the whole task)   80.0 ± 10.9        (n=50)  50.0 ± 13.4 (n=50)\n"
+        "age: fox          100.0 [83.9, 100.0] (n=20)  75.0 ± 17.8 (n=20)\n"
+        "count              66.7 ± 16.0        (n=30)  33.3 ± 16.0 (n=30)\n"
         "\n"
-        "↑ higher is better · ± margin of error (95 %) for these test photos · n test\n"
-        "photos\n"
+        "↑ higher is better · ± margin of error (95 %) for these test photos · [low,\n"
+        "high] the same interval, where ± would leave 0–100 · n test photos\n"
         "The margin of 2 scores leaves out differences between training samples; add\n"
         "  --repeats 5 to include them."
     )
@@ -161,7 +160,7 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         filled(store, RunSpec("chat/y", "beluga", "ask"), {"": right(100, 55)})
         text = wide_table(read_table(store))
     assert text == (
-        "No clear winner. chat/x is ahead, but that could be chance.\n"
+        "Too close to call: chat/x scored highest, but chat/y could be as good.\n"
         "\n"
         "                       beluga\n"
         "model              accuracy ↑\n"
@@ -169,8 +168,8 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         "chat/y  55.0 ± 9.6 (n=100) A\n"
         "\n"
         "↑ higher is better · ± margin of error (95 %) for these test photos · n test\n"
-        "photos · A: could be the best model for this task, B: clearly behind A, could be\n"
-        "the best of the others (95 % confidence)\n"
+        "photos · A: could be the best model for this task · B: clearly worse than A; may\n"
+        "be the best of the rest (95 % confidence)\n"
         "beluga: guessing scores 50.0 (2 classes).\n"
         "† Missing answers count as wrong:\n"
         "  chat/x, beluga: 2 of 100 failed, 3 not read: run the same command again,\n"
@@ -210,12 +209,12 @@ def test_plain_rows_are_json(store):
     [
         (
             RunFilter(models=("timm/vit_base_patch16_242",)),
-            "model in these results 'timm/vit_base_patch16_242' is not known. Did you mean "
+            "No model in these results is called 'timm/vit_base_patch16_242'. Did you mean "
             "'timm/vit_base_patch16_224'? `fieldmark table` lists all.",
         ),
         (
             RunFilter(tasks=("belgua",)),
-            "task in these results 'belgua' is not known. Did you mean 'beluga'? `fieldmark table` "
+            "No task in these results is called 'belgua'. Did you mean 'beluga'? `fieldmark table` "
             "lists all.",
         ),
     ],
@@ -228,7 +227,7 @@ def test_a_name_nobody_ran_is_told(store, where, text):
 
 def test_a_metric_nobody_scored_is_told(store):
     with pytest.raises(
-        UnknownName, match="metric of these runs 'acuracy' is not known. Did you mean"
+        UnknownName, match="No metric of these runs is called 'acuracy'. Did you mean"
     ):
         read_table(store, metric="acuracy")
 

@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.report import part_table, plain_rows, read_table, wide_table
-from fieldmark.report.run_labels import setup_labels
+from fieldmark.report.setup_labels import setup_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Store
 from fieldmark.world import World
 from kit.identity import edit, make_world, run_it

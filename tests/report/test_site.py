@@ -221,7 +221,7 @@ def test_half_of_the_photos_are_the_hardest() -> None:
 
 def test_foreign_folder_is_not_touched(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(DataError, match="holds other files than a fieldmark site"):
+    with pytest.raises(DataError, match="contains other files than a fieldmark site"):
         build(settings, tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(DataError, match="is a file"):

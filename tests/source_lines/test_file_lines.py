@@ -110,5 +110,5 @@ def test_all_problems_of_a_file_at_once_with_the_closest_key(tmp_path: Path) -> 
     assert f"{path}:1  key 'nmae' is not known. Did you mean 'name'?" in told
     assert any(line.startswith(f"{path}:2  count = 'ten': expected") for line in told)
     assert f"{path}:4  key 'widht' is not known. Did you mean 'width'?" in told
-    assert any("key 'name' is missing." in line for line in told)
+    assert any("key 'name' is missing: add it." in line for line in told)
     assert told[-1] == "4 problems, nothing was started."

@@ -130,10 +130,10 @@ def test_anchors_and_merges_work_and_own_keys_win(file: Path) -> None:
 
 INVALID = [
     ("a: 1\nb: {x: 1, x: 2}\n", 2, "duplicate key 'x': it is given twice: keep one"),
-    ("a: &a\n  - *a\n", 1, "an anchor holds itself"),
-    ("a: &a {b: *a}\n", 1, "an anchor holds itself"),
+    ("a: &a\n  - *a\n", 1, "an anchor contains itself"),
+    ("a: &a {b: *a}\n", 1, "an anchor contains itself"),
     ("a: *x\n", 1, "found undefined alias 'x'"),
-    ("a: &x 1\nb: &x 2\n", 2, "an anchor of this name stands above: rename one"),
+    ("a: &x 1\nb: &x 2\n", 2, "this anchor's name is used above: rename one"),
     ("a: 1\n<<: 5\n", 2, "`<<` needs a mapping, or a list of them"),
     ("? [a]\n: 1\n", 1, "a key is a list or mapping: text is expected"),
     ("a: 'x\nb: 1\n", 1, "a quote is opened here and not closed"),
@@ -161,9 +161,9 @@ FAULTS = [
     *((f"a: {tag}", f":1  is not valid YAML: the tag '{tag.split()[0]}' is not allowed:"
        " plain values are expected.") for tag in TAGS),
     *((text, f":{line}  is nested more than 100 deep: write it flatter.") for text, line in DEEP),
-    ("a: 1\nb: \x00\n", ":2  holds the unprintable character #x0000: plain text is expected."),
+    ("a: 1\nb: \x00\n", ":2  contains the unprintable character #x0000: plain text is expected."),
     ("---\n...\n", f":1  is empty: {NEEDED}"),
-    ("just words\n", f":1  holds a single value: {NEEDED}"),
+    ("just words\n", f":1  contains a single value: {NEEDED}"),
 ]  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def _laughs(levels: int, body: str) -> str:
 @pytest.mark.parametrize("dialect", ["1.1", "1.2"])
 def test_a_billion_laughs_are_refused(file: Path, dialect: str) -> None:
     line = told(file, _laughs(12, "[lol, lol]"), dialect)
-    assert line.endswith("is not valid YAML: holds more than 200,000 values (anchors count).")
+    assert line.endswith("is not valid YAML: contains more than 200,000 values (anchors count).")
 
 
 def test_merges_of_merges_do_not_multiply(file: Path) -> None:
@@ -227,7 +227,7 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; a file is needed"):
         read_yaml(tmp_path)
     (tmp_path / "huge.yaml").write_bytes(b"a: 1\n" * 1_200_000)
-    with pytest.raises(UsageError, match=r"holds 6 MB: at most 5 MB are expected"):
+    with pytest.raises(UsageError, match=r"has 6 MB: at most 5 MB are expected"):
         read_yaml(tmp_path / "huge.yaml")
 
 

@@ -106,7 +106,7 @@ def test_an_unknown_name_is_told_with_the_closest(folder: Path) -> None:
 
 def test_load_task_wants_one(folder: Path) -> None:
     assert load_task("owls", [folder]).task == "owls"
-    with pytest.raises(UsageError, match="stands for 2 tasks"):
+    with pytest.raises(UsageError, match="means 2 tasks"):
         load_task("birds", [folder])
 
 

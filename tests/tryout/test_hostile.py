@@ -192,7 +192,7 @@ def test_files_of_others_are_not_written_over(
     mine = tmp_path / "try" / "data.csv"
     mine.write_text("mine")
     assert attempt(model.parents[1] / "photos", tmp_path) == 2
-    assert "holds a file data.csv that `fieldmark try` has not written" in capsys.readouterr().err
+    assert "has a file data.csv that `fieldmark try` has not written" in capsys.readouterr().err
     predict = ["predict", str(model), str(model.parents[1] / "photos"), "--out"]
     for out in (mine, tmp_path):
         assert main([*predict, str(out)]) == 2

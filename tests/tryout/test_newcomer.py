@@ -13,6 +13,7 @@ import pytest
 
 from fieldmark import try_photos
 from fieldmark.cli import main
+from fieldmark.cli.answer.predict import tell_trust
 from fieldmark.data.read.own_photos import Columns
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
@@ -20,7 +21,7 @@ from fieldmark.tryout import Verdict
 from fieldmark.tryout.evaluate import Rival
 from fieldmark.tryout.fitted import load_fitted
 from fieldmark.tryout.judge.findings import HeldOut, SearchPlan
-from fieldmark.tryout.predict import Prediction, tell_trust
+from fieldmark.tryout.predict import Prediction
 from fieldmark.tryout.products import confusion_chart, label_columns
 from fieldmark.tryout.trial import TrialOptions, run_trial
 from fieldmark.tryout.words import tell, tell_data

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
+from kit.ask import Doorman
+from kit.chat import running
 from kit.planted import Plan, make_photos
 
 WORDS = ["try", "photos", "--models", "classical/colour"]
@@ -42,7 +44,7 @@ def test_both_are_told_on_the_same_photos(photos: Path, capsys: pytest.CaptureFi
     (line,) = [line for line in first["text"] if line.startswith("chat/mock/wren")]
     assert f"right on {chat['n_right']} of 36 photos" in line and "$0.0" in line
     assert line in Path("try/index.html").read_text(encoding="utf-8")
-    assert "Asking chat/mock/wren about 36 photos (about $0." in first["told"]
+    assert "Asking chat/mock/wren about 36 photos (at most about $0." in first["told"]
     again = answer(capsys, *MOCK, "--max-usd", "0")
     assert again["chat"] == chat, "answers come from the journal, and cost nothing again"
 
@@ -71,6 +73,31 @@ def test_a_missing_key_is_told_before_anything_is_computed(
     shown = capsys.readouterr()
     assert "needs a key: the environment has no OPENROUTER_API_KEY" in shown.err
     assert shown.err.count("\n") == 1 and not Path("try").exists()
+
+
+def test_a_wrong_key_ends_the_command_after_one_question(
+    photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Defect: all models were worked through, the 401 stood near the end, and the code was 0."""
+    monkeypatch.setenv("CHAT_API_KEY", "wrong-key")
+    with running(Doorman()) as url:
+        assert main([*WORDS, "--chat", f"chat/custom/leafy?base_url={url}"]) == 4
+    told = capsys.readouterr().err
+    assert "401" in told and "CHAT_API_KEY" in told and "wrong-key" not in told
+    assert not Path("try/index.html").exists()
+
+
+def test_a_limit_that_nobody_set_is_told(
+    photos: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = answer(capsys, *MOCK)
+    assert "limit $0.50: `--max-usd` changes it" in found["told"]
+    page = Path("try/index.html").read_text(encoding="utf-8")
+    assert "<td>chat/mock/wren (mock)</td>" in page and "asked about 36 of these photos" in page
+    monkeypatch.setenv("CHAT_API_KEY", "key")
+    chat = ["--chat", "chat/custom/leafy?base_url=https://llm.example.org/v1"]
+    assert main([*WORDS, *chat]) == 2
+    assert "is unknown. Give --price IN/OUT" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

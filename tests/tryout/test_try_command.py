@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import json
 import os
 import shutil
@@ -17,7 +18,12 @@ from PIL import Image
 
 from fieldmark import try_photos
 from fieldmark.cli import main
+from fieldmark.data.read.own_formats import read_photos
+from fieldmark.data.read.own_photos import Columns
+from fieldmark.progress import Silent
 from fieldmark.settings import Settings
+from fieldmark.tryout.survey import look_at
+from fieldmark.tryout.words import tell_counts
 from kit.planted import Plan, make_outsiders, make_photos
 
 PLAN = Plan(n_labels=3, n_photos=24, difficulty=0.3)
@@ -165,7 +171,7 @@ def test_a_folder_too_high_is_noticed(
     words += ["--out", str(above / "try"), "--label-part", "2"]
     assert main(["try", str(above), *words]) == 2
     told = capsys.readouterr().err
-    assert "holds the answer for other photos (species aaa/" in told and "--out" in told
+    assert "contains the answer for other photos (species aaa/" in told and "--out" in told
     assert (above / "try" / "index.html").read_bytes() == page
     words[-3] = str(tmp_path / "new")
     assert main(["try", str(above), *words]) == 0
@@ -194,7 +200,7 @@ def test_a_changed_backbone_is_refused(
         ("model.json", b"{", "is not a model that this fieldmark has written (it: Invalid JSON"),
         ("model.json", b"[" * 10**5, "is not a model that this fieldmark has written"),
         ("model.json", b"{}", "is not a model that this fieldmark has written (model: Field req"),
-        ("model.json", None, "holds no model"),
+        ("model.json", None, "contains no model"),
         ("model.safetensors", b"\xff" * 64, "cannot be read"),
         ("model.safetensors", None, "cannot be read"),
     ],
@@ -255,8 +261,8 @@ def test_flags_and_files_that_do_not_fit_are_told_in_a_line(
         (["try", str(photos / "t.csv"), "--unit", "taxon"], "--unit taxon names the labels: name"),
         (["try", str(tmp_path / "leaves.xlsx")], "leaves.xlsx is a spreadsheet: save it as CSV"),
         (["try", str(photos), "--boxes", "no.json"], "--boxes no.json does not exist: give the"),
-        (["predict", model, str(tmp_path / "leaves.csv")], "leaves.csv holds no photos."),
-        (["predict", page, str(photos)], "index.html holds no model: `fieldmark try PHOTOS`"),
+        (["predict", model, str(tmp_path / "leaves.csv")], "leaves.csv contains no photos."),
+        (["predict", page, str(photos)], "index.html contains no model: `fieldmark try PHOTOS`"),
     ]
     for words, told in attempts:
         assert main([*words, "--out", str(tmp_path / "out"), "--cache", str(tmp_path / "c")]) != 0
@@ -266,9 +272,6 @@ def test_flags_and_files_that_do_not_fit_are_told_in_a_line(
 
 
 def test_a_column_that_could_be_the_unit_is_named(photos: Path, tmp_path: Path) -> None:
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     lines = ["photo,species,family,plant,note"]
     for number in range(24):
         lines.append(f"{number}.jpg,{'ab'[number % 2]},{'AB'[number % 2]},{number // 3},n{number}")
@@ -322,6 +325,9 @@ def test_a_table_with_cameras(
     assert "12 cameras are read from column camera. Models are tested on cameras that" in shown.err
     assert "On new cameras it is right on about" in shown.out
     assert "too few cameras (12; it takes 19)" in shown.out
+    assert "Photos of one camera were never on both sides of a test (12 cameras)." in (
+        tmp_path / "methods.txt"
+    ).read_text(encoding="utf-8")
 
 
 # --- what people have on their disks
@@ -336,15 +342,15 @@ def picture(path: Path, seed: int, size: tuple[int, int] = (40, 30)) -> None:
 @pytest.mark.parametrize(
     ("kind", "code", "message"),
     [
-        ("raw", 3, "holds no photos. 6 RAW files (.cr2) were left out: export them as JPEG."),
-        ("empty", 3, "holds no photos: sort them into one folder per label"),
-        ("flat", 3, "holds 6 photos outside any folder: sort them into one folder per label"),
+        ("raw", 3, "contains no photos. 6 RAW files (.cr2) were left out: export them as JPEG."),
+        ("empty", 3, "contains no photos: sort them into one folder per label"),
+        ("flat", 3, "contains 6 photos outside any folder: sort them into one folder per label"),
         ("one class", 3, "has photos of one label only (a)"),
         ("one photo each", 3, "has 6 labels, and 0 of them can be tested"),
         ("missing", 3, "does not exist. Give a folder of photos or a table"),
-        ("text", 3, "is neither a folder of photos nor a table"),
+        ("text", 3, "notes.txt has no label column: found 'hello'"),
         ("all broken", 3, "no photo can be read"),
-        ("machine labels", 3, "holds no labels that a person gave"),
+        ("machine labels", 3, "contains no labels that a person gave"),
     ],
 )
 def test_what_cannot_be_tried_is_told_in_a_line(
@@ -404,15 +410,12 @@ def test_raw_files_and_videos_are_named_by_kind(
     assert main([*predict, str(root)]) == 0
     assert "3 RAW files (.cr2, .nef) were left out" in capsys.readouterr().err
     assert main([*predict, str(label / "b.cr2")]) == 3
-    message = "b.cr2 holds no photos. 1 RAW file (.cr2) was left out: export it as JPEG."
+    message = "b.cr2 contains no photos. 1 RAW file (.cr2) was left out: export it as JPEG."
     assert message in capsys.readouterr().err
 
 
 def test_a_table_may_name_raw_files(tmp_path: Path) -> None:
     """Some of them hold a small preview, which must not be taken for the photo."""
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     (tmp_path / "t.csv").write_text("image,label\na.jpg,fox\nb.DNG,fox\nc.jpg,hare\n")
     photos = read_photos(tmp_path / "t.csv", Columns())
     assert photos.table.get_column("image").to_list() == ["a.jpg", "c.jpg"]
@@ -457,9 +460,6 @@ def test_a_strange_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_which_folder_is_the_label(
     tmp_path: Path, folders: list[str], label: str, unit: str
 ) -> None:
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     for number, folder in enumerate(folders):
         picture(tmp_path / folder / "x.png", number)
     photos = read_photos(tmp_path, Columns())
@@ -469,9 +469,6 @@ def test_which_folder_is_the_label(
 
 def test_stations_that_hold_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By names of species the label is found; without them it is asked about."""
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     for labels in (("Vulpes vulpes", "Meles meles"), ("fox", "badger")):
         for number in range(4):
             station, label = ("North ridge", "Creek")[number % 2], labels[number // 2]
@@ -489,9 +486,6 @@ def test_stations_that_hold_labels(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_boxes_become_crops(tmp_path: Path) -> None:
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     for number, label in enumerate(("cat", "dog", "dog")):
         picture(tmp_path / "p" / label / f"{number}.png", number, (200, 100))
     detections = [{"category": "1", "conf": 0.9, "bbox": [0.5, 0.2, 0.1, 0.4]}]
@@ -502,12 +496,21 @@ def test_boxes_become_crops(tmp_path: Path) -> None:
     x, y, width, height = crops["cat/0.png"]
     assert width == height == pytest.approx(46) and (x, y) == pytest.approx((87, 17))
     assert crops["dog/1.png"] is None
+    survey = look_at(photos, Settings(cache=tmp_path / "cache"), Silent())
+    assert "1 photo is cut to its box. The others stay whole." in list(tell_counts(survey))
+    names = {"camera_id": "cameras", "locality": "localities", "day": "days", "box": "boxes"}
+    for column, several in {**names, "series": "series"}.items():
+        named = dataclasses.replace(photos, unit_from=f"column {column}")
+        assert dataclasses.replace(survey, photos=named).unit_word == several
+
+
+def test_a_darwin_core_archive_calls_its_table_txt(tmp_path: Path) -> None:
+    table = tmp_path / "occurrence.txt"
+    table.write_text("scientificName\tassociatedMedia\nVulpes vulpes\ta.jpg | b.jpg\n")
+    assert read_photos(table, Columns()).table.get_column("image").to_list() == ["a.jpg", "b.jpg"]
 
 
 def test_camtrap_dp_takes_what_people_saw(tmp_path: Path) -> None:
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     tables = {
         "deployments": "deploymentID,locationID\nd1,north\nd2,south\n",
         "media": "mediaID,deploymentID,filePath\nm1,d1,a.png\nm2,d2,b.png\nm3,d2,c.png\n",
@@ -569,9 +572,6 @@ def test_predictions_are_camtrap_dp_observations(
 
 
 def test_coco_boxes_are_items_of_one_unit(tmp_path: Path) -> None:
-    from fieldmark.data.read.own_formats import read_photos
-    from fieldmark.data.read.own_photos import Columns
-
     data = {
         "categories": [{"id": 1, "name": "fox"}, {"id": 2, "name": "badger"}],
         "images": [

@@ -19,6 +19,7 @@ from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request, Te
 from fieldmark.chat.prices import Card
 from fieldmark.chat.tokens import text_tokens, unknown_squares
 from fieldmark.errors import UsageError
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.pictures import SentPicture
@@ -63,6 +64,8 @@ class Budget:
     """of spent_usd, what answers may have cost that never arrived"""
     late_tokens: int = 0
     """the same of spent_tokens"""
+    n_late: int = 0
+    """such answers"""
     batches: dict[str, Cost] = field(default_factory=dict)
     """batches that are handed in or about to be, and what each may cost"""
     _estimators: dict[tuple[str, str], Estimator] = field(default_factory=dict)
@@ -125,13 +128,17 @@ class Budget:
         return f"one question may take up to {cost.tokens:,} tokens, and the limit is {limit}"
 
     def reserve(self, cost_now: Callable[[], Cost]) -> int:
-        """Promises what a request costs; the number is for `settle`."""
+        """Promises what a request costs; the number is for `charge`."""
         number = max(self._reserved, default=-1) + 1
         self._reserved[number] = cost_now
         return number
 
-    def settle(self, number: int, answer: Answer | None, may_be_charged: bool = False) -> None:
-        """Gives a promise back and books what the answer cost; None = there is none."""
+    def charge(
+        self, number: int, answer: Answer | None, may_be_charged: bool = False
+    ) -> Cost | None:
+        """Gives a promise back and books what the answer cost; None = there is none. Returns what
+        an answer may have cost that never arrived.
+        """
         cost = self._reserved.pop(number)()
         if answer is not None:
             self.book(answer, cost)
@@ -140,6 +147,9 @@ class Budget:
             self.late_usd += cost.usd or 0.0
             self.spent_tokens += cost.tokens
             self.late_tokens += cost.tokens
+            self.n_late += 1
+            return cost
+        return None
 
     def book(self, answer: Answer, cost: Cost) -> None:
         """What an answer cost; `cost` is what counts where the provider does not tell."""
@@ -164,14 +174,15 @@ class Budget:
         >>> Budget(spent_tokens=1200, n_unpriced=3).words
         '1,200 tokens, price unknown'
         """
+        never = f"{counted(self.n_late, 'answer')} that never came"
         is_unknown = bool(self.n_unpriced) and not self.spent_usd
         if is_unknown or (self.max_tokens is not None and self.max_usd is None):
             cap = f" of {self.max_tokens:,}" if self.max_tokens is not None else ""
             price = ", price unknown" if is_unknown else ""
-            late = f", including up to {self.late_tokens:,} for answers that never came"
+            late = f", including up to {self.late_tokens:,} for {never}"
             return f"{self.spent_tokens:,}{cap} tokens{late if self.late_tokens else ''}{price}"
         cap = f" of {dollars(self.max_usd)}" if self.max_usd is not None else ""
-        late = f", including up to {dollars(self.late_usd)} for answers that never came"
+        late = f", including up to {dollars(self.late_usd)} for {never}"
         waiting = sum(cost.usd or 0.0 for cost in self.batches.values())
         more = f", at most {dollars(waiting)} more in batches" if waiting else ""
         return f"{dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}{more}"
@@ -287,25 +298,39 @@ class Estimate:
     """the model whose price it is, where the one asked has no row of its own"""
     fewer_examples: str = ""
     """how many of the examples asked for fit, and why no more; "" = all"""
+    likely_usd: float | None = None
+    """with answers as long as those of the model were so far"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
-        usd = None if self.usd is None else self.usd * scale
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
-        return replace(self, n=n, tokens_in=tokens[0], tokens_out=tokens[1], usd=usd)
+        return replace(self.at_share(scale), n=n, tokens_in=tokens[0], tokens_out=tokens[1])
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""
-        return replace(self, usd=None if self.usd is None else self.usd * share)
+        usd, likely = (None if x is None else x * share for x in (self.usd, self.likely_usd))
+        return replace(self, usd=usd, likely_usd=likely)
 
 
-def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:
-    """Sums over requests and the sizes of their pictures; reads no image."""
+LIKELY_ROOM = 0.1
+"""of its room that an answer is taken to need before the first; a label in JSON needs less"""
+
+
+def estimate(
+    requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator, usual_out: float = 0
+) -> Estimate:
+    """Sums over requests and the sizes of their pictures; reads no image. `usual_out`: tokens of an
+    answer of this model so far; 0 = none is known.
+    """
     n = tokens_in = tokens_out = 0
+    likely_out = 0.0
     for request, sizes in requests:
         n += 1
         tokens_in += estimator.messages(request.messages, sizes)
-        tokens_out += request.settings.max_output_tokens
-    usd, priced_as = estimator.card.usd(Usage(tokens_in, tokens_out)), estimator.card.priced_as
-    return Estimate(n, tokens_in, tokens_out, usd, priced_as)
+        room = request.settings.max_output_tokens
+        tokens_out += room
+        likely_out += min(room, usual_out or LIKELY_ROOM * room)
+    card = estimator.card
+    usd, likely = (card.usd(Usage(tokens_in, round(out))) for out in (tokens_out, likely_out))
+    return Estimate(n, tokens_in, tokens_out, usd, card.priced_as, likely_usd=likely)

@@ -35,6 +35,7 @@ from fieldmark.errors import ModelError
 from fieldmark.journal import Journal, unseal, unusable
 
 if TYPE_CHECKING:
+    from fieldmark.chat.budget import Cost
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
@@ -106,7 +107,9 @@ _USD = re.compile(rb'[{,]"usd":([0-9][0-9.eE+-]*)')
 
 
 def spent_usd(folder: Path) -> float:
-    """What all answers under a folder have cost, as far as their price was known."""
+    """What all answers under a folder have cost, as far as their price was known; those that never
+    arrived may have been charged, and count.
+    """
     total = 0.0
     try:
         for path in sorted(folder.glob("*.jsonl")):
@@ -115,6 +118,18 @@ def spent_usd(folder: Path) -> float:
     except OSError as error:
         raise unusable(folder, error) from error
     return total
+
+
+_ITEM = re.compile(rb'\{"key":"[0-9a-f]{32}","id":("(?:[^"\\]|\\.)*")')
+
+
+def stored_ids(folder: Path) -> set[str]:
+    """What the requests were called whose answers are stored, whichever model gave them."""
+    ids: set[str] = set()
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as lines:
+            ids.update(json.loads(match[1]) for line in lines if (match := _ITEM.match(line)))
+    return ids
 
 
 _LINE_START = re.compile(rb'\{"key":"([0-9a-f]{32})')
@@ -164,11 +179,20 @@ class AnswerJournal:
         repeat = {"repeat": request.repeat} if request.repeat else {}
         kept = {"id": request.id, **repeat, "at": now, "answer": answer_to_json(answer)}
         with self._lock:
-            if self._mine is None:
-                self._mine = Journal.in_folder(self.folder)
-                self._my_number = self._open(self._mine.path)
-            offset = self._mine.append({"key": key, **kept})
+            offset = self._own().append({"key": key, **kept})
             self._places[bytes.fromhex(key)] = self._my_number << _OFFSET_BITS | offset
+
+    def add_late(self, cost: Cost) -> None:
+        """Notes what an answer may have cost that never arrived; it is asked again."""
+        with self._lock:
+            self._own().append({"late": {"usd": cost.usd, "tokens": cost.tokens}})
+
+    def _own(self) -> Journal:
+        """The file of this process."""
+        if self._mine is None:
+            self._mine = Journal.in_folder(self.folder)
+            self._my_number = self._open(self._mine.path)
+        return self._mine
 
     def sync(self) -> None:
         """Everything so far is on disk when this returns."""
@@ -283,15 +307,6 @@ class Ledger:
             if not self.is_unanswered:
                 self.release()
             self.on_answer(request, answer)
-        return self._why_useless()
-
-    def release(self) -> None:
-        """What was held back is handed on."""
-        held, self._held = self._held, []
-        for pair in held:
-            self.on_answer(*pair)
-
-    def _why_useless(self) -> str:
         tally, options = self.tally, self.asker.options
         n_failed, in_a_row = tally.outcomes.get("failed", 0), tally.failures_in_a_row
         if self.is_unanswered and tally.n_unanswered >= FEW:
@@ -301,6 +316,12 @@ class Ledger:
             return ""
         how = f"{in_a_row} requests in a row" if is_row else f"{n_failed} requests"
         return f"{how} failed, the last: {tally.last_error}"
+
+    def release(self) -> None:
+        """What was held back is handed on."""
+        held, self._held = self._held, []
+        for pair in held:
+            self.on_answer(*pair)
 
     def why_unanswered(self) -> str:
         """At the end of few requests: what failed without one answer is no result."""

@@ -164,7 +164,8 @@ class ModelTables:
         if word not in providers:
             error = UnknownName("chat provider", word, providers)
             if not error.closest:
-                error.args = (f"{error} Use one of {', '.join(sorted(self.providers))}.",)
+                known = f"Use one of {', '.join(sorted(self.providers))}."
+                error.args = (f"{error} {known} An address is chat/custom/MODEL?base_url=ADDRESS.",)
             raise error
         return providers[word]
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.chat.budget import Budget
+from fieldmark.chat.budget import Budget, dollars
 from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, Steps, ignore
@@ -54,7 +55,8 @@ class AskSession:
         with ExitStack() as opening:
             if isinstance(journal, Path):
                 journal = opening.enter_context(AnswerJournal(journal))
-            self._line = self.model.line(self.options, journal, self.budget)
+            options = replace(self.options, tell=self.progress.say)
+            self._line = self.model.line(options, journal, self.budget)
             opening.enter_context(self._line)
             self._open = opening.pop_all()
         return self
@@ -113,7 +115,10 @@ def _cap_words(title: str, reason: str, n: int, budget: Budget) -> str:
     """A limit is one command's: the next may spend as much again."""
     kept = "1 answer is" if n == 1 else f"{n:,} answers are"
     start = f"{title}: " if title else ""
-    steps = "Run the same command to continue; it may spend as much again."
+    more = (
+        f"{budget.max_tokens or 0:,} tokens" if budget.max_usd is None else dollars(budget.max_usd)
+    )
+    steps = f"Run the same command to continue: it may spend another {more}."
     steps = "Raise the limit." if budget.is_untouched else steps
     return f"{start}{reason}. {kept[0].upper()}{kept[1:]} kept. {steps}"
 

@@ -216,9 +216,9 @@ class ChatFlags:
 
         check_model_name(name)
         if ANSWERS not in abilities(name):
-            raise UsageError(f"model {name!r} cannot answer questions; expected a chat model.")
+            raise UsageError(f"model {name!r} cannot answer questions: choose a chat model.")
         if self.price is not None and not re.fullmatch(r"\d+(\.\d*)?/\d+(\.\d*)?", self.price):
-            raise UsageError(f"--price {self.price}: expected IN/OUT in dollars, such as 0.5/1.5.")
+            raise UsageError(f"--price {self.price}: give two prices, IN/OUT, such as 0.5/1.5.")
         model = load_chat_model(
             name,
             device=settings.device,

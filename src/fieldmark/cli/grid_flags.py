@@ -163,7 +163,15 @@ def _photos_as_task(args: GridFlags, path: Path) -> GridFlags:
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
     from fieldmark.experiments import read_grid
 
-    _refuse_mixing(args)
+    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
+    given = [name for name in names if getattr(args, name) not in ((), "", None)]
+    given += ["sampling"] if args.sampling != "task" else []
+    given += [*given_blocks(args), *given_settings(args, changes_answers=True)]
+    if given:
+        flag = given[0].replace("_", "-")
+        raise UsageError(
+            f"--{flag} and {args.experiment}: choose the runs by a file or by flags, not both."
+        )
     if path.suffix.lower() in (".yaml", ".yml"):
         raise UsageError(
             f"{path}  is a task file; an experiment is a .toml file: "
@@ -202,28 +210,9 @@ def _flags_grid(args: GridFlags, settings: Settings) -> Grid:
     )
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
-    models, tasks = _every_model(args.model), [(name, "") for name in args.task]
+    models, tasks = ([(name, "") for name in names] for names in (args.model, args.task))
     filters = _newt_filters(args)
     return Grid(make_jobs(models, tasks, axes, filters, settings.include_path, settings.send_key))
-
-
-def _every_model(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The models, `classical/*` as all that the family's table has; each as a grid names it."""
-    from fnmatch import fnmatchcase
-
-    from fieldmark.models import known_models
-
-    every: dict[str, None] = {}
-    for name in names:
-        fitting = [name]
-        if "*" in name.partition("?")[0]:
-            fitting = [row.name for row in known_models() if fnmatchcase(row.name, name)]
-        if not fitting:
-            raise UsageError(
-                f"--model {name}: no model has such a name. `fieldmark models --all` lists them."
-            )
-        every |= dict.fromkeys(fitting)
-    return [(name, "") for name in every]
 
 
 def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:
@@ -235,18 +224,6 @@ def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:
         flag = next(iter(given)).replace("_", "-")
         raise UsageError(f"--{flag}: only `newt` has such parts: add --task newt.")
     return {"newt": NewtFilters(**given) if given else None}
-
-
-def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
-    given = [name for name in names if getattr(args, name) not in ((), "", None)]
-    given += ["sampling"] if args.sampling != "task" else []
-    given += [*given_blocks(args), *given_settings(args, changes_answers=True)]
-    if given:
-        flag = given[0].replace("_", "-")
-        raise UsageError(
-            f"--{flag} and {args.experiment}: choose the runs by a file or by flags, not both."
-        )
 
 
 def with_protocol_flags(name: str, base: type) -> type:
@@ -351,5 +328,5 @@ def _pairs(words: Sequence[str]) -> dict[str, Any]:
         try:
             set_dotted(pairs, key, text)
         except ValueError as error:
-            raise UsageError(f"{word!r}: {str(error)!r} has a value of its own already.") from None
+            raise UsageError(f"{word!r}: {str(error)!r} already has a value.") from None
     return pairs

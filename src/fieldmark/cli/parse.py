@@ -243,7 +243,8 @@ class _Flag:
         return UseAppendAction in getattr(self.type, "__metadata__", ())
 
 
-SAME = {"--shots": "--n-train", "--few-shot": "--n-train", "--limit": "--n-test"}
+_FEW_SHOT = ("--shots", "--few-shot", "--n-shot", "--num-fewshot", "--num-shots")
+SAME = {**dict.fromkeys(_FEW_SHOT, "--n-train"), "--limit": "--n-test"}
 """what other programs call a flag"""
 
 
@@ -264,7 +265,7 @@ def _check_flags(command: Command, args: type, words: list[str]) -> None:
         if flag not in flag_of:
             hint = [name for name in flag_of if name.startswith(flag)]
             same = [name for name in flag_of if name == SAME.get(flag)]
-            hint = hint or same or closest(flag, flag_of)
+            hint = same or hint or closest(flag, flag_of)
             mean = f" Did you mean {hint[0]}?" if hint else ""
             raise UsageError(f"{name} has no flag {flag}.{mean} {listing} shows all.")
         if not flag_of[flag].is_switch and not equals and (after == "--" or _is_flag(after)):

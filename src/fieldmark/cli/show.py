@@ -28,7 +28,7 @@ def show_rows(
     spare: Sequence[str] = (),
 ) -> None:
     """A table with a heading, or a JSON list; `right` names the columns of numbers, `spare` those
-    that are left out, one by one, on a screen that is too narrow.
+    that are left out, one by one, on a screen that is too narrow (not where rows differ in draws).
     """
     if as_json:
         print_json(rows)
@@ -40,6 +40,8 @@ def show_rows(
     names = list(rows[0])
     body = [[_text(row[name]) for name in names] for row in rows]
     limit = screen_width()
+    differing = {name for name in ("seed", "n_train") if len({row.get(name) for row in rows}) > 1}
+    spare = [name for name in spare if name not in differing]
     if limit is not None and spare and max(map(len, align(names, body, right))) > limit:
         empty = [name for name in names if all(_text(row[name]) in ("", "-") for row in rows)]
         left_out = empty or spare[:1]

@@ -90,9 +90,7 @@ def read_bytes(root: Path, image: str) -> bytes:
     try:
         if not inner:
             if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-                raise DataError(
-                    f"{path}  is no ordinary file (a pipe or a device): a photo was expected."
-                )
+                raise DataError(f"{path}  is a pipe or a device, not a photo.")
             return path.read_bytes()
         if name.lower().endswith(PARQUET_SUFFIX):
             return _read_row(path, inner)
@@ -100,7 +98,7 @@ def read_bytes(root: Path, image: str) -> bytes:
     except FileNotFoundError as error:
         raise DataError(f"{path}  is missing.") from error
     except IsADirectoryError as error:
-        raise DataError(f"{path}  is a folder: an image file was expected.") from error
+        raise DataError(f"{path}  is a folder, not an image file.") from error
     except (OSError, ValueError) as error:
         raise DataError(f"{path}  cannot be read: {_reason(error)}.") from error
 
@@ -140,7 +138,7 @@ def locate(root: Path, name: str) -> Path:
     base = base_folder(root)
     if not name or leads_out(name):
         raise DataError(
-            f"{base}  image {name!r} leads out of the dataset: expected a path inside it."
+            f"{base}  image {name!r} is outside the dataset's folder: give a path inside it."
         )
     return base / name
 
@@ -363,7 +361,7 @@ def _read_row(path: Path, inner: str) -> bytes:
     block = _BLOCKS.get((key, column, index), lambda: _read_block(path, column, file, index))
     data = block[row]
     if data is None:
-        raise DataError(f"{path}  row {row_text} holds no image in column {column!r}.")
+        raise DataError(f"{path}  row {row_text} contains no image in column {column!r}.")
     return bytes(data)
 
 

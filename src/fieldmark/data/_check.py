@@ -236,7 +236,7 @@ def class_findings(table: pl.DataFrame, single_level: str = "warning") -> Iterat
     single = counts.filter(pl.col("len") == 1).get_column("label").to_list()
     if single:
         n = counted(len(single), "class", "classes")
-        text = f"{n} of {len(counts)} with one image only: {name_some(single)}."
+        text = f"{n} of {len(counts)} with only one image: {name_some(single)}."
         yield Finding(single_level, text)
     by_split = labels_by_split(table)
     if "train" in by_split:

@@ -118,12 +118,12 @@ def finish_table(frame: pl.DataFrame, origin: Path | str) -> pl.DataFrame:
     names = [name for name in names if not _IS_PLACE.search(name)]
     frame = frame.with_columns(pl.col(names).str.normalize("NFC"))
     if frame.is_empty():
-        raise DataError(f"{origin}  holds no items: an empty dataset cannot be used.")
+        raise DataError(f"{origin}  lists no photos: an empty dataset cannot be used.")
     twins = frame.filter(pl.col("id").is_duplicated()).get_column("id").unique(maintain_order=True)
     if len(twins):
         shown = ", ".join(map(repr, twins.head(3)))
         raise DataError(
-            f"{origin}  {len(twins)} ids stand on more than one row ({shown}): ids must be unique."
+            f"{origin}  {len(twins)} ids are on more than one row ({shown}): ids must be unique."
         )
     return frame.select(*COLUMNS, *[name for name in frame.columns if name not in COLUMNS])
 

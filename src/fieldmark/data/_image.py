@@ -196,7 +196,7 @@ def _unreadable_start(data: bytes) -> str | None:
     if head.startswith((b"<!doctype html", b"<html")):
         return "is a web page, not an image: the download failed"
     if head.startswith((b"%!ps", b"\xc5\xd0\xd3\xc6")):
-        return "is PostScript, which is not read: convert it to PNG"
+        return "is PostScript, which fieldmark does not read: convert it to PNG"
     return None
 
 
@@ -208,7 +208,7 @@ def _cut_off(data: bytes) -> str | None:
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         expected = int.from_bytes(data[4:8], "little") + 8
         if len(data) < expected:
-            return f"is cut off: the WebP holds {len(data)} of {expected} bytes"
+            return f"is cut off: the WebP contains {len(data)} of {expected} bytes"
     return None
 
 
@@ -308,7 +308,7 @@ def crop_box(width: int, height: int, crop: Box, name: str = "image") -> tuple[i
             return left, top, right, bottom
     raise DataError(
         f"{name}  crop {tuple(crop)} is empty in an image of {width} × {height} "
-        "pixels: x, y, width and height in pixels were expected."
+        "pixels: expected x, y, width and height in pixels."
     )
 
 

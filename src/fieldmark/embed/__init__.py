@@ -20,12 +20,10 @@ from fieldmark.embed.engine import (
     checking,
     embed,
     fill,
-    refuse_bad,
 )
 from fieldmark.embed.patches import (
     PatchFeatures,
     patch_fingerprint,
-    patch_name,
 )
 from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
 from fieldmark.embed.shards import N_BUCKETS, bucket, in_shard
@@ -75,11 +73,9 @@ __all__ = [
     "n_parameters_of",
     "noted_decode",
     "patch_fingerprint",
-    "patch_name",
     "rank_positives",
     "read_behaviour",
     "read_keys",
-    "refuse_bad",
     "throughput_of",
     "top_k",
     "trusted_fingerprint",

@@ -82,7 +82,7 @@ class LeasedBuckets:
                     self._held[number] = lease, len(refs)
                 yield number, refs
 
-    def settle(self, counts: Mapping[int, int]) -> None:
+    def count_done(self, counts: Mapping[int, int]) -> None:
         """So many items of these buckets need no more work; a bucket without others is done."""
         with self._lock:
             for number, n in counts.items():

@@ -87,9 +87,9 @@ class CacheSink:
             self.progress.advance(len(refs) - len(missing))
         return missing, contents_of
 
-    def _settle(self, images: Iterable[str]) -> None:
+    def _count_done(self, images: Iterable[str]) -> None:
         if self.buckets is not None:
-            self.buckets.settle(Counter(map(bucket, images)))
+            self.buckets.count_done(Counter(map(bucket, images)))
 
     def read(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
         for file in files:
@@ -109,7 +109,7 @@ class CacheSink:
                         self.keys.pop(ref, None)
             parts = self._asked(files)
         for file, missing_parts in zip(files, parts, strict=True) if self.buckets else ():
-            self._settle([file.wanted.image] * (len(file.wanted.refs) - len(missing_parts)))
+            self._count_done([file.wanted.image] * (len(file.wanted.refs) - len(missing_parts)))
         return parts
 
     def _asked(self, files: Sequence[HashedFile]) -> list[list[ImagePart]]:
@@ -148,7 +148,7 @@ class CacheSink:
             self.unusable[part.key] = reason
             self.in_flight.discard(part.key)
             self.progress.advance()
-        self._settle((part.ref.image,))
+        self._count_done((part.ref.image,))
 
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         keys = [part.key for part in parts]
@@ -158,7 +158,7 @@ class CacheSink:
             for part in parts:
                 self.being_read.pop(part.ref.image, None)
             self.progress.advance(len(parts))
-        self._settle(part.ref.image for part in parts)
+        self._count_done(part.ref.image for part in parts)
 
     def filled(self, items: Sequence[ImageRef], throughput: Throughput) -> Filled:
         """When the pipeline is done."""
@@ -202,7 +202,7 @@ def run_leased(
 def _leased_files(buckets: LeasedBuckets, sink: CacheSink) -> Iterator[WantedFile]:
     for at, refs in buckets.take():
         missing, contents_of = sink.still_missing(refs)
-        buckets.settle({at: len(refs) - len(missing)})
+        buckets.count_done({at: len(refs) - len(missing)})
         yield from in_reading_order(sink.root, missing, contents_of)
 
 

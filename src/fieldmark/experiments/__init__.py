@@ -12,10 +12,9 @@ from fieldmark.experiments._grid import (
     single_axes,
 )
 from fieldmark.experiments._models import Models
-from fieldmark.experiments.execute import ExecuteOptions, Failure, Outcome, execute
+from fieldmark.experiments.execute import ExecuteOptions, Outcome, execute
 from fieldmark.experiments.plan import (
     Plan,
-    Planned,
     data_errors,
     disk_left,
     make_plan,
@@ -29,14 +28,12 @@ __all__ = [
     "Axes",
     "Evaluation",
     "ExecuteOptions",
-    "Failure",
     "Grid",
     "Job",
     "Models",
     "NewtFilters",
     "Outcome",
     "Plan",
-    "Planned",
     "PlannedTest",
     "Rescored",
     "check_dataset_name",

@@ -55,7 +55,7 @@ def evaluate(
         names = ", ".join(repr(job.protocol) for job in jobs)
         raise UsageError(f"{name!r} fits several protocols of {task!r}: choose protocol={names}.")
     if len(jobs) != 1:
-        raise UsageError(f"task {task!r} stands for {len(jobs)} tasks: expected one.")
+        raise UsageError(f"task {task!r} means {len(jobs)} tasks: name one.")
     plan = make_plan(jobs, settings, may_load=True)
     if wait_for_claims(plan, settings, progress or Silent()):
         plan = make_plan(jobs, settings, may_load=True)

@@ -13,12 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
-from fieldmark.models import abilities, check_key, check_model_name, full_name
+from fieldmark.models import abilities, check_key, check_model_name, full_name, known_models
 from fieldmark.protocols import (
     Draw,
     OtherModel,
@@ -138,8 +139,9 @@ def make_jobs(
     `models` and `tasks` are (name, where in a file, "" if the user typed it); tasks are also found
     in the folders of `include_path`. `send_key` are keys that may go where only files say.
     """
+    models, unknown = _every_model(models)
     loaded, problems = _load_tasks(tasks, axes, models, include_path)
-    problems += _model_problems(models, axes, send_key)
+    problems += [*unknown, *_model_problems(models, axes, send_key)]
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [
@@ -192,6 +194,21 @@ def _load_tasks(
                 readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
                 problems += [line for protocol in readers for line in protocol.problems(task)]
     return loaded, problems
+
+
+def _every_model(models: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The models, `classical/*` as all that the family's table has, and which patterns fit none."""
+    every: dict[str, str] = {}
+    problems = []
+    for name, where in models:
+        fitting = [name]
+        if "*" in name.partition("?")[0]:
+            fitting = [row.name for row in known_models() if fnmatchcase(row.name, name)]
+        if not fitting:
+            text = f"no model fits {name!r}. `fieldmark models --all` lists them."
+            problems.append(f"{where}  {text}" if where else text)
+        every |= {model: every.get(model, where) for model in fitting}
+    return list(every.items()), problems
 
 
 def _model_problems(
@@ -310,18 +327,16 @@ def with_block(
     if not changes or old is None:
         return task
     data = old.changed(changes) if hasattr(old, "changed") else {**old.model_dump(), **changes}
-    block = validate(protocol.Block, _block_lines(origin, protocol.name, data))
-    return task.model_copy(update={protocol.name: block})
-
-
-def _block_lines(origin: Located | None, name: str, data: dict[str, Any]) -> Located:
-    """A block as a file of its own, each key on its line in the experiment file."""
+    # A block as a file of its own, each key on its line in the experiment file
     lines: dict[tuple[str | int, ...], int] = {}
     for key, line in origin.lines.items() if origin else ():
         inner = key[2:] if len(key) > 1 and isinstance(key[1], int) else key[1:]
-        if key[0] == name and inner:
+        if key[0] == protocol.name and inner:
             lines.setdefault(inner, line)
-    return Located(origin.path if origin else Path(name), data, lines)
+    block = validate(
+        protocol.Block, Located(origin.path if origin else Path(protocol.name), data, lines)
+    )
+    return task.model_copy(update={protocol.name: block})
 
 
 def _block_problems(task: Task, axes: Axes) -> list[str]:

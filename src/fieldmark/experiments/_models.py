@@ -177,7 +177,7 @@ class Models:
         if planned and version != planned:
             raise ModelError(
                 f"model {name!r} has changed since the command started ({version} here, {planned} "
-                "there): its files or libraries are others, or the machines differ (--device and "
+                "there): its files or libraries have changed, or the machines differ (--device and "
                 "--precision decide that). Run the same command again."
             )
 

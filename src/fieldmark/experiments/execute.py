@@ -35,6 +35,7 @@ from fieldmark.experiments.identity import (
     with_content,
 )
 from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.experiments.warn import question_warnings
 from fieldmark.models import stand_in
 from fieldmark.processes import peak_bytes
 from fieldmark.progress import Progress
@@ -152,7 +153,12 @@ def execute(
         in_order = sorted(plan.to_run, key=lambda planned: models.index(planned.job.model))
         for number, planned in enumerate(in_order, start=1):
             progress.say(f"run {number} of {len(plan.to_run)}: {planned.job.title}")
-            done = runner.do(planned)
+            try:
+                done = runner.do(planned)
+            except KeyboardInterrupt:
+                for line in _spending(plan, settings):
+                    progress.say(line)
+                raise
             if isinstance(done, Failure):
                 failures.append(done)
             elif done is not None:
@@ -169,7 +175,7 @@ def _spending(plan: Plan, settings: Settings) -> tuple[str, ...]:
         return ()
     folder = plan.workspace.shared.get("journal", settings.journal)
     whole = spent_usd(folder) if budget.spent_usd else 0.0
-    in_all = f" The answers in {folder} have cost {dollars(whole)} in all." if whole else ""
+    in_all = f" All answers so far cost {dollars(whole)}." if whole else ""
     return (f"spent: {budget.words}.{in_all}",)
 
 
@@ -221,7 +227,8 @@ class _JobRunner:
         try:
             if failure := self.options.refused.get(joined_name(spec)):
                 raise _as_here(failure)
-            model = models.load(job.model)
+            with _unrecorded():
+                model = models.load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
                 if not is_mine:
@@ -273,9 +280,10 @@ class _JobRunner:
         plan, store, job, question = self.plan, self.store, planned.job, planned.question
         assert question is not None and planned.spec is not None
         marks = Marks(stand_in(job.model), question.is_synthetic)
-        run = store.begin_run(
-            spec, _record(job, plan, self.options), model.fingerprint, _root(planned), True, marks
-        )
+        record = _record(job, plan, self.options)
+        if warnings := question_warnings(question, content.by_id):
+            record["warnings"] = warnings
+        run = store.begin_run(spec, record, model.fingerprint, _root(planned), True, marks)
         plan.models.note_behaviour(job.model)
         have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         have -= failed_parts(store, run) if may_fail(load_protocol(job.protocol)) else set()
@@ -316,13 +324,13 @@ class _JobRunner:
         return load_protocol(question.protocol).score(scoring, stored, parts, question) or []
 
     def _keep_failure(self, job: Job, spec: RunSpec, error: Exception) -> Failure:
-        """Keeps the traceback with the run; one that could not start gets a record too, unless it
-        was asked of a model that is not there.
+        """Keeps the traceback with the run; one that could not start gets a record too, unless its
+        model could not be loaded.
         """
         record = _record(job, self.plan, self.options)
         number = self.store.begin_run(spec, record, again=self.options.force)
         failure = failure_of(job, error)
-        if isinstance(error, FieldmarkError) and not error.is_recorded:
+        if isinstance(error, FieldmarkError) and error.is_recorded is False:
             self.store.forget_start(number)
         else:
             self.store.fail_run(number, failure.trace)
@@ -421,6 +429,16 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         stop.set()
         thread.join()
         store.release(key)
+
+
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """A model whose name or file is wrong leaves no run behind; one whose own code fails does."""
+    try:
+        yield
+    except FieldmarkError as error:
+        error.is_recorded = bool(error.is_recorded)
+        raise
 
 
 def _as_here(failure: Failure) -> FieldmarkError:

@@ -104,7 +104,7 @@ def why_again(spec: RunSpec, former: Iterable[Run], root: Path) -> str:
         return ""
     if any(run.spec.data.partition("-")[0] == rows for run in in_folder):
         return "its images have changed since it was done"
-    return "its items or labels have changed since it was done"
+    return "its photos or labels have changed since it was done"
 
 
 def recorded_path(root: Path) -> str:

@@ -7,6 +7,7 @@ model loaded unless `may_load`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -98,10 +99,14 @@ class Plan:
         costs = [job.cost for job in self.to_run if job.cost is not None]
         if not costs:
             return None
-        usd = [cost.usd for cost in costs]
-        total = None if None in usd else sum(value for value in usd if value is not None)
+        usd, likely = [cost.usd for cost in costs], [cost.likely_usd for cost in costs]
+        total, likely_total = (
+            None if None in all_usd else sum(value for value in all_usd if value is not None)
+            for all_usd in (usd, likely)
+        )
         tokens = (sum(cost.tokens_in for cost in costs), sum(cost.tokens_out for cost in costs))
-        return Estimate(sum(cost.n for cost in costs), *tokens, total)
+        n = sum(cost.n for cost in costs)
+        return Estimate(n, *tokens, total, likely_usd=likely_total)
 
     @property
     def n_bytes(self) -> int | None:
@@ -128,6 +133,18 @@ def make_plan(
         past = _Past.of(store)
     planner = _Planner(settings, workspace, models, past, force, is_private)
     planned = [job for job in map(planner.plan, jobs) if job is not None]
+    # A curve from 0 photos on: that a probe has no such point is told, and is no failure.
+    larger = {(job.model, job.task_name, job.protocol) for job in jobs if job.draw.n_train}
+    planned = [
+        replace(job, error=None)
+        if job.error is not None
+        and job.job.draw.n_train == 0
+        and (job.job.model, job.job.task_name, job.job.protocol) in larger
+        and job.job.protocol in PROTOCOLS
+        and load_protocol(job.job.protocol).training == "needed"
+        else job
+        for job in planned
+    ]
     # Models of which the jobs to run need features only, all of them in the cache, are not loaded.
     to_run = [job for job in planned if job.status == "run"]
     needed = {
@@ -166,24 +183,27 @@ class _Past:
     models: frozenset[str]
     """of which runs are done"""
     claims: dict[str, Claim]
-    seconds: dict[tuple[str, str, int | None], list[float]]
-    """how long one repeat of runs took, by task, protocol and n_train"""
+    seconds: dict[tuple[str, str], dict[int | None, list[float]]]
+    """how long one repeat of runs took, by task and protocol, and by n_train"""
 
     @classmethod
     def of(cls, store: Store) -> _Past:
         done: dict[str, list[Run]] = defaultdict(list)
-        seconds: dict[tuple[str, str, int | None], list[float]] = defaultdict(list)
+        seconds: dict[tuple[str, str], dict[int | None, list[float]]] = {}
         runs = store.runs(RunFilter(states=("done",)))
         for run in sorted(runs, key=lambda run: run.id):
             done[run.key].append(run)
             if run.seconds is not None:
-                seconds[_kind(run.spec)].append(run.seconds / run.spec.repeats)
+                of_size = seconds.setdefault((run.spec.task, run.spec.protocol), {})
+                of_size.setdefault(run.spec.n_train, []).append(run.seconds / run.spec.repeats)
         models = frozenset(run.spec.model for run in runs)
         return cls(done, models, store.claims(), seconds)
 
-
-def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
-    return spec.task, spec.protocol, spec.n_train
+    def seconds_of(self, spec: RunSpec) -> list[float]:
+        """Of runs that trained on as many images; else of those that trained on most."""
+        of_size = self.seconds.get((spec.task, spec.protocol), {})
+        most = max(of_size, key=lambda n: math.inf if n is None else n, default=None)
+        return of_size.get(spec.n_train) or of_size.get(most, [])
 
 
 @dataclass(slots=True)
@@ -221,7 +241,7 @@ class _Planner:
     def _existing_run(self, planned: Planned, question: Question, spec: RunSpec) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         if not spec.model_version:
-            unknown = "whether its model has changed is not known until it is loaded"
+            unknown = "whether its model has changed cannot be checked until it is loaded"
             return unknown if spec.model in self.past.models else ""
         key = spec.key
         former = self.past.done.get(key, [])
@@ -281,7 +301,9 @@ class _Planner:
         job, question, spec = planned.job, planned.question, planned.spec
         assert question is not None and spec is not None
         try:
-            cost = load_protocol(job.protocol).estimate(question, job.model)
+            journal = None if self.models.may_load else self.settings.journal  # `run` finds out
+            usual = self._usual_out(spec.model)
+            cost = load_protocol(job.protocol).estimate(question, job.model, journal, usual)
         except CodeNotRun as error:
             return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
@@ -307,6 +329,17 @@ class _Planner:
             seconds=self._seconds(spec, n_missing, cache),
             n_bytes=n_bytes,
         )
+
+    def _usual_out(self, model: str) -> float:
+        """Tokens of an answer in the newest run of a chat model; 0 where it has none."""
+        runs = [run for runs in self.past.done.values() for run in runs if run.spec.model == model]
+        if not runs:
+            return 0.0
+        newest, path = max(runs, key=lambda run: run.id), self.settings.store
+        with Store.open(path, read_only=True, is_private=self.is_private) as store:
+            notes = [part.info or {} for part in store.finished_parts(newest.id)]
+        n = sum(note.get("n_requests", 0) for note in notes)
+        return sum(note.get("tokens_out", 0) for note in notes) / n if n else 0.0
 
     def _cache(self, model: str, question: Question) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known
@@ -341,7 +374,7 @@ class _Planner:
 
     def _seconds(self, spec: RunSpec, n_missing: int, cache: ModelCache | None) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds.get(_kind(spec), [])
+        alike = self.past.seconds_of(spec)
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None

@@ -1,7 +1,8 @@
 """Warnings of `run`: what in its data makes the scores of a run wrong?
 
 Uses what the run has learnt anyway: the tables and the hashes of its photos. No photo is read for
-it, so that frames which are only alike are left to `fieldmark check`.
+it, so that frames which are only alike are left to `fieldmark check`. A run keeps its warnings, and
+every table that shows its scores shows them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from fieldmark.data.read.own_photos import merge_spellings
 from fieldmark.experiments.identity import known_content
 from fieldmark.protocols import PartItems, draw_test, draw_train, load_protocol
-from fieldmark.taxa import merge_spellings
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
@@ -77,10 +78,17 @@ def data_warnings(plan: Plan) -> list[str]:
     ]
 
 
+def question_warnings(question: Question, by_id: Mapping[str, bytes]) -> list[str]:
+    """The same lines for one question, whose items hold `by_id`."""
+    faults = _Faults()
+    for part in question.parts:
+        if isinstance(part, PartItems):
+            _look(faults, question, part, by_id)
+    return list(faults.lines())
+
+
 def _look(faults: _Faults, question: Question, part: PartItems, by_id: Mapping[str, bytes]) -> None:
-    if (
-        load_protocol(question.protocol).training != "needed"
-    ):  # nothing is trained; some ask for no label either
+    if load_protocol(question.protocol).training != "needed":  # some ask for no label either
         return
     # One probe that learns all parts has the answers of each in a column of its name.
     trained = _values(part.train, part.name if part.is_joint else "target")

@@ -14,6 +14,8 @@ from fieldmark.protocols import AskSettings, Protocol
 from fieldmark.registry import ANSWERS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
     from fieldmark.chat import Estimate
@@ -118,12 +120,15 @@ class DocumentProtocol(Protocol):
             asks_again=settings.asks_again(),
         )
 
-    def estimate(self, question: Question, model_name: str) -> Estimate:
+    def estimate(
+        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+    ) -> Estimate:
         from fieldmark.lmms.run import estimate_documents
         from fieldmark.models import load_chat_model
 
         model = question.settings.priced(load_chat_model(model_name))
-        return estimate_documents(question.parts[0], model, question.draw, question.settings)
+        how = question.settings
+        return estimate_documents(question.parts[0], model, question.draw, how, usual_out)
 
     def answer(
         self,

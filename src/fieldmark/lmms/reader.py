@@ -78,7 +78,7 @@ class TaskFolders:
         theirs = [entry.path for entry in here if entry.kind == "task"]
         own_paths = [str(entry.path) for entry in here if entry.kind == "own" and entry.name]
         if not (theirs or own_paths):
-            raise UsageError(f"{where}  {folder}  holds no tasks (.yaml files).".strip())
+            raise UsageError(f"{where}  {folder}  contains no tasks (.yaml files).".strip())
         trust = Trust.of(*self.folders, folder)
         tasks = [task for path in theirs for task in _named(expand_file(index, path, trust))]
         return [*tasks, *(NamedTask(name, load_own_task(name, where)) for name in own_paths)]

@@ -83,13 +83,13 @@ def in_sandbox(task: DocumentTask, function: Callable[..., Any], *args: Any, **m
     try:
         return SANDBOX.run(function, *args, **more)
     except SandboxLost as error:
-        raise UsageError(f"{task.place_of('task')}  its code or a template {error}.") from error
+        raise UsageError(f"{task.line_of('task')}  its code or a template {error}.") from error
 
 
 def opened_task(task: DocumentTask, workspace: Workspace) -> OpenTask:
     """The documents of a task, fetched where the user allowed it: one name in a command."""
     plain = {name: value for name, value in task.plain().items() if name != "repeats"}
-    key = canonical_json([task.place_of("task"), plain])
+    key = canonical_json([task.line_of("task"), plain])
     settings = workspace.settings
 
     def make() -> OpenTask:
@@ -356,7 +356,7 @@ def _refuse_likelihoods(task: DocumentTask, model: ChatModel) -> None:
     else:
         return
     raise UsageError(
-        f"{task.place_of(key)}  {what} needs a model that gives likelihoods (hf-chat/…): "
+        f"{task.line_of(key)}  {what} needs a model that gives likelihoods (hf-chat/…): "
         f"{model.name!r} only writes."
     )
 
@@ -364,7 +364,7 @@ def _refuse_likelihoods(task: DocumentTask, model: ChatModel) -> None:
 def why_not_run(task: DocumentTask) -> list[str]:
     """Why no model can be asked the task, with its place; nothing where one can."""
     why = NOT_RUN.get(task.output_type)
-    where = task.place_of("output_type")
+    where = task.line_of("output_type")
     return [f"{where}  {task.output_type} {why}: fieldmark does not run such tasks."] if why else []
 
 
@@ -378,18 +378,28 @@ def backend_keys(model: ChatModel | LocalModel, settings: AskSettings) -> Sequen
 
 
 def estimate_documents(
-    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    settings: AskSettings,
+    usual_out: float,
 ) -> Estimate:
     """What the requests will take, from a few prompts, spread over the documents.
 
     Reads their pictures, sends nothing.
     """
-    estimated: Estimate = in_sandbox(part.task, _estimate, part, _portable(model), draw, settings)
+    estimated: Estimate = in_sandbox(
+        part.task, _estimate, part, _portable(model), draw, settings, usual_out
+    )
     return estimated
 
 
 def _estimate(
-    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    settings: AskSettings,
+    usual_out: float,
 ) -> Estimate:
     setup = make_setup(part, model, draw, settings)
     cache, how = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
@@ -399,4 +409,5 @@ def _estimate(
         with suppress(DataError):  # running, not planning, tells which pictures cannot be read
             pictures = [cache.prepare(picture) for picture in request.pictures]
             sized.append((request, [(picture.width, picture.height) for picture in pictures]))
-    return estimate(sized, Estimator(model.card)).scaled(len(part.rows) * part.task.n_repeats)
+    few = estimate(sized, Estimator(model.card), usual_out)
+    return few.scaled(len(part.rows) * part.task.n_repeats)

@@ -9,9 +9,9 @@ By `uses` a metric says what takes the place of predictions:
 
     prediction   the number of the predicted label (the default)
     score        a signed certainty, of yes above 0 and of no below; the target is 1 for yes
-    whole        1 where all parts of an item are right, else 0; the target is 1, one row per item
+    whole        1 where all parts of an answer are right, else 0; the target is 1, a row per photo
     kinds        label numbers, and as `kind` an array: what each label number is ("poisonous")
-    value        what each item was worth, stored with its answer under the metric's name
+    value        what each answer was worth, stored with its answer under the metric's name
 
 Each metric carries `title`, `direction` ("up": more is better, or "down"), `bounds` (the least and
 the most it can be) and `kind`: "mean" when it is the weighted mean of one value per item, which has

@@ -20,7 +20,7 @@ from fieldmark.metrics._metric import metric
 
 @metric("accuracy", kind="mean", bounds=(0.0, 1.0), closed_form="right")
 def accuracy(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """The share of items whose label is right: `right / items`."""
+    """The share of photos whose label is right: `right / photos`."""
     target, prediction, weight = read_labels(target, prediction, weight)
     total = weight.sum()
     return float(weight[target == prediction].sum() / total) if total > 0 else float("nan")
@@ -30,7 +30,7 @@ def accuracy(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | No
 def exact_match(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> float:
-    """The share of items of which every part (every trait) is right: `all parts right / items`."""
+    """The share of photos with every part (every trait) right: `all parts right / photos`."""
     return accuracy(target, prediction, weight)
 
 
@@ -38,7 +38,7 @@ def exact_match(
 def macro_accuracy(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> float:
-    """Balanced accuracy, the mean over the labels in the truth of recall: `right / items of it`."""
+    """Balanced accuracy, the mean of recall over the true labels: `right / photos of it`."""
     tally = _count(*read_labels(target, prediction, weight))
     value: float = _mean(tally.hits, tally.size, tally.size)
     return value
@@ -46,7 +46,7 @@ def macro_accuracy(
 
 @metric("macro F1", bounds=(0.0, 1.0), takes_many=True, closed_form="f1")
 def macro_f1(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """The mean over the labels in the truth of F1: `2 × right / (items of it + predicted as it)`.
+    """The mean over the labels in the truth of F1: `2 × right / (photos of it + predicted as it)`.
 
     As WILDS scores iWildCam.
     """
@@ -111,7 +111,7 @@ def read_labels(
     """Targets and predictions as whole numbers, and a weight for each."""
     target, prediction, weight = read_columns(target, prediction, weight)
     if len(target) and (target.dtype.kind not in "iu" or target.min() < 0):
-        raise ValueError("targets must be whole numbers from 0 up: -1 stands for no answer.")
+        raise ValueError("targets must be whole numbers from 0 up: -1 means no answer.")
     return target, prediction, weight
 
 
@@ -142,7 +142,7 @@ def average_precision(
     """Area under precision and recall: `sum over k of (recall_k - recall_k-1) × precision_k`.
 
     Items come by falling certainty, those of equal certainty together. As scikit-learn's: no
-    interpolation, and 0 where no item is a yes. NaN without any item.
+    interpolation, and 0 where no photo is a yes. NaN without any photo.
     """
     target, score, weight = read_columns(target, prediction, weight)
     if np.isnan(score).any():
@@ -159,18 +159,15 @@ def average_precision(
         start = np.flatnonzero(np.diff(step_n[so], prepend=-1))
         last = np.searchsorted(step_n, step_n[so[start]], side="right") - 1
         gained = np.add.reduceat(weight[..., so], start, axis=-1)
-        value = _area(gained, np.cumsum(weight, axis=-1)[..., last])
+        # The mean of precision over what was gained at each step; 0 where nothing was
+        taken = np.cumsum(weight, axis=-1)[..., last]
+        precision = np.cumsum(gained, axis=-1)
+        total = precision[..., -1].copy()
+        precision /= np.where(taken > 0, taken, 1.0)
+        area = np.einsum("...k,...k->...", precision, gained)
+        value = np.asarray(area / np.where(total > 0, total, 1.0))
     value = np.where(any_n, value, np.nan)
     return float(value) if value.ndim == 0 else value
-
-
-def _area(gained: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """The mean of precision over what was gained at each step; 0 where nothing was."""
-    precision = np.cumsum(gained, axis=-1)
-    total = precision[..., -1].copy()
-    precision /= np.where(taken > 0, taken, 1.0)
-    area = np.einsum("...k,...k->...", precision, gained)
-    return np.asarray(area / np.where(total > 0, total, 1.0))
 
 
 # --- Open-set user loss: what do wrong answers cost someone who eats the mushroom?
@@ -195,7 +192,7 @@ def user_loss(
     *,
     kind: np.ndarray,
 ) -> Any:
-    """FungiCLEF 2023's cost of wrong answers: `cost / the most these items could have cost`.
+    """FungiCLEF 2023's cost of wrong answers: `cost / the most these photos could have cost`.
 
     An unknown species taken for a known one costs 10, a known one for unknown 0.1, one known for
     another 1; besides, a poisonous one not told to be poisonous 100, any other told to be so 1.

@@ -52,13 +52,13 @@ def _share(name: str, title: str, doc: str) -> Metric:
 
 
 def _top(k: int) -> Metric:
-    doc = f"The share of items whose label is among the {k} likeliest: `rank of the label <= {k}`."
+    doc = f"The share of photos whose label is in the top {k}: `rank of the label <= {k}`."
     return _share(f"top{k}_accuracy", f"top-{k} accuracy", doc)
 
 
 def _at_rank(rank: str) -> Metric:
     doc = (
-        f"The share of items whose {rank} is right, when the probabilities of the classes are "
+        f"The share of photos whose {rank} is right, when the probabilities of the classes are "
         f"summed up the taxonomy: `argmax over {rank} of sum of p = {rank} of the truth`. Items "
         "and classes without one are left out."
     )

@@ -133,10 +133,10 @@ class ModelMemory:
         if not isinstance(model, UserBackbone):
             self._keep(identity.version, _Record(identity.fingerprint, identity.dim))
         elif model.basis and model.basis.is_known:
-            self._keep(model.basis.key, self._settled(name, model))
+            self._keep(model.basis.key, self._to_remember(name, model))
         return identity
 
-    def _settled(self, name: str, model: UserBackbone) -> _Record:
+    def _to_remember(self, name: str, model: UserBackbone) -> _Record:
         """What to remember: of a model that was something else before, though its code and files
         were the same, only that it must be loaded to be known.
         """

@@ -54,15 +54,24 @@ def known_models(query: str = "") -> list[Checkpoint]:
 
 
 def _relatives(name: str) -> list[Checkpoint]:
-    """The row of a full name that is in no table, where its family knows one that is alike."""
+    """Of a name that is in no table, what a library has besides; else what a family finds alike."""
     family = name.partition("/")[0]
     if family not in families():
-        return []
+        ours = [one for one in families() if name and _is_ours(one)]
+        return [row for one in ours for row in _architectures(one, name)]
+    if rows := _architectures(family, name.partition("/")[2]):
+        return rows
     find = getattr(REGISTRY.get(family), "relative_of", None)
     with suppress(UsageError):
         row = find(name) if find else None
         return [row] if row else []
     return []
+
+
+def _architectures(family: str, part: str) -> list[Checkpoint]:
+    """Names that the family's library has besides its table."""
+    names: list[str] = getattr(REGISTRY.get(family), "architectures", list)()
+    return [Checkpoint(f"{family}/{name}") for name in names if part in name]
 
 
 def _rows(family: str) -> list[Checkpoint]:

@@ -334,8 +334,8 @@ def _build(
     lost = sorted(key for key in missing if not key.startswith(dropped))
     if lost:
         raise ModelError(
-            f"model {request.name.text!r}: its files hold no weights for {lost[0]}"
-            f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which would stay random."
+            f"model {request.name.text!r}: its files have no weights for {lost[0]}"
+            f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which would then be random."
         )
     if weights is not None:
         fit_weights(model, state, weights, dropped)

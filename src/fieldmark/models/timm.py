@@ -11,6 +11,8 @@ https://github.com/huggingface/pytorch-image-models
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,17 @@ CHECKPOINTS = (
 )
 
 POOLS = {"cls": "token", "mean": "avg", "max": "max"}
+
+
+def architectures() -> list[str]:
+    """The names of all networks, from timm's source: importing it takes seconds."""
+    spec = importlib.util.find_spec("timm")
+    folders = (spec and spec.submodule_search_locations) or ()
+    files = [path for folder in folders for path in sorted(Path(folder, "models").glob("*.py"))]
+    names_of = (
+        re.findall(r"@register_model\ndef (\w+)\(", path.read_text("utf-8")) for path in files
+    )
+    return [name for names in names_of for name in names]
 
 
 def local_files(checkpoint: str) -> list[Path]:

@@ -25,9 +25,8 @@ from fieldmark.errors import UsageError, closest
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.probes._arrays import ProbeDataError, SomeRows
+    from fieldmark.probes._arrays import ProbeDataError, SomeRows, fitting_threads
     from fieldmark.probes._normalise import Normaliser
-    from fieldmark.probes._threads import fitting_threads
 
 __all__ = [
     "PROBES",

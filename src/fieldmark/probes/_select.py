@@ -19,7 +19,7 @@ from fieldmark.errors import UsageError
 from fieldmark.metrics import load_metric
 
 SELECT_BY = ("accuracy", "macro_accuracy", "macro_f1")
-ONE_CLASS = "one class only: nothing to learn"
+ONE_CLASS = "one class only: nothing to learn, so every answer is this class"
 NOTHING_HELD_OUT = "too few images to hold any out: no search, the first setting listed"
 LEAST_GRID = 3
 """values of a grid, below which every choice is at an edge"""
@@ -256,11 +256,11 @@ def _parse_power(text: str, entry: str) -> tuple[float, int]:
 
 def _positive(alpha: float, entry: Any) -> float:
     if not (alpha > 0 and math.isfinite(alpha)):
-        raise UsageError(f"alphas holds {entry!r}: expected finite numbers above 0.")
+        raise UsageError(f"alphas contains {entry!r}: expected finite numbers above 0.")
     return alpha
 
 
 def _unreadable(entry: Any) -> UsageError:
     return UsageError(
-        f"alphas holds {entry!r}: expected numbers, powers as 2^-3, or a range `2^-15 .. 2^10`."
+        f"alphas contains {entry!r}: expected numbers, powers as 2^-3, or a range `2^-15 .. 2^10`."
     )

@@ -23,7 +23,6 @@ from fieldmark.protocols._contract import (
     summary_of,
 )
 from fieldmark.protocols._settings import (
-    NoSettings,
     OtherModel,
     Pairs,
     Range,
@@ -39,7 +38,7 @@ from fieldmark.registry import PROTOCOLS
 if TYPE_CHECKING:
     from fieldmark.protocols._check import as_problems, check_data, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
-    from fieldmark.protocols._predictions import FitNotes, PartPredictions, Reread, left_out
+    from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
     from fieldmark.protocols._question import (
         MissingData,
         Question,
@@ -77,7 +76,6 @@ __all__ = [
     "Draw",
     "FitNotes",
     "MissingData",
-    "NoSettings",
     "OtherModel",
     "Pairs",
     "PartItems",
@@ -85,7 +83,6 @@ __all__ = [
     "Protocol",
     "Question",
     "Range",
-    "Reread",
     "RowFeatures",
     "Scoring",
     "Selection",

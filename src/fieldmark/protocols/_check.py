@@ -57,7 +57,7 @@ def _look(task: Task, load: Callable[[], object], *key: str | int) -> list[str]:
     except CodeNotRun:  # the name is there, and no more is asked
         return []
     except FieldmarkError as error:
-        return [f"{task.place_of(*key)}  {error}"]
+        return [f"{task.line_of(*key)}  {error}"]
     return []
 
 

@@ -18,6 +18,8 @@ from fieldmark.protocols._settings import NoSettings
 from fieldmark.registry import ANSWERS, EMBEDS_IMAGES, PROTOCOLS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
     from fieldmark.chat import Estimate
@@ -117,8 +119,13 @@ class Protocol:
         """The predictions of each wanted part, as they come; none depends on which are wanted."""
         raise TypeError(f"protocol {self.name!r} has no `answer`")
 
-    def estimate(self, question: Question, model_name: str) -> Estimate | None:
-        """Requests, tokens and money; None where nothing is sent. Sends nothing."""
+    def estimate(
+        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+    ) -> Estimate | None:
+        """Requests, tokens and money; None where nothing is sent. Sends nothing.
+
+        What the journal holds is not sent; `usual_out`: tokens of an answer of the model so far.
+        """
         return None
 
     def score(
@@ -186,11 +193,11 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     protocol = getattr(entry, "PROTOCOL", entry)
     if not isinstance(protocol, Protocol):
         raise UsageError(
-            f"{PROTOCOLS.place_of(name)}protocol {name!r} has no PROTOCOL: expected an object of a "
+            f"{PROTOCOLS.line_of(name)}protocol {name!r} has no PROTOCOL: expected an object of a "
             "subclass of fieldmark.protocols.Protocol."
         )
     if getattr(protocol, "name", "") != name:
-        prefix = PROTOCOLS.place_of(name)
+        prefix = PROTOCOLS.line_of(name)
         raise UsageError(f"{prefix}protocol {name!r} must have `name = {name!r}`, as its file.")
     return protocol
 

@@ -32,6 +32,7 @@ from fieldmark.tasks.split import (
     rows_of,
     split_parts,
 )
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     from fieldmark.protocols._contract import Protocol
@@ -141,12 +142,12 @@ def _read(task: Task, root: Path, settings: Settings) -> pl.DataFrame:
     try:
         return read_table(task.dataset, root, task.options)
     except UsageError as error:  # only the task's options can be wrong here
-        raise UsageError(f"{task.place_of('options')}  {error}") from error
+        raise UsageError(f"{task.line_of('options')}  {error}") from error
     except DataError as error:
         if task.folder != root:  # a flag or a setting names the folder
             raise
         lines = map(readable, str(error).split("\n"))
-        place = task.place_of("data")
+        place = task.line_of("data")
         raise DataError("\n".join(f"{place}  data: {line}" for line in lines)) from error
 
 
@@ -167,7 +168,7 @@ def _missing(task: Task, root: Path, settings: Settings) -> MissingData:
         is_said = dataset_key(task.dataset) in settings.data
         return MissingData(no_data(task.dataset, root), "" if is_said else unchecked)
     return MissingData(
-        f"{task.place_of('data')}  data: {root} does not exist. Correct it, or give "
+        f"{task.line_of('data')}  data: {root} does not exist. Correct it, or give "
         f"`fieldmark run` the flag --data {task.task}=FOLDER."
     )
 
@@ -267,7 +268,9 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
     if not short:
         return ""
     where = f" in {len(short)} of {len(parts)} parts" if len(parts) > 1 else ""
-    return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
+    least, most = min(short), max(short)
+    n = counted(most, "training photo") if least == most else f"{least} to {most} training photos"
+    return f"only {n}{where}, so all are used"
 
 
 def tested_rows(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:

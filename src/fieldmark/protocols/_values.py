@@ -31,7 +31,7 @@ def value_problems(task: Task, protocol: str) -> list[str]:
             metrics = [other for other in known_metrics() if load_metric(other).uses == "value"]
             lists = ", ".join(other for other in metrics if not other.endswith("_accuracy"))
             problems.append(
-                f"{task.place_of(key)}  metric {short_name(name)!r} scores labels, but "
+                f"{task.line_of(key)}  metric {short_name(name)!r} scores labels, but "
                 f"`{protocol}` gives ranked lists: expected one of {lists}."
             )
     return problems

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.compare.models import ComparedTask, RowComparison, compare_models
+    from fieldmark.report.compare.models import ComparedTask, compare_models
     from fieldmark.report.compare.power import (
         measured_spread,
         needed_text,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
-    from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
+    from fieldmark.report.providers import is_valued, register_report_provider
     from fieldmark.report.rows import Row, Table, read_table
     from fieldmark.report.table.layout import align
     from fieldmark.report.table.notes import fit_lines, plain_fits
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STORED",
     "ComparedTask",
-    "ReportProvider",
     "Row",
-    "RowComparison",
     "Table",
     "align",
     "compare_models",

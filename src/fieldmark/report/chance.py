@@ -9,13 +9,14 @@ always giving the commonest answer scores is `blind` of a column's study.
 Two things make questions differ although task, data and metric are the same. A language model that
 chooses among 8 of 24 labels has an easier one: rows that chose among other options stand in a
 column of their own. And more training images nearly always help: sizes of one model do not compete,
-but each column compares its models at one size. Tiers, verdicts, ranks and plots rest on this.
+but each column compares its models at one size, and with those that saw none. Tiers, verdicts,
+ranks and plots rest on this.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ import numpy as np
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.providers import is_valued, pairing_metric
-from fieldmark.report.run_labels import main_protocol
 from fieldmark.store import PartRecord, Run, Store, canonical_json
 
 if TYPE_CHECKING:
@@ -338,8 +338,9 @@ def at_one_size(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         for column, column_rows in columns.items()
     }
     notes = [
-        f"{columns[column][0].heading}: the verdict compares models {_trained(chosen[column])}. "
-        "The others have no letter; `fieldmark plot curve` shows them."
+        f"{columns[column][0].heading}: the letters compare only models "
+        f"{trained_words([row.size for row in columns[column] if id(row) not in out])}. "
+        "`fieldmark plot curve` shows the others."
         for column, out in left.items()
         if out
     ]
@@ -367,17 +368,18 @@ def _common_size(rows: Sequence[Row]) -> Size:
 
 
 def _at(rows: Sequence[Row], size: Size) -> list[Row]:
-    """The rows of that size; of a protocol without any, those that saw no training images."""
-    trained = {main_protocol(row.run.spec) for row in rows if row.size == size}
-    return [
-        row
-        for row in rows
-        if row.size == size or (row.size[0] == 0 and main_protocol(row.run.spec) not in trained)
-    ]
+    """The rows of that size, and those that saw no training images: they have no advantage."""
+    return [row for row in rows if row.size == size or row.size[0] == 0]
 
 
-def _trained(size: Size) -> str:
-    number, amount = size
-    if number == 0:
-        return "without training photos"
-    return f"trained on {amount}" + ("" if "per class" in amount else " photos")
+def trained_words(sizes: Collection[Size]) -> str:
+    """
+    >>> trained_words([(12, "12")]), trained_words([(0, "0"), (5, "5 per class")])
+    ('with 12 training photos (or examples)', 'with 5 training photos per class, or with none')
+    """
+    trained = sorted({size for size in sizes if size[0]})
+    if len(trained) != 1:
+        return "at one training size each" if trained else "without training photos"
+    number, _, per_class = trained[0][1].partition(" ")
+    text = f"with {number} training photos" + (f" {per_class}" if per_class else " (or examples)")
+    return text + (", or with none" if any(not size[0] for size in sizes) else "")

@@ -24,9 +24,9 @@ from fieldmark.report.run_labels import (
     model_labels,
     model_name,
     newest_first,
-    setup_labels,
     version_notes,
 )
+from fieldmark.report.setup_labels import setup_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
@@ -36,6 +36,7 @@ from fieldmark.store import (
     Store,
     fewer_examples,
 )
+from fieldmark.words import grouped
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -74,7 +75,7 @@ class Row:
     answered: float = 1.0
     """share of the questions; the others count as answered wrongly"""
     among: float | None = None
-    """the score among the items answered, where not all were"""
+    """the score among the photos answered, where not all were"""
     rates: Mapping[str, float] = field(default_factory=dict)
     """those of `RATES` that are known"""
     chance: ChanceLevel | None = None
@@ -279,13 +280,13 @@ def read_table(
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*sizes, *study.notes, *_without_tiers(store, rows)]
         rows = with_chance(store, rows)
-    rows = [_with_outcomes(store, row) for row in rows]
+    rows = [_with_warnings(_with_outcomes(store, row)) for row in rows]
     left_out: dict[str, tuple[str, ...]] = {}
     for run in sorted(runs, key=lambda run: run.state):
         if run.state != "done":
             title = f"{run.spec.model} on {run.spec.task_name}"
             left_out[run.state] = (*left_out.get(run.state, ()), title)
-    return Table(tuple(rows), left_out, tuple(notes), study)
+    return Table(tuple(rows), left_out, tuple(grouped(notes)), study)
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
@@ -350,6 +351,15 @@ def _with_outcomes(store: Store, row: Row) -> Row:
     return replace(row, outcomes=dict(counts))
 
 
+def _with_warnings(row: Row) -> Row:
+    """What is wrong with the data of its runs stands with what is wrong with the interval."""
+    lines = dict.fromkeys(line.rstrip(".") for run in row.runs for line in run.warnings)
+    if not lines:
+        return row
+    warning = "; ".join(filter(None, [row.score.warning, *lines]))
+    return replace(row, score=replace(row.score, warning=warning))
+
+
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """A task counts once: where it stands in several columns, the one with most models, of equal
     ones the first by its heading. That column comes first; and a line for each that does not count.
@@ -375,12 +385,12 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
 
 
 def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Drawings count only where there are no photos: no mean is over both."""
+    """Drawings come last and count only where there are no photos: no mean is over both."""
     if len({row.is_synthetic for row in rows}) < 2:
         return list(rows), []
-    drawn = dict.fromkeys(row.heading for row in rows if row.is_synthetic)
-    note = f"{', '.join(drawn)}: in no mean and no rank, as other tasks have real photos."
-    return [replace(row, is_counted=False) if row.is_synthetic else row for row in rows], [note]
+    note = "Drawn tasks are left out of means and ranks because this table has real photos."
+    apart = [replace(row, is_counted=False) if row.is_synthetic else row for row in rows]
+    return sorted(apart, key=lambda row: row.is_synthetic), [note]
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:

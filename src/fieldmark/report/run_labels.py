@@ -1,15 +1,9 @@
-"""Labels of runs: what are models, columns and setups called where several stand side by side?
+"""Labels of runs: what are models and columns called where several stand side by side?
 
 Versions of one model (its code, weights or precision changed) are told apart by the beginning of
 their hash, `m.py:Mine#4ae7`. All runs of one task share a column, whichever way the models were
 asked; where a task stands in several versions of its data, or with other parts, the heading says
 what differs. Data versions are told apart by the folders they lay in.
-
-A setup is all of a run's settings that are neither the question (task, parts, metric, data) nor
-luck (seed, repeats): the protocol, the variant, the classifier, the prompt, the training images. It
-is named only where several are shown, and by no more than tells them apart: a task's own setup, as
-its file has it, by the protocol alone (`probe`), others by what differs (`probe, n_train=24`,
-`biobench2026`), so that the rows of tasks whose own probes differ line up.
 """
 
 from __future__ import annotations
@@ -18,13 +12,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, fields, replace
 from itertools import permutations
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fieldmark import draws
+from fieldmark.registry import split_options
 from fieldmark.store import Run, RunSpec, canonical_json
-
-if TYPE_CHECKING:
-    pass
 
 LEAST = 4
 """hex digits of a version that are shown"""
@@ -38,11 +30,11 @@ LUCK = ("seed", "repeats")
 _DRAWN = (*LUCK, "n_train", "n_test", "shots", "sampling")
 """facts that say how much is drawn of a table, and how"""
 _MODEL = ("model", "model_version")
-_FIRST = ("task_variant", "n_train", "shots", "n_test", "protocol")
+FIRST = ("task_variant", "n_train", "shots", "n_test", "protocol")
 """what is named before any other setting"""
 ABSENT = "-"
 """stands for a setting that a setup does not have"""
-_Facts = Mapping[str, str]
+Facts = Mapping[str, str]
 RecordOf = Callable[[int], Mapping[str, Any]]
 
 
@@ -77,7 +69,7 @@ def setup_facts(spec: RunSpec) -> dict[str, str]:
     """What makes the setup, each value short."""
     apart = (*QUESTION, *LUCK)
     settings = {k: v for k, v in spec_facts(spec).items() if k.rpartition(".")[2] not in apart}
-    leading = {name: settings.pop(name) for name in _FIRST if name in settings}
+    leading = {name: settings.pop(name) for name in FIRST if name in settings}
     return {name: short_value(value) for name, value in (leading | settings).items()}
 
 
@@ -100,20 +92,66 @@ def version_mark(spec: RunSpec) -> str:
     return mark if name or mark != spec.model else ""
 
 
+def _model_names(runs: Sequence[Run]) -> dict[int, str]:
+    """The model of each run without its version, by the run's id. Files of one name from several
+    folders are several models: as much of their paths is kept as tells them apart.
+    """
+    typed: dict[str, dict[str, str]] = {}
+    for run in newest_first(runs):
+        versions = typed.setdefault(model_name(run.spec), {})
+        versions.setdefault(version_mark(run.spec), run.spec.model)
+    shown = {
+        (name, mark): text
+        for name, versions in typed.items()
+        for mark, text in zip(versions, _with_folders(name, [*versions.values()]), strict=True)
+    }
+    return {run.id: shown[model_name(run.spec), version_mark(run.spec)] for run in runs}
+
+
+def _with_folders(name: str, typed: Sequence[str]) -> list[str]:
+    """
+    >>> _with_folders("timm/x?size=9&w=n.pt", [f"timm/x?w=r/{k}/n.pt&size=9" for k in "ab"])
+    ['timm/x?size=9&w=a/n.pt', 'timm/x?size=9&w=b/n.pt']
+    """
+    if len(set(typed)) == 1:
+        return [name] * len(typed)
+    bases, options = zip(*map(split_options, typed), strict=True)
+    base, values = split_options(name)
+    if any(option.keys() != values.keys() for option in options):
+        return [name] * len(typed)
+    columns: dict[str, tuple[str, Sequence[str]]] = {"": (base, bases)}
+    columns |= {key: (short, [option[key] for option in options]) for key, short in values.items()}
+    shown: list[list[str]] = []
+    for key, (short, texts) in columns.items():
+        tails = _tails(texts) if len(set(texts)) > 1 else dict.fromkeys(texts, short)
+        shown.append([f"{key}={tails[text]}" if key else tails[text] for text in texts])
+    return [
+        "?".join(filter(None, [one, "&".join(rest)])) for one, *rest in zip(*shown, strict=True)
+    ]
+
+
 def model_labels(runs: Sequence[Run]) -> dict[int, str]:
     """What the model of each run is called, by the run's id; versions are told apart."""
+    names = _model_names(runs)
     versions: dict[str, set[str]] = {}
     for run in runs:
-        versions.setdefault(model_name(run.spec), set()).add(version_mark(run.spec))
+        versions.setdefault(names[run.id], set()).add(version_mark(run.spec))
     short = {name: _shortened(marks) for name, marks in versions.items()}
 
-    def label(spec: RunSpec) -> str:
-        name, mark = model_name(spec), version_mark(spec)
+    def label(run: Run) -> str:
+        name, mark = names[run.id], version_mark(run.spec)
         if len(versions[name]) == 1:
             return name
         return f"{name}#{short[name][mark]}" if mark else f"{name} (no version)"
 
-    return {run.id: label(run.spec) for run in runs}
+    return {run.id: label(run) for run in runs}
+
+
+def without_version(label: str, spec: RunSpec) -> str:
+    """The label of a model without what tells its version."""
+    name, _, mark = label.rpartition("#")
+    is_marked = name and version_mark(spec).startswith(mark)
+    return name if is_marked else label.removesuffix(" (no version)")
 
 
 def _shortened(marks: Iterable[str]) -> dict[str, str]:
@@ -137,10 +175,10 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
 
 def version_notes(runs: Sequence[Run]) -> list[str]:
     """Which version of a model is the newest, a line for each model that has several."""
-    labels = model_labels(runs)
+    labels, names = model_labels(runs), _model_names(runs)
     versions: dict[str, list[str]] = {}
     for run in newest_first(runs):
-        versions.setdefault(model_name(run.spec), []).append(labels[run.id])
+        versions.setdefault(names[run.id], []).append(labels[run.id])
     several = {
         name: list(dict.fromkeys(model_versions)) for name, model_versions in versions.items()
     }
@@ -229,13 +267,13 @@ def _asked_names(runs: Sequence[Run], record_of: RecordOf) -> dict[int, str]:
         parts = tuple(run.spec.settings.get("parts") or ())
         if parts not in parts_of:
             is_whole = parts in ((), ("",))
-            parts_of[parts] = "" if is_whole else str(_config(run, record_of).get("parts") or "")
+            parts_of[parts] = "" if is_whole else str(run_config(run, record_of).get("parts") or "")
         some = parts_of[parts]
         names[run.id] = f"{run.spec.task_name}/{some}" if some else run.spec.task_name
     return names
 
 
-def _config(run: Run, record_of: RecordOf) -> Mapping[str, Any]:
+def run_config(run: Run, record_of: RecordOf) -> Mapping[str, Any]:
     return record_of(run.id).get("config") or {}
 
 
@@ -257,7 +295,7 @@ def _columns_of_task(
         for run, run_facts in facts_of.items()
     }
     keys = dict.fromkeys(key for run_facts in settings_of.values() for key in run_facts)
-    distinguishing = _distinguishing(keys, [("", run_facts) for run_facts in settings_of.values()])
+    distinguishing = tell_apart(keys, [("", run_facts) for run_facts in settings_of.values()])
     versions = _DataVersions(runs, facts_of, folders)
     names = {run.spec.task_name for run in runs}
     unnamed = {run.id for run in runs if asked_names[run.id] == run.spec.task_name}
@@ -278,6 +316,18 @@ def _columns_of_task(
         label = "\n".join([name, *lines])
         columns[run.id] = Column(label, data, is_counted, asked_names[run.id])
     return columns
+
+
+def tell_apart(names: Iterable[str], rows: Sequence[tuple[Hashable, Facts]]) -> list[str]:
+    """The first few names of facts that tell all rows apart; those of other groups are apart."""
+    chosen: list[str] = []
+    n_told = len({group for group, _ in rows})
+    for name in names:
+        keys = (*chosen, name)
+        n = len({(group, *map(row_facts.get, keys)) for group, row_facts in rows})
+        if n > n_told:
+            chosen, n_told = [*keys], n
+    return chosen
 
 
 # --- data versions ---
@@ -379,188 +429,3 @@ def _tails(roots: Iterable[str]) -> dict[str, str]:
             n += 1
         tails[root] = "/".join(folder_names[-n:])
     return tails
-
-
-# --- setups ---
-
-
-def setup_labels(runs: Sequence[Run], record_of: RecordOf = lambda _: {}) -> dict[int, str]:
-    """What the setup of each run is called, by the run's id; `record_of` reads a run's
-    record, which says what the task's file asked for.
-
-    "" for all where no model was asked a task in two setups, nor two models in two setups of one
-    protocol. Else "" for models that were asked each task in its own setup, but by several
-    protocols.
-    """
-    labels_of: dict[int, tuple[str, ...]] = {run.id: () for run in runs}
-    if _is_asked_twice(runs):
-        labels_of = _words(runs, {run.id: setup_facts(run.spec) for run in runs}, record_of)
-    labels = _labels(runs, labels_of)
-    questions: dict[str, dict[str, set[str]]] = {}
-    for run in runs:
-        tasks = questions.setdefault(_model(run), {})
-        tasks.setdefault(run.spec.task, set()).add(labels[run.id])
-    plain = {
-        model
-        for model, tasks in questions.items()
-        if all(len(task_runs) == 1 for task_runs in tasks.values())
-    }
-    if len(plain) == len(questions) and not any(labels_of.values()):
-        return dict.fromkeys(labels, "")
-    mixed = {model for model in plain if len(set().union(*questions[model].values())) > 1}
-    mixed -= {_model(run) for run in runs if labels_of[run.id]}
-    return {run.id: "" if _model(run) in mixed else labels[run.id] for run in runs}
-
-
-def _model(run: Run) -> str:
-    return run.spec.model_version or run.spec.model
-
-
-def _labels(runs: Sequence[Run], labels_of: Mapping[int, tuple[str, ...]]) -> dict[int, str]:
-    """The protocol and what is to be said besides; a variant that one protocol has stands alone."""
-    heads: dict[str, set[str]] = {}
-    for run in runs:
-        heads.setdefault(run.spec.task_variant, set()).add(main_protocol(run.spec))
-
-    def label(run: Run) -> str:
-        run_words, variant = labels_of[run.id], run.spec.task_variant
-        is_alone = bool(variant) and variant in run_words and len(heads[variant]) == 1
-        return ", ".join(run_words if is_alone else [main_protocol(run.spec), *run_words])
-
-    return {run.id: label(run) for run in runs}
-
-
-def _is_asked_twice(runs: Sequence[Run]) -> bool:
-    """May any task have been asked in two setups of one protocol?"""
-    question_of: dict[tuple[str, str], tuple[Any, ...]] = {}
-    for run in runs:
-        spec = run.spec
-        run_question = (spec.task_variant, spec.protocol, spec.n_train, spec.n_test, spec.settings)
-        if question_of.setdefault((spec.task, main_protocol(spec)), run_question) != run_question:
-            return True
-    return False
-
-
-def _words(
-    runs: Sequence[Run], facts_of: Mapping[int, _Facts], record_of: RecordOf
-) -> dict[int, tuple[str, ...]]:
-    """What is to be said of each run's setup besides its protocol.
-
-    A difference from the task's own setup is named where it is one of several in some task; one
-    that a task has alone is named if it is one of several in another.
-    """
-    own_setups = _own_setups(runs, facts_of, record_of)
-    differs = {
-        run.id: _difference(facts_of[run.id], own_setups[_question(run.spec)]) for run in runs
-    }
-    differences = [((run.spec.task, main_protocol(run.spec)), differs[run.id]) for run in runs]
-    keys = _distinguishing(_in_order(differs), differences)
-    shown_of = {
-        run: tuple(_word(key, run_differs[key]) for key in keys if key in run_differs)
-        for run, run_differs in differs.items()
-    }
-    by_task: dict[tuple[str, str], set[tuple[str, ...]]] = {}
-    for run in runs:
-        by_task.setdefault((run.spec.task, main_protocol(run.spec)), set()).add(shown_of[run.id])
-    shown = set().union(*(run_differs for run_differs in by_task.values() if len(run_differs) > 1))
-    return {
-        run: run_differs if run_differs in shown else () for run, run_differs in shown_of.items()
-    }
-
-
-def _word(key: str, value: str) -> str:
-    if key == "task_variant":
-        return value
-    if key == "protocol":
-        from fieldmark.protocols import main_key, protocol_of
-
-        head, _, method = value.partition("/")
-        return f"{main_key(protocol_of(head)) or 'method'}={method}"
-    name = key.rpartition(".")[2]
-    return f"no {name}" if value == ABSENT else f"{name}={value}"
-
-
-def _question(spec: RunSpec) -> tuple[str, str, str]:
-    return spec.task, spec.task_variant, main_protocol(spec)
-
-
-def _difference(run_facts: _Facts, usual: _Facts) -> dict[str, str]:
-    """The facts that are not as in the task's own setup; a variant always is one."""
-    keys = dict.fromkeys((*run_facts, *usual))
-    differs = {
-        k: run_facts.get(k, ABSENT)
-        for k in keys
-        if run_facts.get(k, ABSENT) != usual.get(k, ABSENT)
-    }
-    if "n_train" in differs:
-        differs.pop("shots", None)  # who asks for a number of images has no number per class
-    variant = run_facts.get("task_variant", "")
-    return ({"task_variant": variant} if variant else {}) | differs
-
-
-def _in_order(differs: Mapping[int, Mapping[str, str]]) -> list[str]:
-    """Settings of a probe differ with the probe: those that all setups have come first, the rest
-    by name.
-    """
-    present = {key for run_differs in differs.values() for key in run_differs}
-    missed = {
-        key for run_differs in differs.values() for key in run_differs if run_differs[key] == ABSENT
-    }
-    order = [key for key in _FIRST if key in present]
-    return order + sorted(present.difference(_FIRST), key=lambda key: (key in missed, key))
-
-
-def _distinguishing(names: Iterable[str], rows: Sequence[tuple[Hashable, _Facts]]) -> list[str]:
-    """The first few names of facts that tell all rows apart; those of other groups are apart."""
-    chosen: list[str] = []
-    n_told = len({group for group, _ in rows})
-    for name in names:
-        keys = (*chosen, name)
-        n = len({(group, *map(row_facts.get, keys)) for group, row_facts in rows})
-        if n > n_told:
-            chosen, n_told = [*keys], n
-    return chosen
-
-
-# --- the task's own setup ---
-
-
-def _own_setups(
-    runs: Sequence[Run], facts_of: Mapping[int, _Facts], record_of: RecordOf
-) -> dict[tuple[str, str, str], _Facts]:
-    """By task, variant and protocol: as the task's file had it when the newest of the runs was
-    made. Where no run recorded that, as most models were asked: the order of runs decides nothing.
-    """
-    runs_of: dict[tuple[str, str, str], list[Run]] = {}
-    for run in newest_first(runs):
-        runs_of.setdefault(_question(run.spec), []).append(run)
-    setups = {}
-    for question, question_runs in runs_of.items():
-        recorded = (_recorded(run, record_of) for run in question_runs)
-        setups[question] = next(filter(None, recorded), {}) or _usual(question_runs, facts_of)
-    return setups
-
-
-def _recorded(run: Run, record_of: RecordOf) -> _Facts:
-    """The facts of a run as the task's file asks for it; {} where that is not recorded."""
-    recorded = _config(run, record_of).get("own")
-    if not recorded:
-        return {}
-    spec = run.spec
-    return setup_facts(RunSpec("", spec.task, **recorded, task_variant=spec.task_variant))
-
-
-_Setup = tuple[tuple[str, str], ...]
-
-
-def _usual(runs: Sequence[Run], facts_of: Mapping[int, _Facts]) -> _Facts:
-    """The setup that most models were asked in; of several, with all training images."""
-    models: dict[_Setup, set[str]] = {}
-    for run in runs:
-        models.setdefault(tuple(sorted(facts_of[run.id].items())), set()).add(_model(run))
-
-    def standing(setup: _Setup) -> tuple[int, bool, _Setup]:
-        return -len(models[setup]), ("n_train", short_value(None)) not in setup, setup
-
-    usual: _Setup = min(models, key=standing)
-    return dict(usual)

@@ -153,11 +153,12 @@ def _notes(
         notes += _fewer_draws(columns[key])
     if blind:
         what = "even the best model is not clearly better than always giving the most common label"
-        notes.append(f"On {', '.join(blind)}, {what}. {_PAIRED}")
+        where = " and ".join(filter(None, (", ".join(blind[:-1]), blind[-1])))
+        notes.append(f"On {where}, {what}. {_PAIRED}")
     return notes
 
 
-_PAIRED = "That is a test on the same photos: the margin of a single score does not decide it."
+_PAIRED = "We tested this photo by photo, so it can differ from what the margins suggest."
 
 
 def _fewer_draws(rows: Sequence[Row]) -> list[str]:

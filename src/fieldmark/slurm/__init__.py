@@ -71,7 +71,7 @@ def _memory(value: str) -> str:
 
 def _word(value: str) -> str:
     if not _WORD.fullmatch(value):
-        raise ValueError(f"{value!r} has spaces or quotes in it, which no name of Slurm has")
+        raise ValueError(f"{value!r} has spaces or quotes in it, which Slurm does not allow")
     return value
 
 

@@ -68,7 +68,7 @@ def _problems(
         elif error["type"] in ("extra_forbidden", "missing"):
             is_extra = error["type"] == "extra_forbidden"
             inside.update(key[:length] for length in range(len(key) + (not is_extra)))
-            missing = f"key {str(error['loc'][-1])!r} is missing."
+            missing = f"key {str(error['loc'][-1])!r} is missing: add it."
             yield key, _unknown(error, model) if is_extra else missing
         else:
             inside.update(key[:length] for length in range(len(key)))

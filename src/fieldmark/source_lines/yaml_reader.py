@@ -33,7 +33,7 @@ _FAULT_WORDS = (
      "a `key: value` is not expected here: check the indentation, and quote text with a colon"),
     (r"found unexpected end of stream", "a quote is opened here and not closed"),
     (r"found character '(.)' that cannot start", r"'\1' cannot begin a value: quote the text"),
-    (r"second occurrence", "an anchor of this name stands above: rename one"),
+    (r"second occurrence", "this anchor's name is used above: rename one"),
     (r"(.*)'<(?:stream end|block end)>'", r"\1the end of the file or block"),
 )  # fmt: skip
 
@@ -48,13 +48,13 @@ def read_yaml(path: Path, dialect: Dialect = "1.2", tags: Tags | None = None) ->
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         code = f"#x{ord(text[error.position]):04x}" if error.position < len(text) else ""
-        problem = f"holds the unprintable character {code}: plain text is expected."
+        problem = f"contains the unprintable character {code}: plain text is expected."
         raise UsageError(at(path, line, problem)) from error
     builder = Builder(path, dialect, tags or {})
     data = builder.value(node, ()) if node is not None else None
     if not isinstance(data, dict):
         holds = "a list" if isinstance(data, list) else "a single value"
-        content = "is empty" if data is None else f"holds {holds}"
+        content = "is empty" if data is None else f"contains {holds}"
         raise UsageError(at(path, 1, f"{content}: a mapping of `key: value` lines is needed."))
     return Located(path, data, builder.lines, notes=tuple(builder.notes))
 
@@ -66,7 +66,7 @@ def _read(path: Path) -> str:
         return read_text(path)  # which says what is wrong
     if stat.S_ISREG(about.st_mode) and about.st_size > _MOST_BYTES:
         size = f"{about.st_size / 1e6:,.0f} MB"
-        raise UsageError(f"{path}  holds {size}: at most {_MOST_BYTES // 10**6} MB are expected.")
+        raise UsageError(f"{path}  has {size}: at most {_MOST_BYTES // 10**6} MB are expected.")
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         raise UsageError(f"{path}  is a device or a pipe; a file is needed.")
     return read_text(path)
@@ -246,11 +246,11 @@ class Builder:
     def value(self, node: yaml.Node, key: Key) -> Any:
         self._n_values += 1
         if self._n_values > _MOST_VALUES:
-            raise self._fault(node, f"holds more than {_MOST_VALUES:,} values (anchors count)")
+            raise self._fault(node, f"contains more than {_MOST_VALUES:,} values (anchors count)")
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            raise self._fault(node, "an anchor holds itself")
+            raise self._fault(node, "an anchor contains itself")
         if len(key) > DEEPEST:
             raise UsageError(at(self._path, node.start_mark.line + 1, TOO_DEEP))
         is_mapping = isinstance(node, yaml.MappingNode)

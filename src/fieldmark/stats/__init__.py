@@ -16,12 +16,11 @@ from fieldmark.stats.bootstrap import (
     unit_blocks,
     unit_weights,
 )
-from fieldmark.stats.covariance import Errors, ErrorSource, errors, join
-from fieldmark.stats.interval import interval, score_intervals
+from fieldmark.stats.covariance import Errors, errors, join
+from fieldmark.stats.interval import Interval, interval, score_intervals, wilson, wilson_limits
 from fieldmark.stats.items import Items, code_labels, estimate
 from fieldmark.stats.paired import (
     Comparison,
-    Differences,
     compare,
     compare_many,
     compare_pair,
@@ -35,16 +34,20 @@ from fieldmark.stats.power import (
     detectable,
     fewest_units,
 )
-from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
-from fieldmark.stats.tiers import Tiers, may_be_best, rank_limits, tier_letter, tiers
-from fieldmark.stats.wilson import Interval, wilson, wilson_limits
+from fieldmark.stats.tiers import (
+    Tiers,
+    kendall_tau,
+    may_be_best,
+    rank_limits,
+    rank_limits_elsewhere,
+    ranked,
+    tiers,
+)
 
 __all__ = [
     "CORRELATION",
     "DISAGREEMENT",
     "Comparison",
-    "Differences",
-    "ErrorSource",
     "Errors",
     "Interval",
     "Items",
@@ -71,7 +74,6 @@ __all__ = [
     "rank_limits_elsewhere",
     "ranked",
     "score_intervals",
-    "tier_letter",
     "tiers",
     "unit_blocks",
     "unit_weights",

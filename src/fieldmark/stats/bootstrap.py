@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.stats.interval import wilson
 from fieldmark.stats.items import Items, count_units
-from fieldmark.stats.wilson import wilson
 
 _BLOCK_ENTRIES = 1 << 21
 

@@ -127,6 +127,8 @@ def read_strata(items: Items, by_class: bool) -> Strata:
 def _of_means(
     strata: Strata, value_mn: np.ndarray, unit_n: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+    # A cell is a unit in a stratum. Its residual is its total less what the rest of the stratum
+    # leads one to expect of as many items (delete-one-cluster jackknife: Cameron & Miller 2015).
     first_c, cell_n = number_rows(strata.code, unit_n)
     if len(first_c) == len(cell_n):  # each unit once in a stratum: its cell is the item
         first_c = cell_n = np.arange(len(cell_n))
@@ -271,6 +273,8 @@ def _f1_of(
     share = np.r_[np.full(n, 1 / n), 0.0]
     value = float(share @ (2 * hits / whole))
     if cells is None:
+        # A wrong answer adds 1 to the divisor of two classes; a right one adds 1 to the hits of its
+        # own class and 2 to the divisor.
         with_wrong = share / whole * (2 * hits + PRIOR * value) / (whole - 1 + PRIOR)
         with_right = (2 * (hits - 1) + PRIOR * value) / np.maximum(whole - 2 + PRIOR, 1)
         gain = 2 * share / whole * (1 - with_right)
@@ -311,6 +315,7 @@ def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influenc
             whole, *without = _left_out(items, member_n, block_n[member_n], answer_n, metric)
             value_mr[model, repeat] = whole
             residual_mrb[model, repeat, np.unique(block_n[member_n])] = whole - np.array(without)
+    # Variance of the delete-a-group jackknife, (g - 1) / g · Σ (θ₍ᵢ₎ - mean)² (Shao & Tu 1995).
     centred = residual_mrb - residual_mrb.mean(axis=2, keepdims=True)
     centred *= math.sqrt((n_blocks - 1) / n_blocks) if n_blocks > 1 else 0.0
     salt_n = draws.generator(0, "", "", "marks").random(answers_mn.shape[1])

@@ -154,5 +154,5 @@ def code_labels(part: np.ndarray, *labels: np.ndarray) -> list[np.ndarray]:
 
 
 def count_units(items: Items) -> int:
-    """Independent units among the items."""
+    """Independent units among the photos."""
     return int(items.unit_codes().max(initial=-1)) + 1

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldmark.stats.covariance import Errors, errors
-from fieldmark.stats.interval import LEVEL, student
+from fieldmark.stats.interval import LEVEL, student, wilson
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.power import ADDED_UNITS, UnitSpread, detectable
 from fieldmark.stats.rare_classes import hidden_from_pair, may_hide
-from fieldmark.stats.wilson import wilson
 
 FEWEST_EVEN, MOST_EVEN = 5, 60
 """units for which Student's t alone is tried; beyond, two units more change nothing"""
@@ -143,7 +142,7 @@ def compare_many(
 
 def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Comparison:
     difference, low, high, p, se, freedom, n_discordant, draws, is_graded = numbers
-    visible = detectable(
+    smallest = detectable(
         se,
         freedom,
         scores.n_units,
@@ -167,7 +166,7 @@ def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Compa
         se=se,
         se_draws=math.sqrt(draws),
         freedom=freedom,
-        detectable=visible if visible <= scores.bounds[1] - scores.bounds[0] else math.inf,
+        detectable=smallest if smallest <= scores.bounds[1] - scores.bounds[0] else math.inf,
         direction="up" if scores.is_up else "down",
         level=level,
         is_graded=bool(is_graded),

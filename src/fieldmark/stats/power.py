@@ -1,12 +1,12 @@
 """Statistical power: how small a difference could these units show, how many would show a smaller?
 
-A difference is visible when a test at 5 % would see it 4 times in 5 (80 % power): Student's two
+A difference is detectable when a test at 5 % would see it 4 times in 5 (80 % power): Student's two
 quantiles times the standard error, as if the models differed unit by unit as they did here. An
-exact test needs six units that all lean one way (five still have p = 0.0625), so nothing is visible
-below what six discordant units are worth, met in 4 of 5 draws, nor with fewer than six units. Where
-fewer than six differed here (with the two that a comparison adds), the others to six are taken to
-differ as those did or, if none did, altogether. More units do not lessen the luck of the training
-draws.
+exact test needs six units that all lean one way (five still have p = 0.0625), so nothing is
+detectable below what six discordant units are worth, met in 4 of 5 draws, nor with fewer than six
+units. Where fewer than six differed here (with the two that a comparison adds), the others to six
+are taken to differ as those did or, if none did, altogether. More units do not lessen the luck of
+the training draws.
 """
 
 from __future__ import annotations

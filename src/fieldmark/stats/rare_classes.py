@@ -1,4 +1,4 @@
-"""Thin classes: what may rare classes hide, and when can no interval be vouched for?
+"""Rare classes: what may rare classes hide, and when can no interval be vouched for?
 
 A class with one image that was answered rightly may be wrong every third time. An exact bound: m
 classes in which all of N units were right may still hold an error rate of 1 - 0.05^(1/N), which
@@ -14,7 +14,7 @@ from fieldmark.stats.influence import form_of
 from fieldmark.stats.items import Items, Metric, number_rows
 
 FEW = 5
-"""test images below which a class is thin"""
+"""test images below which a class is rare"""
 MOST_THIN = 0.1
 """share of rare classes up to which macro F1 has an interval"""
 MOST_SINGLE = 0.25

@@ -6,7 +6,6 @@ from fieldmark import exports
 from fieldmark.processes import host
 from fieldmark.store.database import nothing_stored
 from fieldmark.store.part_notes import (
-    FitSummary,
     bad_images,
     decode_noted,
     examples_words,
@@ -47,7 +46,6 @@ __all__ = [
     "UNANSWERED",
     "Answers",
     "Claim",
-    "FitSummary",
     "Marks",
     "MergeCounts",
     "PartRecord",

@@ -337,7 +337,7 @@ def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None
 
 def nothing_stored(path: Path) -> DataError:
     """What is said where a report finds no finished run."""
-    state = "holds no finished runs" if path.exists() else "does not exist"
+    state = "contains no finished runs" if path.exists() else "does not exist"
     return DataError(
         f"{path}  {state}. Start with `fieldmark run`, or give another folder with --results."
     )

@@ -219,6 +219,12 @@ class _Entering:
 
     def _bring_forward(self, begun: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         """The later attempt says how the run stands; the earlier one is history."""
+        # The record of a later attempt, with those of the earlier ones in the order of time
+        before, after = json.loads(begun["record"]), json.loads(row["record"])
+        earlier, later = before.pop("earlier", []), after.pop("earlier", [])
+        past = [*earlier, *([before] if before else []), *later]
+        unique = {canonical_json(one): one for one in past}
+        unique.pop(canonical_json(after), None)
         self.connection.execute(
             "UPDATE run SET state = ?, error = ?, started = ?, finished = ?, fingerprint = ?, "
             "root = ?, is_synthetic = ?, app = ?, record = ? WHERE id = ?",
@@ -226,7 +232,7 @@ class _Entering:
                 *(row[name] for name in ("state", "error", "started", "finished")),
                 row["fingerprint"] or begun["fingerprint"],
                 *(row["root"], row["is_synthetic"], row["app"]),
-                _history(begun["record"], row["record"]),
+                canonical_json({**after, "earlier": list(unique.values())} if unique else after),
                 begun["id"],
             ],
         )
@@ -301,14 +307,11 @@ class _Entering:
         )
         prediction, outcome, score, info = part.answers
         named = [self._named(prediction), None if outcome is None else self._named(outcome)]
-        insert_answer(self.connection, where, self._items(part.items), [*named, score, info])
-
-    def _items(self, number: int) -> int:
-        if number not in self.kept_items:
-            n, item, target, unit, content = self.items_of[number]
+        if part.items not in self.kept_items:
+            n, item, target, unit, content = self.items_of[part.items]
             columns = [self._named(blob) for blob in (item, target, unit)]
-            self.kept_items[number] = keep_items(self.connection, n, columns, content)
-        return self.kept_items[number]
+            self.kept_items[part.items] = keep_items(self.connection, n, columns, content)
+        insert_answer(self.connection, where, self.kept_items[part.items], [*named, score, info])
 
     def _named(self, blob: bytes) -> bytes:
         return bytes(self.numbers[unpack(blob)].astype(NUMBER, copy=False).tobytes())
@@ -326,13 +329,3 @@ def _is_same(former: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     """Is it the very same doing of the run, merged before?"""
     names = ("started", "finished", "seconds", "fingerprint", "record")
     return all(former[name] == row[name] for name in names)
-
-
-def _history(former: str, record: str) -> str:
-    """The record of a later attempt, with those of the earlier ones in the order of time."""
-    before, after = json.loads(former), json.loads(record)
-    earlier, later = before.pop("earlier", []), after.pop("earlier", [])
-    past = [*earlier, *([before] if before else []), *later]
-    unique = {canonical_json(one): one for one in past}
-    unique.pop(canonical_json(after), None)
-    return canonical_json({**after, "earlier": list(unique.values())} if unique else after)

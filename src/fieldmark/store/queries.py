@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,7 @@ _SPEC = (
 )
 _RUN = (
     f"id, {_SPEC}, key, state, error, created, started, finished, seconds, n_items, n_ok, "
-    "fingerprint, app, root, stand_in, is_synthetic"
+    "fingerprint, app, root, json_extract(record, '$.warnings'), stand_in, is_synthetic"
 )
 _SCORE = (
     "metric, value, part, low, high, level, n, n_units, method, is_primary, higher_is_better, "
@@ -47,8 +48,9 @@ def select_runs(database: Database, where: str, values: Sequence[Any]) -> list[R
     for row in database.rows(f"SELECT {_RUN} FROM run WHERE {where} ORDER BY {order}", values):
         model, task, protocol, settings, *rest = row[1:13]
         spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
-        marks = Marks(row[-2], bool(row[-1]))
-        runs.append(replace(Run(row[0], spec, *row[13:-2]), marks=marks))
+        *known_facts, warnings, mark, is_synthetic = row[13:]
+        run, marks = Run(row[0], spec, *known_facts), Marks(mark, bool(is_synthetic))
+        runs.append(replace(run, warnings=tuple(json.loads(warnings or "[]")), marks=marks))
     return runs
 
 
@@ -63,7 +65,15 @@ _MODEL = (
     "FROM (SELECT ? AS name, ? AS mark))"
 )
 """a version begins with the model's name without folders and ends in `#` and its mark"""
-_ELSEWHERE = f"({_MODEL} AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.model = ?))"
+_BELOW = (
+    "(SELECT run.model GLOB path AND (mark = '' OR run.model_version GLOB '*#' || mark || '*') "
+    "FROM (SELECT ? AS path, ? AS mark))"
+)
+"""a path without its first folders, as a table shows it"""
+_ELSEWHERE = (
+    f"({_MODEL} AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.model = ? "
+    "OR other.model GLOB ?))"
+)
 """a path that no run was given: the file of that name, wherever it was"""
 
 
@@ -103,11 +113,16 @@ def _model_condition(text: str) -> tuple[str, list[str]]:
     before, _, after = text.rpartition("#")
     for name, mark in [(text, ""), (before, after)][: 1 + bool(before)]:
         base, question, options = name.partition("?")
+        is_path = is_file_reference(base) and "/" in base
+        below = ("*/" * is_path) + base + question + re.sub(r"=(?=[^/&][^&]*/)", "=*/", options)
         clauses.append(_MODEL)
         values += [name, mark]
-        if is_file_reference(base) and "/" in base:
+        if below != name:
+            clauses.append(_BELOW)
+            values += [below, mark]
+        if is_path:
             clauses.append(_ELSEWHERE)
-            values += [f"{base.rpartition('/')[2]}{question}{options}", mark, name]
+            values += [f"{base.rpartition('/')[2]}{question}{options}", mark, name, below]
     return f"({' OR '.join(clauses)})", values
 
 

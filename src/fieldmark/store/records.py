@@ -30,7 +30,7 @@ UNANSWERED = {"failed": "failed", "refused": "refused", "length": "cut off", "un
 NOT_SENT = "not sent"
 """how the reason begins of a question that failed without being sent: asking again cannot help"""
 AMONG_ANSWERED, ANSWERED_RATE = "among_answered", "answered_rate"
-"""names of two scores of a run: its own metric among the items that were answered, and their share;
+"""names of two scores of a run: its own metric among the photos answered, and their share;
 the run's other scores count what was not answered as wrong"""
 
 
@@ -116,6 +116,8 @@ class Run:
     app: str
     root: str = ""
     """folder the data lay in when it ran; "": not known"""
+    warnings: tuple[str, ...] = ()
+    """what in its data makes its scores wrong: test photos in training, ..."""
     marks: Marks = NO_MARKS
 
     @property
@@ -205,7 +207,7 @@ class Score:
     is_fraction: bool = True
     """lies in [0, 1] and is shown as percent"""
     warning: str = ""
-    """why the interval may be too narrow; "" = it is as good as it claims"""
+    """why the score or its interval cannot be trusted; "" = it is as good as it claims"""
 
     @property
     def scale(self) -> float:

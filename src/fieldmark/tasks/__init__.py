@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from fieldmark.tasks._loader import (
         AnyTask,
         Finder,
-        TaskName,
         find_file,
         is_pattern,
         list_tasks,
@@ -67,7 +66,6 @@ __all__ = [
     "RenderedTask",
     "Strict",
     "Task",
-    "TaskName",
     "TaskReader",
     "Template",
     "find_file",

@@ -109,7 +109,7 @@ def load_own_task(name: str, where: str = "", mistakes: list[SchemaError] | None
         )
     if located.path.parent == FOLDER and task.task != located.path.stem:
         raise UsageError(
-            f"{task.place_of('task')}  task {task.task!r} must have the name of its file."
+            f"{task.line_of('task')}  task {task.task!r} must have the name of its file."
         )
     return _with_whole_paths(task, located.path, is_sound=mistakes is None)
 
@@ -175,7 +175,7 @@ def _with_whole_paths(task: Task, path: Path, is_sound: bool) -> Task:
         except UsageError as error:
             if not is_sound:
                 return str(folder / with_home(name))
-            raise UsageError(f"{task.place_of(*key)}  {error}") from error
+            raise UsageError(f"{task.line_of(*key)}  {error}") from error
         return f"{file}:{attribute}"
 
     named = {key: whole(name, *key) for key, name in task.references().items()}
@@ -296,7 +296,7 @@ def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
     """
     tasks = Finder(include_path).find(name)
     if len(tasks) != 1:
-        raise UsageError(f"task {name!r} stands for {len(tasks)} tasks: expected one.")
+        raise UsageError(f"task {name!r} means {len(tasks)} tasks: name one.")
     return tasks[0].task
 
 

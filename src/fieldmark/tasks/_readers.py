@@ -111,7 +111,7 @@ class NamedTask:
 
     name: str
     task: Any
-    """fieldmark's own `Task`, or an object of the reader's with `task` (its name), `place_of`,
+    """fieldmark's own `Task`, or an object of the reader's with `task` (its name), `line_of`,
     `plain()` (the keys that differ from their defaults, as JSON) and `show()` (for people)"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups it was asked for with, each with what is averaged over it"""

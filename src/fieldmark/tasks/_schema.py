@@ -43,7 +43,7 @@ def _as_list(value: Any) -> Any:
 
 def _check_template(template: str) -> str:
     if template.count("{}") != 1 or "{" in template.replace("{}", ""):
-        raise ValueError(f"{template!r}: expected a sentence with one {{}} where the text stands")
+        raise ValueError(f"{template!r}: expected a sentence with one {{}} where the text goes")
     return template
 
 
@@ -150,7 +150,7 @@ class Task(Strict):
         """Where its file says that the data are."""
         return Path(self.data) if self.data else None
 
-    def place_of(self, *key: str | int) -> str:
+    def line_of(self, *key: str | int) -> str:
         """`file:line` of a key, for messages; the task's name when it has no file."""
         return f"task {self.task!r}" if self._origin is None else str(self._origin.where(key))
 

@@ -155,7 +155,7 @@ def check_part(
     is_split = not task.is_leave_one_out and task.test != "rest"
     if is_split and has_training and len(shared := _in_both(part)):
         raise DataError(
-            f"{task.place_of('train')}  train: {name} trains on {len(shared)} of its "
+            f"{task.line_of('train')}  train: {name} trains on {len(shared)} of its "
             f"{len(part.test)} test images (first: {shared[0]}): let no image fit both `train` and "
             "`test`."
         )
@@ -322,7 +322,7 @@ def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFr
     ).filter(pl.col("target").is_not_null())
     if labelled.is_empty():
         raise DataError(
-            f"{task.place_of(key)}  column {column!r} of dataset {task.dataset!r} is empty "
+            f"{task.line_of(key)}  column {column!r} of dataset {task.dataset!r} is empty "
             f"in all {len(rows)} rows: labels are needed."
         )
     return _with_kinds(task, labelled) if task.kinds else labelled
@@ -340,9 +340,9 @@ def _with_kinds(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
         if len(kinds) != 1 or kinds[0] is None:
             has = " and ".join(sorted(str(kind or "nothing") for kind in kinds))
             raise DataError(
-                f"{task.place_of('kinds')}  column {task.kinds!r} of dataset {task.dataset!r} says "
+                f"{task.line_of('kinds')}  column {task.kinds!r} of dataset {task.dataset!r} says "
                 f"{has} for the class {target!r}: expected one word for each class "
-                f"(`fieldmark datasets {task.dataset}` says which file holds it)."
+                f"(`fieldmark datasets {task.dataset}` says which file contains it)."
             )
     return rows
 
@@ -409,7 +409,7 @@ def _lacks(task: Task, rows: pl.DataFrame, column: str, *key: str) -> str:
     hint = closest(column, columns)
     mean = f" Did you mean {hint[0]!r}?" if hint else ""
     return (
-        f"{task.place_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}."
+        f"{task.line_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}."
         f"{mean} It has {', '.join(columns)}."
     )
 
@@ -475,11 +475,11 @@ def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
             near = closest(patterns[0], values, most=1) if patterns else []
             mean = f" Did you mean {near[0]!r}?" if near else f" {_having(values)}"
             return DataError(
-                f"{task.place_of('where', column)}  where: no row of dataset {task.dataset!r} has "
+                f"{task.line_of('where', column)}  where: no row of dataset {task.dataset!r} has "
                 f"{_rules({column: patterns})}.{mean}"
             )
     return DataError(
-        f"{task.place_of('where')}  no row of dataset {task.dataset!r} fits {_rules(task.where)}."
+        f"{task.line_of('where')}  no row of dataset {task.dataset!r} fits {_rules(task.where)}."
     )
 
 

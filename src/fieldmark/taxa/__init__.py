@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING
 from fieldmark import exports
 
 if TYPE_CHECKING:
-    from fieldmark.taxa.match import merge_spellings, same_epithet, same_name, spelling_key
-    from fieldmark.taxa.name import ScientificName, is_formula, parse_name, plain, scientific_name
+    from fieldmark.taxa.name import (
+        is_formula,
+        parse_name,
+        plain,
+        same_epithet,
+        same_name,
+        scientific_name,
+    )
     from fieldmark.taxa.record import normal_taxon, taxon_columns, taxon_of_fields
     from fieldmark.taxa.taxon import (
         RANKS,
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "RANKS",
     "ClassNames",
-    "ScientificName",
     "Taxon",
     "TextType",
     "find_homonyms",

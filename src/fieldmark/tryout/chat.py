@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fieldmark.chat import Budget, Options
+from fieldmark.chat import Budget, Options, dollars
+from fieldmark.chat.budget import Cost
 from fieldmark.data import MEMORY, Contents
 from fieldmark.data.read.own_photos import LabelledPhotos
 from fieldmark.experiments.plan import refuse_mock
-from fieldmark.progress import Progress
+from fieldmark.progress import Progress, Silent
 from fieldmark.protocols import (
     Draw,
     PartItems,
@@ -37,6 +38,8 @@ from fieldmark.words import counted
 
 MOST_ASKED = 200
 """photos: each of them costs"""
+MOST_USD = 0.5
+"""what they may cost, unless --max-usd says otherwise"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +75,31 @@ def ask_chat(
     verdict: Verdict, chat: ChatTrial, settings: Settings, progress: Progress
 ) -> ChatScore:
     """Asks the chat model, and compares it with the chosen model."""
-    sample = verdict.sample
-    workspace = Workspace(settings, Contents(settings.cache / MEMORY, settings.n_threads))
-    workspace.shared |= {"sending": chat.options, "budget": chat.budget}
-    question = _question(sample, workspace)
-    rows = draw_test(question.task, question.parts[0], question.draw, 0)
-    workspace.contents.learn(question.root, rows.get_column("image"))
+    question, workspace = _question(verdict.sample, chat, settings, MOST_ASKED)
     cost = estimate_cost(question, chat.model)
-    price = "price unknown" if cost.usd is None else f"about ${cost.usd:.2f}"
-    progress.say(f"Asking {chat.model.name} about {counted(len(rows), 'photo')} ({price}).")
+    price = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
+    limit = chat.budget.max_usd
+    price += "" if limit is None else f", limit {dollars(limit)}: `--max-usd` changes it"
+    progress.say(f"Asking {chat.model.name} about {counted(cost.n, 'photo')} ({price}).")
     (answers,) = load_protocol("ask").answer(question, [""], chat.model, workspace, progress)
     mark = " (mock)" if chat.model.is_mock else ""
     return _compare(verdict, f"{chat.model.name}{mark}", answers.frame)
 
 
-def _question(sample: TrialSample, workspace: Workspace) -> Question:
+def ask_one(sample: TrialSample, chat: ChatTrial, settings: Settings) -> None:
+    """Asks about one photo, so that a wrong key or address ends the command before any work."""
+    question, workspace = _question(sample, chat, settings, 1)
+    cost = estimate_cost(question, chat.model)
+    if chat.budget.fits(Cost(cost.tokens_in, cost.tokens_out, cost.usd)):
+        list(load_protocol("ask").answer(question, [""], chat.model, workspace, Silent()))
+
+
+def _question(
+    sample: TrialSample, chat: ChatTrial, settings: Settings, n_test: int
+) -> tuple[Question, Workspace]:
     """All tested photos as the one part of a task, of which some are drawn."""
+    workspace = Workspace(settings, Contents(settings.cache / MEMORY, settings.n_threads))
+    workspace.shared |= {"sending": chat.options, "budget": chat.budget}
     table = sample.table.select("id", "image", "crop").with_columns(
         target=pl.Series(np.array(sample.labels)[sample.code_n]),
         unit=pl.Series(sample.unit_n).cast(pl.String),
@@ -100,9 +112,12 @@ def _question(sample: TrialSample, workspace: Workspace) -> Question:
         "ask": {},
     }
     part = PartItems("", table.clear(), table)
-    draw = Draw(n_train=0, n_test=MOST_ASKED)
-    task = task_schema()(**keys)
-    return table_question(load_protocol("ask"), task, draw, AskSettings(), workspace, [part])
+    draw = Draw(n_train=0, n_test=n_test)
+    task, ask = task_schema()(**keys), load_protocol("ask")
+    question = table_question(ask, task, draw, AskSettings(), workspace, [part])
+    rows = draw_test(task, part, draw, 0)
+    workspace.contents.learn(question.root, rows.get_column("image"))
+    return question, workspace
 
 
 def _compare(verdict: Verdict, name: str, frame: pl.DataFrame) -> ChatScore:

@@ -188,9 +188,8 @@ def prepare(survey: Survey) -> TrialSample:
     rows = rows[kept]
     code_n = np.unique(code_all[kept], return_inverse=True)[1]
     unit_n = np.unique(survey.unit_n[rows], return_inverse=True)[1]
-    return TrialSample(
-        survey, rows, tuple(map(str, labels[can_test])), code_n, unit_n, make_folds(code_n, unit_n)
-    )
+    names = tuple(map(str, labels[can_test]))
+    return TrialSample(survey, rows, names, code_n, unit_n, make_folds(code_n, unit_n))
 
 
 # --- models

@@ -109,9 +109,9 @@ def fit_model(
     order = draws.generator("known").permutation(len(x_nd))
     some = [order[sample.code_n[order] == code][:MOST_KNOWN] for code in range(n_labels)]
     kept = np.sort(np.concatenate(some))
-    kept_kd = x_nd.astype(np.float16)[kept]
     with fitting_threads(x_nd.size):
         head = fit_head(verdict.best.fits, x_nd, sample.code_n, n_labels)
+        kept_kd = x_nd.astype(np.float16)[kept]  # after the fit, whose sums are as large
         distance_n = nearest_distance(x_nd, kept_kd, k, sample.unit_n, sample.unit_n[kept])
     is_known = np.isfinite(distance_n)
     at_least = verdict.threshold.at_least
@@ -134,15 +134,8 @@ def fit_model(
         verdict.threshold.wrong_of_named,
     )
     drawn, photo_nb = _drawn_features(model), np.frombuffer(b"".join(contents), np.uint8)
-    return FittedModel(
-        about,
-        head,
-        kept_kd,
-        distance_n[is_known],
-        weight_n[is_known],
-        drawn,
-        photo_nb.reshape(-1, _KEY_BYTES),
-    )
+    photo_nb, seen_n = photo_nb.reshape(-1, _KEY_BYTES), distance_n[is_known]
+    return FittedModel(about, head, kept_kd, seen_n, weight_n[is_known], drawn, photo_nb)
 
 
 def _drawn_features(model: Backbone) -> np.ndarray:
@@ -183,7 +176,7 @@ def load_fitted(folder: Path) -> FittedModel:
         about = _ABOUT.validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
-            f"{folder} holds no model: `fieldmark try PHOTOS` makes one in try/model."
+            f"{folder} contains no model: `fieldmark try PHOTOS` makes one in try/model."
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error

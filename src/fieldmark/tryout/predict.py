@@ -11,7 +11,6 @@ import codecs
 import datetime
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,12 +31,11 @@ from fieldmark.progress import Progress
 from fieldmark.registry import app_version
 from fieldmark.settings import Settings
 from fieldmark.tryout.fitted import About, FittedModel, check_backbone, load_fitted
-from fieldmark.tryout.judge.confidence import NOVEL_P, POOR
+from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
 from fieldmark.tryout.products import label_cells, label_columns, write_table
 from fieldmark.tryout.survey import embed_options
 from fieldmark.tryout.words import MOST_COLUMNS
-from fieldmark.words import counted
 
 UNSURE, UNLIKE, UNREADABLE = "unsure", "unlike anything seen", "unreadable"
 
@@ -99,7 +97,7 @@ def _find(photos: Path, progress: Progress) -> tuple[Path, list[str]]:
     images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
     unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
-        raise DataError(f"{photos} holds no photos. {unread}".rstrip())
+        raise DataError(f"{photos} contains no photos. {unread}".rstrip())
     if unread:
         progress.say(unread)
     return photos, images
@@ -128,30 +126,6 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
         yield Prediction(image, answer, *best, second, share, float(p), by_label=of_each)
 
 
-def tell_trust(predictions: list[Prediction], about: About) -> Iterator[str]:
-    """What to know before the answers are used."""
-    counts = Counter(photo.answer for photo in predictions)
-    n_named = len(predictions) - sum(counts[word] for word in (UNSURE, UNLIKE, UNREADABLE))
-    if about.threshold is None:
-        yield (
-            "This model is never sure: in its test, too many of its answers were wrong. Its "
-            "guesses are in the column best_guess. Check them all, or try it on more photos."
-        )
-    elif n := counts[UNSURE]:
-        yield (
-            f"{counted(n, 'photo is', 'photos are')} unsure: the model gives a name only from a "
-            f"probability of {about.threshold:.2f} on. The column best_guess has its guess. Check "
-            "it yourself."
-        )
-    if n_named and about.wrong_of_named >= POOR:
-        yield f"In its test, {100 * about.wrong_of_named:.0f} of 100 names were wrong: check all."
-    elif n_named and not about.is_promise:
-        yield (
-            f"This model was tested on {about.n_units} {about.unit_word}, too few to promise how "
-            "often its names are wrong. Check them."
-        )
-
-
 # --- products
 
 _COLUMNS = Prediction.__slots__[:-1]
@@ -163,7 +137,7 @@ def refuse_other(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: --out names a file, such as predictions.csv.")
     if path.exists() and not path.read_bytes().startswith(codecs.BOM_UTF8 + header.encode()):
-        raise UsageError(f"{path} holds something else: choose another file with --out.")
+        raise UsageError(f"{path} contains something else: choose another file with --out.")
 
 
 def write_csv(predictions: list[Prediction], labels: Sequence[str], path: Path) -> None:
@@ -251,7 +225,7 @@ The next `fieldmark predict` into this folder replaces these copies, but none th
 def refuse_copies(photos: Path, out: Path) -> None:
     """Refuses a folder of somebody's photos, whose labels would then be mixed with answers."""
     if photos.resolve().is_relative_to(out.resolve()):
-        raise UsageError(f"--copy-into {out} holds the photos themselves: choose a new folder.")
+        raise UsageError(f"--copy-into {out} contains the photos themselves: choose a new folder.")
     is_ours = out.is_dir() and ((out / COPIES).exists() or not any(out.iterdir()))
     if out.exists() and not is_ours:
         raise UsageError(

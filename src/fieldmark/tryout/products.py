@@ -53,7 +53,7 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     columns = [*_PREDICTIONS, *label_columns(verdict.sample.labels)]
     write_table(out / "data.csv", _DATA, _data_rows(verdict))
     write_table(out / "predictions.csv", columns, _prediction_rows(verdict))
-    write_file(out / "methods.txt", "\n".join(tell_methods(verdict)).encode())
+    write_file(out / "methods.txt", "".join(f"{s}\n" for s in tell_methods(verdict)).encode())
     chart = confusion_chart(verdict)
     for suffix in ("svg", "png"):
         write_file(out / f"confusion.{suffix}", render(chart, suffix))
@@ -72,13 +72,13 @@ def refuse_others(out: Path, photos: LabelledPhotos) -> None:
         before, now = _tried(out / "data.csv"), set(photos.table.get_column("image"))
         if before and 2 * len(before & now) < min(len(before), len(now)):
             raise UsageError(
-                f"{out} holds the answer for other photos ({min(before)} and others): choose "
+                f"{out} contains the answer for other photos ({min(before)} and others): choose "
                 "another folder with --out."
             )
         return
     if others := [name for name in FILES if (out / name).exists()]:
         raise UsageError(
-            f"{out} holds a file {others[0]} that `fieldmark try` has not written: choose another "
+            f"{out} has a file {others[0]} that `fieldmark try` has not written: choose another "
             "folder with --out."
         )
 
@@ -241,6 +241,7 @@ def _page(verdict: Verdict) -> str:
         confusion=_confusion(verdict),
         n_labels=len(verdict.sample.labels),
         heads={entry.head for entry in verdict.entries},
+        chat=verdict.chat,
         methods=list(tell_methods(verdict)),
         version=app_version(),
     )

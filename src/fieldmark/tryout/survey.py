@@ -21,12 +21,11 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef, open_header
-from fieldmark.data.read.own_photos import LabelledPhotos, place_word
+from fieldmark.data.read.own_photos import LabelledPhotos, merge_spellings, place_word
 from fieldmark.embed import Embedded, EmbedOptions, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
-from fieldmark.taxa import merge_spellings
 from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested
 from fieldmark.tryout.look.audit import Audit, Evidence, audit
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
@@ -59,8 +58,9 @@ class Survey:
 
     @property
     def unit_word(self) -> str:
-        """What there are several of: cameras, localities."""
-        return re.sub("y$", "ie", self.unit_name) + "s"
+        """What there are several of: cameras, localities, days, boxes, series."""
+        stem = re.sub("(?<=[^aeiou])y$", "ie", re.sub("(x|ch|sh|ss)$", r"\1e", self.unit_name))
+        return stem.removesuffix("s") + "s"
 
     @property
     def counts(self) -> dict[str, int]:

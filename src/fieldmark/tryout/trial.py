@@ -132,12 +132,15 @@ def run_trial(
         some = look_at(_some(photos), settings, progress)
         if not some.too_little:  # of hundreds of labels, a sample has a photo or two
             first = prepare(some)
-            answers = score(first, CLASSICAL[0], settings, progress)
-            show(_told(first, answers, is_first=True))
+            show(_told(first, score(first, CLASSICAL[0], settings, progress), is_first=True))
     survey = look_at(photos, settings, progress)
     sample = prepare(survey)
     for line in (*tell_data(survey), ""):
         show(line)
+    if options.chat is not None:
+        from fieldmark.tryout.chat import ask_one
+
+        ask_one(sample, options.chat, settings)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
         if (hub := DOWNLOADS.get(name)) and not settings.offline:

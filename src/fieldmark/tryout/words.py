@@ -68,6 +68,9 @@ def tell_counts(survey: Survey) -> Iterator[str]:
         yield f"{whole}: {span} photos per label."
     names = first_few([*counts], MOST_NAMES)
     yield f"Labels are read from {survey.photos.label_from}: {names}."
+    if n_cut := int(survey.photos.table.get_column("crop").filter(survey.is_ok_n).count()):
+        rest = "" if n_cut == sum(counts.values()) else " The others stay whole."
+        yield f"{counted(n_cut, 'photo is cut to its box', 'photos are cut to their boxes')}.{rest}"
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
         n_named, units = survey.n_units - n_alone, survey.unit_word
@@ -123,12 +126,15 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
     """A paragraph for a methods section, and what to cite."""
     sample, choice = verdict.sample, verdict.choice
     models = list(dict.fromkeys(entry.model for entry in verdict.entries))
+    alike, units = f"Photos of one {sample.survey.unit_name}", sample.unit_word
+    if not sample.photos.unit_from:
+        alike, units = "Near-identical photos", "independent photos"
     yield (
         f"We compared {counted(len(models), 'frozen image model')} ({', '.join(models)}) on "
         f"{len(sample.rows):,} photos with {len(sample.labels)} labels, using fieldmark. Features "
         "were classified by the nearest class mean or by a ridge classifier. Models were tested by "
-        f"{sample.n_folds}-fold cross-validation. Photos of one unit (a burst, or the camera, site "
-        f"or individual that the data name) were never on both sides ({sample.n_units:,} units)."
+        f"{sample.n_folds}-fold cross-validation. {alike} were never on both sides of a test "
+        f"({sample.n_units:,} {units})."
     )
     if n_left := int(sample.survey.is_ok_n.sum()) - len(sample.rows):
         n_labels = len(sample.survey.counts) - len(sample.labels)
@@ -219,6 +225,12 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     if behind := [rival for rival in verdict.rivals if not rival.is_as_good]:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
+    if asked := [
+        entry for entry in verdict.entries if entry.untrained and entry is not verdict.best
+    ]:
+        best = max(asked, key=verdict.sample.accuracy)
+        right = _per_100(verdict.sample.accuracy(best))
+        yield f"With the names of your labels alone, untrained, {best.model} is right on {right}."
 
 
 def _faster(verdict: Verdict, close: Sequence[Rival], highest: float) -> Iterator[str]:

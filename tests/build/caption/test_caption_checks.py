@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.build.caption import CheckedCaption, check_caption
-from fieldmark.build.caption.checks import mend
-from fieldmark.build.caption.naming import listed_names
+from fieldmark.build.caption.checks import listed_names, mend
 
 RAVEN = ("Corvus corax", "Common Raven")
 

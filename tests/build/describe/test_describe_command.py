@@ -93,7 +93,8 @@ def test_descriptions_of_another_list_are_not_overwritten(
     command = ["describe", str(names), "--contact", CONTACT, "--out", str(tmp_path)]
     assert main(command) == 2
     assert capsys.readouterr().err == (
-        f"fieldmark: {tmp_path} holds descriptions of 46 taxa from leaves.csv: give another --out "
+        f"fieldmark: {tmp_path} has descriptions of 46 taxa from leaves.csv: give another "
+        f"--out "
         f"for names.csv. To replace them, remove {tmp_path / 'describe.json'} first.\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["describe.json"]

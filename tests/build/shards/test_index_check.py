@@ -209,5 +209,5 @@ def test_shards_are_found_by_file_folder_and_range(tmp_path: Path, photo: bytes)
         find_shards([str(tmp_path / "a-007.tar")])
     with pytest.raises(UsageError, match="is not a shard"):
         find_shards([str(tmp_path / "index.json")])
-    with pytest.raises(DataError, match="holds no"):
+    with pytest.raises(DataError, match="contains no"):
         find_shards([str(tmp_path / "photos")])

@@ -120,7 +120,10 @@ ONE = tar_bytes([("a.jpg", b"1"), ("a.txt", b"2")])[:2048]
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (tar_bytes([("a.jpg", b"1"), ("b.jpg", b"1"), ("a.txt", b"1")]), "'a': .*not side by side"),
+        (
+            tar_bytes([("a.jpg", b"1"), ("b.jpg", b"1"), ("a.txt", b"1")]),
+            "'a': .*not next to each other",
+        ),
         (tar_bytes([("a.jpg", b"1"), ("b.jpg", b"1"), ("a.jpg", b"1")]), "'a': another sample"),
         (tar_bytes([("a.jpg", b"1"), ("a.JPG", b"1")]), "'a': .*two 'jpg'"),
         (tar_bytes([("t/._a.jpg", b"1"), ("t/a.jpg", b"1")]), "hidden file 't/._a.jpg'"),
@@ -128,8 +131,8 @@ ONE = tar_bytes([("a.jpg", b"1"), ("a.txt", b"2")])[:2048]
         (ONE + special("b.jpg", tarfile.LNKTYPE) + bytes(1024), "'b': .*hard link"),
         (ONE + special("b.jpg", tarfile.FIFOTYPE) + bytes(1024), "not an ordinary file"),
         (ONE + b"x" * 512 + bytes(1024), "at byte 2,048, key 'a': has a damaged header"),
-        (ONE + bytes(1024) + ONE + bytes(1024), "more behind its end mark"),
-        (ONE + bytes(512) + ONE + bytes(1024), "more behind its end mark"),
+        (ONE + bytes(1024) + ONE + bytes(1024), "more after its end mark"),
+        (ONE + bytes(512) + ONE + bytes(1024), "more after its end mark"),
         (b"\x89PNG" * 300, "is not a tar file"),
         (b"", "is empty"),
     ],

@@ -66,7 +66,7 @@ def test_a_damaged_newest_one_gives_way_to_the_one_before(damage: str, tmp_path:
     problem = (
         "cannot be read: No such file or directory"
         if damage == "gone"
-        else "is damaged: its bytes are not those that were written"
+        else "is damaged: its checksum is wrong"
     )
     assert lines == [f"{path}  {problem}. The checkpoint before it is taken."]
     assert not folder.has(20)  # so its step is saved anew

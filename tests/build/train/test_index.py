@@ -413,15 +413,16 @@ def test_a_type_that_no_sample_has(tmp_path: Path) -> None:
     (tmp_path / "cap" / "captions").mkdir(parents=True)
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
     assert text == (
-        f"{tmp_path / 'cap'}  holds captions of other shards, none of s-0.tar, s-1.tar, s-2.tar: "
+        f"{tmp_path / 'cap'}  contains captions of other shards, none of s-0.tar, s-1.tar, "
+        f"s-2.tar: "
         "run `fieldmark caption` on these."
     )
     for shard in shards:
         write_sidecar(tmp_path / "cap", shard, {"000000": ("rejected", "")}, has_manifest=False)
     text = refusal(shards, tmp_path / "cap", tmp_path / "index", recipe())
-    assert text.endswith("cap  holds no caption for these shards: all were rejected or failed.")
+    assert text.endswith("cap  has no caption for these shards: all were rejected or failed.")
     text = refusal(shards, tmp_path, tmp_path / "index", recipe())
-    assert text.startswith(f"{tmp_path}  holds no captions: expected the folder")
+    assert text.startswith(f"{tmp_path}  contains no captions: expected the folder")
 
 
 def test_packed_shards_are_refused_with_a_command_that_unpacks_them(tmp_path: Path) -> None:
@@ -433,7 +434,7 @@ def test_packed_shards_are_refused_with_a_command_that_unpacks_them(tmp_path: Pa
         path.write_bytes(gzip.compress(shard.read_bytes()))
     text = refusal(packed, None, tmp_path / "index", recipe({"taxon": 1}))
     start, _, rest = text.partition(" Unpack them: `")
-    assert start.startswith(f"{packed[0]}, {packed[1]}  training jumps within shards")
+    assert start.startswith(f"{packed[0]}, {packed[1]}  training reads shards in random order")
     subprocess.run(rest.removesuffix("`."), shell=True, check=True)
     assert [path.with_suffix("").read_bytes() for path in packed] == [
         shard.read_bytes() for shard in plain
@@ -449,7 +450,7 @@ def test_a_key_that_comes_twice_is_damage(tmp_path: Path) -> None:
 def test_an_empty_shard_is_named(tmp_path: Path) -> None:
     shard = write_shard(tmp_path / "a.tar", [])
     text = refusal([shard], None, tmp_path / "index", recipe({"taxon": 1}))
-    assert text == f"{shard}  holds no samples."
+    assert text == f"{shard}  contains no samples."
 
 
 def test_nothing_heavy_is_imported_for_shards_without_sidecars(tmp_path: Path) -> None:

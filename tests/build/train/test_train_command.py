@@ -210,7 +210,7 @@ def test_training_warns_of_a_warm_up_without_end(
     assert main(words(inputs, tmp_path / "run", *more)) == 0
     lines = capsys.readouterr().err.splitlines()
     warning = (
-        "Warning: optimiser.warmup_steps is 3 of 2 steps: the learning rate never gets to 0.001. "
+        "Warning: optimiser.warmup_steps is 3 of 2 steps: the learning rate never reaches 0.001. "
         "Try --set optimiser.warmup_steps=0."
     )
     assert warning in lines
@@ -229,7 +229,7 @@ def test_training_warns_of_a_warm_up_without_end(
         (("--set", "texts.types={taxn=1,caption=1}"), 3,
          "no photo has a text of type 'taxn' (member taxn.txt). Did you mean 'taxon.txt'?"),
         (("--captions", "nowhere"), 3,
-         "nowhere holds no captions: expected the folder that `fieldmark caption --out FOLDER` "
+         "nowhere contains no captions: expected the folder that `fieldmark caption --out FOLDER` "
          "wrote, with captions/SHARD.parquet in it."),
         (("--evaluate", "world-unsen", "world-looks"), 2,
          "task 'world-unsen' is not known. Did you mean 'world-unseen'? `fieldmark tasks` "
@@ -423,7 +423,7 @@ def test_a_run_is_exported_with_another_projector(
     assert capsys.readouterr().err.splitlines() == [
         "fieldmark: projector 'capt' is not known. Did you mean 'caption'?",
         f"fieldmark: {tmp_path} is not the folder of a training run: expected recipe.toml in it.",
-        f"fieldmark: {tmp_path} holds something else: give a new folder with --export.",
+        f"fieldmark: {tmp_path} contains something else: give a new folder with --export.",
     ]
 
 

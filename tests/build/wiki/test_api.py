@@ -302,9 +302,7 @@ def test_a_block_says_why(wiki: MockWiki, store: PageStore) -> None:
 
 
 def test_asking_stops_where_it_is_useless(wiki: MockWiki, store: PageStore) -> None:
-    assert fault_text(wiki, store, "page").startswith(
-        "wiki WIKI: a web page came, not JSON (Welcome to"
-    )
+    assert fault_text(wiki, store, "page").startswith("wiki WIKI: a web page, not JSON (Welcome to")
     assert fault_text(wiki, store, "404").startswith("wiki WIKI: 404 Not Found")
     text = fault_text(wiki, store, *["503"] * 3)
     assert text == "wiki WIKI: 503 upstream is down (3 attempts)."
@@ -327,7 +325,7 @@ def test_another_wiki_needs_another_store(wiki: MockWiki, store: PageStore) -> N
     with (
         running(wiki) as url,
         WikiApi(url, CONTACT, hurried()) as api,
-        pytest.raises(StoreError, match="holds pages of https://other.org/wiki/"),
+        pytest.raises(StoreError, match="contains pages of https://other.org/wiki/"),
     ):
         api.fetch(["Common raven"], store)
 

@@ -412,9 +412,9 @@ def test_a_changed_dump_is_noticed(tmp_path: Path) -> None:
     time_ns = path.stat().st_mtime_ns
     path.write_bytes(path.read_bytes().replace(b"black", b"white"))
     os.utime(path, ns=(time_ns, time_ns))
-    with pytest.raises(DataError, match=r"pages.db  holds pages of another dump"):
+    with pytest.raises(DataError, match=r"pages.db  contains pages of another dump"):
         read_dump(path, store)
-    with pytest.raises(DataError, match=r"holds pages of another dump"):
+    with pytest.raises(DataError, match=r"contains pages of another dump"):
         DumpIndex(path, path).fetch(["A"], store)
 
 
@@ -422,7 +422,7 @@ def test_a_store_of_other_pages_is_refused(tmp_path: Path) -> None:
     path = write_dump(tmp_path / "wiki.xml", little_wiki())
     store = PageStore.open(tmp_path / "pages.db")
     store.add([WikiPage("A", 1, 2, "2026-01-02T03:04:05Z", "from elsewhere")])
-    with pytest.raises(DataError, match=r"holds pages that are not from"):
+    with pytest.raises(DataError, match=r"contains pages that are not from"):
         read_dump(path, store)
 
 

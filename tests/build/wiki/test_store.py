@@ -115,7 +115,7 @@ def test_a_store_holds_one_wiki(store: PageStore) -> None:
     site = WikiSite("Test", "http://127.0.0.1/wiki/", "CC BY-SA 4.0")
     store.set_site(site)
     assert store.site == site
-    with pytest.raises(StoreError, match="holds pages of"):
+    with pytest.raises(StoreError, match="contains pages of"):
         store.set_site(WikiSite("Other", "http://127.0.0.2/wiki/", ""))
 
 

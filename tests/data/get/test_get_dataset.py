@@ -122,7 +122,7 @@ def test_wrong_file_that_is_here_goes_aside(ponds: Any, tmp_path: Path) -> None:
 def test_only_annotations(site: Any, ponds: Any, tmp_path: Path) -> None:
     assert get(ponds, tmp_path, only="annotations") == {"labels.csv.tar.gz": "fetched"}
     assert site.asked("/images.tar.gz") == []
-    with pytest.raises(UsageError, match="no source holds those alone"):
+    with pytest.raises(UsageError, match="no source contains those alone"):
         get(ponds[:1], tmp_path, only="annotations")
 
 
@@ -232,8 +232,8 @@ def test_offline_fetches_nothing(site: Any, ponds: Any, tmp_path: Path) -> None:
         ({"url": "http://a.org/x", "filename": "../x"}, "outside"),
         ({"url": "http://a.org/x", "filename": "/x"}, "outside"),
         ({"url": "http://a.org/x", "unpack": "../y"}, "outside"),
-        ({"url": "file:///etc/passwd"}, "no http or https address"),
-        ({"url": "http://a.org/x", "mirrors": ("ftp://a.org/x",)}, "no http or https address"),
+        ({"url": "file:///etc/passwd"}, "not an http or https address"),
+        ({"url": "http://a.org/x", "mirrors": ("ftp://a.org/x",)}, "not an http or https address"),
         ({"url": "http://a.org/x", "kind": "photos"}, "expected annotations or images"),
         ({"url": "http://a.org/"}, "a filename is needed"),
     ],
@@ -288,7 +288,7 @@ def test_steps_are_printed_and_what_was_put_there_is_checked(
     (tmp_path / "data/train.csv").write_text("x")
     assert main(words) == 0
     output = capsys.readouterr().err
-    assert "Log in" not in output and "now holds the files you asked for" in output
+    assert "Log in" not in output and "now contains the files you asked for" in output
 
 
 def test_archive_put_there_by_hand_is_checked_and_unpacked(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_synthetic_copy_is_not_mixed_with_the_real_one(
     (tmp_path / "data").mkdir()
     (tmp_path / "data/SYNTHETIC.txt").write_text("drawn")
     assert main(["data", "get", module(tmp_path, ponds), "--out", str(tmp_path / "data")]) == 3
-    assert "holds a synthetic copy" in capsys.readouterr().err
+    assert "contains a synthetic copy" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ HOSTILE = {
     ),
     "no address": (redirect("http://[::1"), "redirects to no address ('http://[::1')"),
     "a host without end": (redirect("http://" + "é" * 300 + ".org/"), "redirects to no address"),
-    "an empty label": (redirect("http://a..org/"), "redirects to no address that can be read"),
+    "an empty label": (redirect("http://a..org/"), "redirects to an address that cannot be read"),
     "file:///etc/passwd": (
         redirect("file:///etc/passwd"),
         "redirects to a file: address ('file:///etc/passwd')",

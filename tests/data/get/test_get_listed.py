@@ -134,7 +134,9 @@ def test_rows_without_an_address(site: Any, birds: Any, tmp_path: Path) -> None:
     text = table_text(site).replace(site.url("/asset/100/1200"), "")
     (tmp_path / FILE).write_text(text.replace(site.url("/asset/101/1200"), "ftp://a.org/x"))
     (images,) = get(birds, tmp_path, only="images")
-    assert "(images/100.jpg no address; images/101.jpg no http or https address)" in images.reason
+    assert (
+        "(images/100.jpg no address; images/101.jpg not an http or https address)" in images.reason
+    )
     (tmp_path / "images/100.jpg").write_bytes(PHOTOS["100"])  # put there by hand
     (images,) = get(birds, tmp_path, only="images")
     assert images.reason.startswith("1 of 6 files, ")

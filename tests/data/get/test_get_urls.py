@@ -79,7 +79,7 @@ def test_failures_are_listed_with_reasons_and_the_rest_is_kept(
     ]  # fmt: skip
     assert rows[0]["reason"] == f"{host} answered 404 Not Found"
     assert rows[1]["reason"].startswith(f"{host} sent a wrong file, kept as p04.jpg.bad: its md5")
-    assert [one["reason"] for one in rows[2:]] == ["no address", "no http or https address"]
+    assert [one["reason"] for one in rows[2:]] == ["no address", "not an http or https address"]
     assert len(list(out.glob("*.jpg"))) == 10
     output = capsys.readouterr().err
     assert "10 files downloaded, 0 already here." in output
@@ -190,6 +190,6 @@ def test_rows_that_cannot_be_fetched_keep_no_other_away(
         assert main(["data", "get", "--urls", str(listed), *flags]) == 5
     assert (out / "4.jpg").read_bytes() == b"photo"
     reasons = {row["row"]: row["reason"] for row in report(out)}
-    assert reasons["2"] == reasons["3"] == reasons["4"] == "no address that can be read"
+    assert reasons["2"] == reasons["3"] == reasons["4"] == "an address that cannot be read"
     assert "sends more than the allowed 1,000,000 bytes" in reasons["5"]
     assert "Traceback" not in capsys.readouterr().err

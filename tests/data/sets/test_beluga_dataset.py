@@ -170,7 +170,7 @@ def test_broken_files(tmp_path: Path):
         refusal(tmp_path) == f"{shown}  has no list 'annotations' of objects: expected a COCO file."
     )
     path.write_text('{"images": [], "annotations": []}')
-    assert refusal(tmp_path) == f"{shown}  holds no items: an empty dataset cannot be used."
+    assert refusal(tmp_path) == f"{shown}  lists no photos: an empty dataset cannot be used."
 
 
 def test_check(tmp_path: Path):
@@ -179,7 +179,7 @@ def test_check(tmp_path: Path):
     (folder / "000.jpg").unlink()
     (folder / "001.jpg").write_bytes(jpeg()[:100])
     assert findings(tmp_path) == [
-        "note: 1 of 2 individuals with one image only: nothing can match it.",
+        "note: 1 of 2 individuals with only one image: nothing can match it.",
         "error: 1 of 4 images are missing: 'beluga.coco/images/train2022/000.jpg'.",
         "error: 1 of 4 images cannot be read: 'beluga.coco/images/train2022/001.jpg' "
         "(is cut off: the JPEG has no end marker).",

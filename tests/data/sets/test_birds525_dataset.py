@@ -72,7 +72,7 @@ def test_scientific_names(tmp_path: Path):
 
 def test_what_is_wrong_is_named(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds no images of Birds 525: expected ROOT/{train,valid,test}/CLASS NAME/*.jpg. "
+        "ROOT  contains no images of Birds 525: expected ROOT/{train,valid,test}/CLASS NAME/*.jpg. "
         "`fieldmark datasets birds525` shows layout and sources."
     )
     put(tmp_path, "train/EMU/1.jpg", "train/KIWI/1.jpg", "valid/EMU/1.jpg", "test/KIWI/1.jpg")

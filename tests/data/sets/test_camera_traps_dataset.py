@@ -119,13 +119,13 @@ def test_what_check_says(tmp_path: Path):
         "note: ENA24: not the published size: images 3 of 1,120, classes 2 of 20.",
     ]
     assert "note: 1 image with an empty rank: 'bird'." in lines
-    assert "note: 2 classes of 3 with one image only: 'bird', 'meadow vole'." in lines
+    assert "note: 2 classes of 3 with only one image: 'bird', 'meadow vole'." in lines
     assert lines[-1].startswith("error: 13 of 13 images are missing: 'data/test/ENA24/a.png', ")
 
 
 def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
+        "ROOT  has none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
         "island-balanced.csv, ohio-small-animals-balanced.csv, orinoquia-balanced.csv: expected at "
         "least one. `fieldmark datasets camera_traps` shows layout and sources."
     )
@@ -147,10 +147,10 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path, MOUSE, MOUSE)
     assert refusal(tmp_path) == (
-        "ROOT  1 ids stand on more than one row ('island/a.png'): ids must be unique."
+        "ROOT  1 ids are on more than one row ('island/a.png'): ids must be unique."
     )
     write(tmp_path)
-    assert refusal(tmp_path) == "ROOT  holds no items: an empty dataset cannot be used."
+    assert refusal(tmp_path) == "ROOT  lists no photos: an empty dataset cannot be used."
 
 
 @pytest.mark.parametrize("name", ["desert-lion", "ENA24", "ohio-small-animals"])

@@ -116,7 +116,7 @@ def test_findings(tmp_path: Path):
         (['0,1,,"A, b",abc'], "2  md5 is 'abc': expected 32 hex digits."),
         (
             ['0,1,,"A, b",', '1,2,,"A, c",', '2,1,,"A, d",'],
-            "4  id '1' stands on line 2 already: ids must be unique.",
+            "4  id '1' is already on line 2: ids must be unique.",
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path)
     assert refusal(tmp_path) == (
-        "ROOT/cornell_bird.csv  holds no items: an empty dataset cannot be used."
+        "ROOT/cornell_bird.csv  lists no photos: an empty dataset cannot be used."
     )
 
 

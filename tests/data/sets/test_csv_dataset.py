@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from fieldmark.data import load_dataset, read_bytes
+from fieldmark.data.get.urls import UrlColumns, read_files
 from fieldmark.data.sets import csv
 from kit.dataset import table_error
 
@@ -106,6 +107,19 @@ def test_darwin_core_lists_several_photos_of_an_occurrence(tmp_path: Path):
     assert set(frame["label"]) == {"Vulpes vulpes"}
 
 
+@pytest.mark.parametrize("key", ["id", "number"])
+def test_photos_of_an_export_are_found_where_they_were_downloaded(tmp_path: Path, key: str):
+    """iNaturalist names photos by their addresses; an id names the file that is downloaded."""
+    rows = [f"{n},https://x.org/photos/{n}0.jpg?v=1,Vulpes vulpes\n" for n in (7, 8)]
+    table = write(tmp_path, f"{key},image_url,scientific_name\n" + "".join(rows))
+    (tmp_path / "photos").mkdir()
+    files, _ = read_files(table, tmp_path / "photos", UrlColumns(("image_url",)))
+    for file in files:
+        file.target.write_bytes(png())
+    assert [f"photos/{file.target.name}" for file in files] == csv.table(table)["image"].to_list()
+    assert files[0].target.name == ("7.jpg" if key == "id" else "70.jpg")
+
+
 def test_timelapse_keeps_folder_and_file_apart(tmp_path: Path):
     text = "File,RelativePath,species\n1.jpg,site A\\day 1,fox\n2.jpg,,owl\n"
     assert csv.table(write(tmp_path, text))["image"].to_list() == ["site A/day 1/1.jpg", "2.jpg"]
@@ -137,11 +151,12 @@ def test_parquet_of_paths(tmp_path: Path):
 
 
 def test_which_table(tmp_path: Path):
-    assert refusal(tmp_path) == "ROOT  holds no .csv, .tsv or .parquet file: expected exactly one."
+    expected = "ROOT  contains no .csv, .tsv or .parquet file: expected exactly one."
+    assert refusal(tmp_path) == expected
     write(tmp_path, "image,label\na,b\n", "a.csv")
     write(tmp_path, "image,label\na,b\n", "b.tsv")
     assert refusal(tmp_path) == (
-        "ROOT  holds 2 tables (a.csv, b.tsv): name the one to use, as in --data csv=ROOT/a.csv."
+        "ROOT  contains 2 tables (a.csv, b.tsv): name the one to use, as in --data csv=ROOT/a.csv."
     )
     assert refusal(tmp_path / "no") == (
         "ROOT  does not exist: expected a table file, or a folder with one in it."
@@ -179,18 +194,28 @@ def test_bad_rows(tmp_path: Path):
         "ROOT:2  3 fields where the header has 2: quote values that hold the separator."
     )
     assert refusal(write(tmp_path, "image,label\n")) == (
-        "ROOT  holds no items: an empty dataset cannot be used."
+        "ROOT  lists no photos: an empty dataset cannot be used."
     )
     assert refusal(write(tmp_path, "")) == "ROOT  is empty: expected a header line and rows."
     assert refusal(write(tmp_path, "image,label\nhttps://x.org/a.jpg,oak\n")) == (
-        "ROOT:2  image 'https://x.org/a.jpg' is not below the table's folder. Put the images "
-        "there, and give their paths as seen from the table."
+        "ROOT  column 'image' holds web addresses. Download the photos first: `fieldmark data get "
+        f"--urls ROOT --url-column image --out {tmp_path / 'photos'}`."
     )
     assert refusal(write(tmp_path, "key,image,label\n1,a.jpg,oak\n1,b.jpg,elm\n"), id="key") == (
-        "ROOT:3  id '1' stands on line 2 already: ids must be unique."
+        "ROOT:3  id '1' is already on line 2: ids must be unique."
     )
     broken = write(tmp_path, b"PAR1 this is not parquet", "x.parquet")
     assert refusal(broken).startswith("ROOT  is not a parquet file that can be read: ")
+
+
+def test_defect_parquet_damaged_where_its_rows_lie(tmp_path: Path):
+    """The schema at the end was whole, and reading the rows was a traceback."""
+    path = tmp_path / "x.parquet"
+    names = [f"{number}.jpg" for number in range(500)]
+    pl.DataFrame({"image": names, "split": "train", "label": names}).write_parquet(path)
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + bytes(100) + data[140:])
+    assert refusal(path).startswith("ROOT  is not a parquet file that can be read: ")
 
 
 def test_check(tmp_path: Path):
@@ -201,10 +226,11 @@ def test_check(tmp_path: Path):
         f"{finding.level}: {finding.text}" for finding in load_dataset("csv").check(tmp_path)
     ] == [
         "warning: 1 row has no label.",
-        "warning: 1 class of 2 with one image only: 'elm'.",
+        "warning: 1 class of 2 with only one image: 'elm'.",
         "error: 2 of 5 images are missing: 'c.png', 'd.png'.",
-        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' leads out of the "
-        "dataset: expected a path inside it), 'b.png' (is cut off: the PNG has no IEND chunk).",
+        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' is outside the "
+        "dataset's folder: give a path inside it), 'b.png' (is cut off: "
+        "the PNG has no IEND chunk).",
     ]
 
 

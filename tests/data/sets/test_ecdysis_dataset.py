@@ -160,7 +160,7 @@ def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == "ROOT/metadata.csv:3  id is None: expected an id."
     write(tmp_path, [insect(1), insect(1)])
     assert refusal(tmp_path) == (
-        "ROOT/metadata.csv  1 ids stand on more than one row ('1'): ids must be unique."
+        "ROOT/metadata.csv  1 ids are on more than one row ('1'): ids must be unique."
     )
 
 

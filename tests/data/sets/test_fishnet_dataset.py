@@ -108,7 +108,7 @@ def test_broken_files(tmp_path: Path):
     (tmp_path / "train.csv").write_bytes(b"")
     assert refusal(tmp_path) == "ROOT/train.csv  cannot be read as a table: empty CSV."
     write(tmp_path, [fish("a.jpg", "-10110010")], [fish("b.jpg", "p1011001-")])
-    assert refusal(tmp_path) == "ROOT  holds no items: an empty dataset cannot be used."
+    assert refusal(tmp_path) == "ROOT  lists no photos: an empty dataset cannot be used."
 
 
 def test_check(tmp_path: Path):
@@ -137,7 +137,7 @@ def test_a_trait_with_one_answer_is_an_error(tmp_path: Path):
     test = [fish("b.jpg"), fish("c.jpg", "b01001101")]
     write(tmp_path, [fish("a.jpg"), fish("d.jpg", "b11001101")], test)
     assert findings(tmp_path)[1:] == [
-        "error: traits with one answer only, or none: 'Tropical (train)'.",
+        "error: traits with only one answer, or none: 'Tropical (train)'.",
     ]
 
 

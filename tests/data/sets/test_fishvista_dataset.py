@@ -86,7 +86,7 @@ def test_check_of_species(tmp_path: Path):
     ]
     write(tmp_path, train=[fish("t1.jpg"), fish("t2.jpg", "10.0")])
     assert findings(tmp_path)[1] == (
-        "error: traits with one answer only in train: 'adipose_fin', 'pelvic_fin', 'barbel'."
+        "error: traits with only one answer in train: 'adipose_fin', 'pelvic_fin', 'barbel'."
     )
 
 
@@ -112,7 +112,7 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path, val=[fish("t1.jpg")])
     assert refusal(tmp_path) == (
-        "ROOT  1 ids stand on more than one row ('t1.jpg'): ids must be unique."
+        "ROOT  1 ids are on more than one row ('t1.jpg'): ids must be unique."
     )
 
 

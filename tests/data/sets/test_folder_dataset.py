@@ -126,7 +126,7 @@ def test_broken_folders(tmp_path: Path):
     with pytest.raises(DataError) as caught:
         folder.table(tmp_path / "train")
     line = (
-        "holds no images in class folders: expected ROOT/class/*.jpg or "
+        "contains no images in class folders: expected ROOT/class/*.jpg or "
         "ROOT/{train,val,test}/class/*.jpg."
     )
     assert str(caught.value) == f"{tmp_path}/train  {line}"
@@ -138,7 +138,7 @@ def test_check_names_what_is_odd(tmp_path: Path):
     write(tmp_path, "train/oak/3.jpg", data=jpeg()[:-30])
     write(tmp_path, "train/oak/4.jpg", data=b"")
     assert findings(tmp_path) == [
-        "warning: 1 class of 2 with one image only: 'elm'.",
+        "warning: 1 class of 2 with only one image: 'elm'.",
         "warning: 1 class of test without a training image: 'elm'.",
         "error: 2 of 6 images cannot be read: "
         "'train/oak/3.jpg' (is cut off: the JPEG has no end marker), "

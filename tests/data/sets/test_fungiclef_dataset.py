@@ -125,7 +125,7 @@ def test_the_local_list_of_poisonous_species(tmp_path: Path):
     assert fungiclef.table(tmp_path)["is_poisonous"].to_list() == [
         True, True, False, False, None, True,
     ]  # fmt: skip
-    assert findings(tmp_path) == ["note: 2 of 3 photos of val are of classes that train lacks."]
+    assert findings(tmp_path) == ["note: 2 of 3 photos of val have a class that train lacks."]
     path.write_text("class_id,poisonous\n0,1\n")
     assert (
         findings(tmp_path)[1] == "warning: 1 class that poison_status_list.csv does not list: '4'."

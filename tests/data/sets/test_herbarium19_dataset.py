@@ -35,7 +35,8 @@ def test_what_is_wrong_is_named(tmp_path: Path):
     with pytest.raises(DataError) as caught:
         herbarium19.table(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}  holds no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
+        f"{tmp_path}  contains no herbarium sheets: expected "
+        f"ROOT/{{train,validation}}/CLASS/*.jpg. "
         "`fieldmark datasets herbarium19` shows layout and sources."
     )
     put(tmp_path, "train/1/a.jpg", "train/1/b.jpg", "train/2/c.jpg", "train/2/d.jpg")

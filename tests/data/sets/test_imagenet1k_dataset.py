@@ -116,7 +116,7 @@ def test_missing_parts_are_named_and_test_is_left_out(tmp_path: Path):
 
 def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
+        "ROOT  contains no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
         "ROOT/{train,val}/WNID/*.JPEG. `fieldmark datasets imagenet1k` shows layout and sources."
     )
     path = tmp_path / "data" / "train-00000-of-00001.parquet"
@@ -124,9 +124,9 @@ def test_broken_files(tmp_path: Path):
     write(path, [0], column="y")
     assert refusal(tmp_path) == f"{shown}  lacks the columns 'label': it has image, y."
     write(path, ["cat"])
-    assert refusal(tmp_path) == f"{shown}  column 'label' holds String: expected whole numbers."
+    assert refusal(tmp_path) == f"{shown}  column 'label' contains String: expected whole numbers."
     write(path, [0, 5], ["a", "b"])
-    assert refusal(tmp_path) == "ROOT  holds the label 5: expected 0 to 1."
+    assert refusal(tmp_path) == "ROOT  contains the label 5: expected 0 to 1."
     pl.DataFrame({"image": ["a.jpg"], "label": [0]}).write_parquet(path)
     assert refusal(tmp_path) == f"{shown}  has no column 'image' of encoded images."
     path.write_bytes(path.read_bytes()[:40])

@@ -52,7 +52,7 @@ def test_common_names(tmp_path: Path):
     assert line in findings(tmp_path)
     (tmp_path / "val.json").write_text("[]")
     assert refusal(tmp_path) == (
-        "ROOT/val.json  holds a list: expected a JSON object, annotations in COCO form."
+        "ROOT/val.json  contains a list: expected a JSON object, annotations in COCO form."
     )
     (tmp_path / "val.json").write_text("{}")
     assert refusal(tmp_path) == "ROOT/val.json  has no list 'categories': expected a COCO file."
@@ -82,7 +82,8 @@ def test_species_of_one_name_stay_apart(tmp_path: Path):
 
 def test_what_is_wrong_is_named(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds no images of iNaturalist 2021: expected ROOT/{train_mini,val}/00000_Kingdom_…"
+        "ROOT  contains no images of iNaturalist 2021: expected "
+        "ROOT/{train_mini,val}/00000_Kingdom_…"
         "_species/*.jpg. `fieldmark datasets inat21` shows layout and sources."
     )
     put(tmp_path, "train_mini/Lumbricus/a.jpg")

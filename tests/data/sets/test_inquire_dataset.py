@@ -22,7 +22,7 @@ refusal = partial(table_error, inquire)
 TEST = "data/test-00000-of-00001.parquet"
 HEADER = ",query_id,query_text,supercategory,category,iconic_group\n"
 NOTHING = (
-    "ROOT  holds no rows to rerank: expected data/validation-*.parquet and data/test-*.parquet. "
+    "ROOT  contains no rows to rerank: expected data/validation-*.parquet and data/test-*.parquet. "
     "`fieldmark datasets inquire` shows layout and sources."
 )
 WREN, FOX = "A wren singing", "A fox with mange"
@@ -126,7 +126,7 @@ def test_a_photo_twice_for_one_query(tmp_path: Path):
     write(tmp_path, [row(1), row(1)])
     write_lists(tmp_path, test=f"0,7,{WREN},Behavior,Songs,Birds\n")
     assert refusal(tmp_path) == (
-        "ROOT  1 ids stand on more than one row ('7/1'): ids must be unique."
+        "ROOT  1 ids are on more than one row ('7/1'): ids must be unique."
     )
 
 
@@ -209,7 +209,7 @@ def test_the_table_of_queries(tmp_path: Path):
         (
             "queries_val",
             f"{HEADER}0,7,x,a,b,c\n1,7,y,a,b,c\n",
-            ":3  id '7' stands on line 2 already: ids must be unique.",
+            ":3  id '7' is already on line 2: ids must be unique.",
         ),
         (
             "queries_val",
@@ -369,7 +369,7 @@ def test_an_unknown_model_gets_the_closest(tmp_path: Path):
     with pytest.raises(DataError) as none:
         inquire.open_gallery(tmp_path, "vit")
     assert str(none.value) == (
-        f"{tmp_path}/embs  holds no embeddings: expected MODEL/img_emb/img_emb_0.npy, … and "
+        f"{tmp_path}/embs  has no embeddings: expected MODEL/img_emb/img_emb_0.npy, … and "
         "MODEL/metadata/*.parquet."
     )
     embed(tmp_path, [vectors(2)])
@@ -424,8 +424,8 @@ EXPECTED = "expected rows of vectors, float16 or float32."
             vectors(2, 5),
             f"VIT/{SECOND}  has vectors of 5 numbers: those of img_emb_0.npy have 4.",
         ),
-        (SECOND, vectors(2)[0], f"VIT/{SECOND}  holds 4 float32: {EXPECTED}"),
-        (SECOND, vectors(2, dtype="float64"), f"VIT/{SECOND}  holds 2 × 4 float64: {EXPECTED}"),
+        (SECOND, vectors(2)[0], f"VIT/{SECOND}  contains 4 float32: {EXPECTED}"),
+        (SECOND, vectors(2, dtype="float64"), f"VIT/{SECOND}  contains 2 × 4 float64: {EXPECTED}"),
         (SECOND, b"x" * 200, f"VIT/{SECOND}  cannot be read as a NumPy array: "),
         (PATHS, b"PAR1", f"VIT/{PATHS}  is not a parquet file that can be read: "),
         (
@@ -461,10 +461,10 @@ def test_files_that_were_cut_off_lost_or_renumbered(tmp_path: Path):
         "same numbers."
     )
     shutil.rmtree(folder / "metadata")
-    assert refused(tmp_path) == "VIT/metadata  holds no *.parquet: expected one or more."
+    assert refused(tmp_path) == "VIT/metadata  contains no *.parquet: expected one or more."
     write_lists(write(tmp_path, [row(1)]), test=f"0,7,{WREN},a,b,c\n")
     assert findings(tmp_path)[-1] == (
-        "error: ROOT/embs/vit/metadata  holds no *.parquet: expected one or more."
+        "error: ROOT/embs/vit/metadata  contains no *.parquet: expected one or more."
     )
 
 

@@ -54,7 +54,8 @@ def test_the_table(tmp_path: Path, home: str):
 def test_names_by_y_or_by_category(tmp_path: Path):
     folder = write(tmp_path, PLAIN)
     assert findings(tmp_path) == [
-        "note: 2 classes without a name in ROOT/iwildcam_v2.0/categories.csv: numbers stand.",
+        "note: 2 classes without a name in ROOT/iwildcam_v2.0/categories.csv: numbers are shown "
+        "instead.",
     ]
     categories = folder / "categories.csv"
     categories.write_text("y,name\n0,empty\n1,panthera pardus\n")

@@ -168,7 +168,7 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path, clip(1, [0] * 15), clip(2, [1] * 2))
     assert refusal(tmp_path) == (
-        "ROOT/annotation  holds no items: an empty dataset cannot be used."
+        "ROOT/annotation  lists no photos: an empty dataset cannot be used."
     )
     (tmp_path / "annotation" / "train.csv").write_text("original_vido_id,video_id\nG1,1\n")
     assert refusal(tmp_path).startswith(

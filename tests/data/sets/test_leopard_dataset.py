@@ -80,7 +80,7 @@ def test_check(tmp_path: Path):
     assert findings(tmp_path)[1:] == [
         "warning: 1 annotation without a box: the whole image is used.",
         "error: 1 box without area: '002.jpg'.",
-        "note: 1 of 2 individuals with one image only: nothing can match it.",
+        "note: 1 of 2 individuals with only one image: nothing can match it.",
         "warning: 1 of 3 items without a split in metadata.csv.",
         "note: 1 file in images/train2022 that no annotation names: 'extra.jpg'.",
         "error: 1 of 3 images are missing: 'leopard.coco/images/train2022/001.jpg'.",
@@ -117,7 +117,7 @@ def test_the_real_table(tmp_path: Path, shared: Path):
     assert len(counts) == 430 and counts.filter(pl.col("len") == 1).height == 50
     lines = [finding.text for finding in leopard.check(tmp_path)]
     assert "19 annotations of unknown individuals, left out." in lines
-    assert "50 of 430 individuals with one image only: nothing can match it." in lines
+    assert "50 of 430 individuals with only one image: nothing can match it." in lines
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):

@@ -37,8 +37,8 @@ def test_the_table(tmp_path: Path):
     assert rows.row(0) == ("a", frames, None, "train", "0", "a", "5")
     assert rows["split"].to_list() == ["train", "train", "test"]
     assert findings(tmp_path) == [
-        "note: annotation/behavior_to_id.txt is not there: numbers stand for names.",
-        "note: annotation/genus_to_id.txt is not there: numbers stand for names.",
+        "note: annotation/behavior_to_id.txt is not there: numbers are shown in place of names.",
+        "note: annotation/genus_to_id.txt is not there: numbers are shown in place of names.",
     ]
 
 
@@ -100,7 +100,7 @@ def test_broken_files(tmp_path: Path):
     )
     write(tmp_path, n_frames=0, **PLAIN)
     assert refusal(tmp_path) == (
-        "ROOT/frames  holds all 32 frames of none of the 3 clips: cut them out of the videos. "
+        "ROOT/frames  contains all 32 frames of none of the 3 clips: cut them out of the videos. "
         "`fieldmark datasets mammalnet` shows how."
     )
     shown = "ROOT/annotation/composition/test.csv"

@@ -128,7 +128,7 @@ def test_a_root_that_nothing_names_is_what_is_asked_for(tmp_path: Path):
     assert rows.select("id", "set", "scientific_name").row(0) == (
         "Russula vesca Fr./0.jpg", None, None,
     )  # fmt: skip
-    assert findings(root) == ["note: 2 classes of 2 with one image only: 'Boletus edulis Bull.', "
+    assert findings(root) == ["note: 2 classes of 2 with only one image: 'Boletus edulis Bull.', "
                               "'Russula vesca Fr.'."]  # fmt: skip
     (root / "info.json").write_text('{"dataset_name": "FNG_Mini"}')
     assert set(meta_album.table(root)["set"]) == {"fng"}
@@ -181,7 +181,7 @@ def test_what_check_says(tmp_path: Path):
         "note: 6 of 8 sets not there: 'INS_Mini', 'INS_2_Mini', 'MED_LF_Mini' and 3 more.",
         "note: fng: not the published size: images 2 of 1,000, classes 2 of 25.",
         "note: plk: not the published size: images 2 of 3,440, classes 1 of 86.",
-        "note: 2 classes of 2 with one image only: 'Boletus edulis Bull.', 'Russula vesca Fr.'.",
+        "note: 2 classes of 2 with only one image: 'Boletus edulis Bull.', 'Russula vesca Fr.'.",
         "error: at least two classes are needed, found: 'Akashiwo'.",
         "error: 1 of 4 images are missing: 'FNG_Mini/Russula vesca Fr./0.jpg'.",
     ]
@@ -189,11 +189,12 @@ def test_what_check_says(tmp_path: Path):
 
 def test_broken_inputs(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds no set of Meta-Album: expected folders like FNG_Mini, each with labels.csv or "
+        "ROOT  contains no set of Meta-Album: expected folders like FNG_Mini, each with "
+        "labels.csv or "
         "metadata.csv. `fieldmark datasets meta_album` shows layout and sources."
     )
     assert refusal(tmp_path, set="plt_net") == (
-        "ROOT/PLT_NET_Mini  is missing or holds neither labels.csv nor metadata.csv. `fieldmark "
+        "ROOT/PLT_NET_Mini  is missing or contains neither labels.csv nor metadata.csv. `fieldmark "
         "datasets meta_album` shows layout and sources."
     )
     with pytest.raises(UsageError) as caught:
@@ -230,11 +231,11 @@ def test_broken_files_of_a_set(tmp_path: Path):
     assert refusal(tmp_path).startswith("ROOT/FNG_Mini/info.json:2  is not valid JSON: ")
     (folder / "info.json").write_text("[]")
     assert refusal(tmp_path) == (
-        "ROOT/FNG_Mini/info.json  holds a list: expected a JSON object, facts of the set."
+        "ROOT/FNG_Mini/info.json  contains a list: expected a JSON object, facts of the set."
     )
     (folder / "info.json").unlink()
     (folder / "labels.csv").write_text("FILE_NAME,CATEGORY,SUPER_CATEGORY\n")
-    assert refusal(tmp_path) == "ROOT  holds no items: an empty dataset cannot be used."
+    assert refusal(tmp_path) == "ROOT  lists no photos: an empty dataset cannot be used."
 
 
 @pytest.mark.parametrize("name", ["fng", "ins", "ins2", "plt_doc", "plt_net", "plt_vil"])

@@ -86,7 +86,7 @@ def test_what_check_says(tmp_path: Path):
         "note: not the published size: train 2 of 23,929, test 2 of 24,633, images 4 of 48,562, "
         "classes 3 of 555.",
         "warning: 1 class with images and with classes below: 'Oldsquaw'.",
-        "warning: 2 classes of 3 with one image only: 'Oldsquaw', 'Oldsquaw (Female/juvenile)'.",
+        "warning: 2 classes of 3 with only one image: 'Oldsquaw', 'Oldsquaw (Female/juvenile)'.",
         "warning: 1 class of test without a training image: 'Oldsquaw (Female/juvenile)'.",
         "error: 1 of 4 images are missing: 'images/0900/d4.jpg'.",
     ]
@@ -98,7 +98,7 @@ def test_what_check_says(tmp_path: Path):
         ("images", "a-1 0817/a1.jpg\n\nb-2\n",
          "images.txt:3  found 'b-2': expected an image's id and its path."),
         ("images", "a-1 0817/a1.jpg\na-1 0817/a2.jpg\n",
-         "images.txt:2  a-1 stands on an earlier line: expected it once."),
+         "images.txt:2  a-1 is already on an earlier line: list it once."),
         ("image_class_labels", "a-1 817\nb-2 999\n",
          "image_class_labels.txt:2  found 'b-2 999': expected an image's id and the number of a "
          "class of classes.txt."),
@@ -114,7 +114,7 @@ def test_what_check_says(tmp_path: Path):
          "classes.txt."),
         ("hierarchy", "1 2\n2 1\n817 2\n",
          "hierarchy.txt  class 1 lies below itself: expected a tree."),
-        ("images", "", "images.txt  holds no items: an empty dataset cannot be used."),
+        ("images", "", "images.txt  lists no photos: an empty dataset cannot be used."),
     ],
 )  # fmt: skip
 def test_broken_files(tmp_path: Path, file: str, text: str, line: str):

@@ -184,12 +184,12 @@ def test_broken_labels_files(tmp_path: Path):
     assert refusal(tmp_path) == "ROOT/newt2021_labels.csv:2  id is None: expected an id."
     write(tmp_path, [hawks()[0], hawks()[0]])
     assert refusal(tmp_path) == (
-        "ROOT/newt2021_labels.csv  1 ids stand on more than one row ('test-adult-0'): "
+        "ROOT/newt2021_labels.csv  1 ids are on more than one row ('test-adult-0'): "
         "ids must be unique."
     )
     write(tmp_path, [])
     assert refusal(tmp_path) == (
-        "ROOT/newt2021_labels.csv  holds no items: an empty dataset cannot be used."
+        "ROOT/newt2021_labels.csv  lists no photos: an empty dataset cannot be used."
     )
 
 
@@ -210,7 +210,7 @@ def test_check_names_what_is_missing_and_stray(tmp_path: Path):
     assert lines[1].startswith("warning: 163 of 164 tasks are missing: 'ml_age_bald_eagle', ")
     assert lines[2:] == [
         "warning: 1 task that NeWT does not have: 'a_new_task'.",
-        "error: tasks with one class only: 'a_new_task (train)'.",
+        "error: tasks with only one class: 'a_new_task (train)'.",
         "note: 2 files in newt2021_images that no row names: 'b.png', 'stray.jpg'.",
         "error: 4 of 9 images are missing: 'newt2021_images/test-adult-0.jpg', "
         "'newt2021_images/test-adult-1.jpg', 'newt2021_images/train-adult-0.jpg' and 1 more.",

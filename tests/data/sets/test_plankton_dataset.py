@@ -74,7 +74,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
     with pytest.raises(DataError) as caught:
         plankton.table(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}  holds no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
+        f"{tmp_path}  contains no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
         "`fieldmark datasets plankton` shows layout and sources."
     )
     put(tmp_path, "train/A/1.png", "train/A/2.png", "train/B/1.png", "train/B/2.png")

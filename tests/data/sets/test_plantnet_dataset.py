@@ -94,7 +94,8 @@ def test_the_folder_of_the_archive(tmp_path: Path):
 
 def test_what_is_wrong_is_named(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds no images of Pl@ntNet-300K: expected ROOT/images/{train,val,test}/SPECIES_ID/"
+        "ROOT  contains no images of Pl@ntNet-300K: expected "
+        "ROOT/images/{train,val,test}/SPECIES_ID/"
         "*.jpg. `fieldmark datasets plantnet` shows layout and sources."
     )
     put(tmp_path, "train/11/a.jpg", "train/11/b.jpg", "val/22/c.jpg", "val/22/d.jpg")
@@ -129,11 +130,12 @@ def test_broken_annotation_files(tmp_path: Path):
     (tmp_path / plantnet.INDEX).unlink()
     (tmp_path / plantnet.METADATA).write_text('{"a": 3}')
     assert refusal(tmp_path) == (
-        "ROOT/plantnet300K_metadata.json  'a' holds 3: expected an object of facts."
+        "ROOT/plantnet300K_metadata.json  'a' contains 3: expected an object of facts."
     )
     (tmp_path / plantnet.NAMES).write_text("[1]")
     assert refusal(tmp_path) == (
-        "ROOT/plantnet300K_species_id_2_name.json  holds a list: expected a JSON object, species "
+        "ROOT/plantnet300K_species_id_2_name.json  contains a list: expected a JSON object, "
+        "species "
         "id → name."
     )
 

@@ -108,7 +108,7 @@ def test_common_names_of_two_species_and_empty_ranks(tmp_path: Path):
 
 def test_broken_inputs(tmp_path: Path):
     assert refusal(tmp_path) == (
-        "ROOT  holds neither train parquet files nor metadata.csv: expected one of them. "
+        "ROOT  contains neither train parquet files nor metadata.csv: expected one of them. "
         "`fieldmark datasets rarespecies` shows layout and sources."
     )
     path = tmp_path / "metadata.csv"
@@ -129,7 +129,7 @@ def test_broken_inputs(tmp_path: Path):
         f"{BIOCLIP}0,{','.join(POSSUM)},possum,a.jpg,x\n1,{','.join(POSSUM)},p,a.jpg,x\n"
     )
     assert refusal(tmp_path) == (
-        "ROOT/metadata.csv  1 ids stand on more than one row ('a.jpg'): ids must be unique."
+        "ROOT/metadata.csv  1 ids are on more than one row ('a.jpg'): ids must be unique."
     )
 
 

@@ -195,6 +195,38 @@ def test_a_failed_run_is_shown_with_its_log(
     assert len(answers(place / "results")) > 0
 
 
+FAT = """import os, sys
+from m import Slow
+class Fat(Slow):
+    def embed_images(self, batch):
+        if os.getpid() == {launcher}:
+            return super().embed_images(batch)
+        print({says!r}, file=sys.stderr, flush=True)
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "says",
+    [
+        "slurmstepd: error: StepId=1.batch exceeded memory limit (865 > 734), being killed",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.",
+        "error: Some of your processes may have been killed by the cgroup OOM-killer",
+    ],
+)
+def test_a_step_that_reached_its_memory_limit_says_so(
+    place: Path, capsys: pytest.CaptureFixture[str], says: str
+) -> None:
+    """As a real Slurm with OverMemoryKill logged it; the line spoke of everything but memory."""
+    (place / "oom.py").write_text(FAT.format(launcher=os.getpid(), says=says))
+    grid = ["--model", "oom.py:Fat", "--task", "blobs.yaml", "--on", "local", "--quiet"]
+    assert main(["run", *grid]) == 5
+    assert "reached its memory limit. Ask for more (`memory` under [slurm])" in (
+        capsys.readouterr().err
+    )
+
+
 @pytest.mark.slow
 def test_cancelled_steps_are_lost_until_the_same_command(
     place: Path,

@@ -103,7 +103,7 @@ def test_a_group_of_nothing_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("none.yaml").write_text("group: none\ntask: []\n")
     assert main(["check", "none.yaml"]) == 2
-    assert "none.yaml:2: group 'none' holds no tasks." in capsys.readouterr().out
+    assert "none.yaml:2: group 'none' contains no tasks." in capsys.readouterr().out
     assert main(["run", "--task", "none.yaml", "--model", "chat/mock/wren"]) == 2
 
 

@@ -1,8 +1,7 @@
 """Shards → captions: one sentence per image, written beside the shard, never into it.
 
 prompt.py    what the model is told; descriptions and class examples
-checks.py    the five rules of a caption, and what is mended
-naming.py    the ways to write a species' name
+checks.py    the five rules of a caption, what is mended, the ways to write a species' name
 shard.py     one shard: samples → requests → captions/SHARD.parquet and its manifest
 run.py       many shards in one session; leases, journals, what is skipped
 """

@@ -17,8 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.build.caption.checks import check_caption
-from fieldmark.build.caption.naming import listed_names
+from fieldmark.build.caption.checks import check_caption, listed_names
 from fieldmark.build.describe.sentences import split_sentences
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError

@@ -281,7 +281,7 @@ class CaptionRun:
                     self._job = None
                 else:
                     self.progress.advance()
-                self._finish_if_settled(job)
+                self._finish_if_answered(job)
 
     def _next_job(self) -> ShardJob | None:
         """The next shard that is neither done nor in other hands."""
@@ -353,12 +353,12 @@ class CaptionRun:
                 self._again.append(again)
             else:
                 self.progress.advance()
-            self._finish_if_settled(job)
+            self._finish_if_answered(job)
 
     # --- finished shards ---
 
-    def _finish_if_settled(self, job: ShardJob) -> None:
-        if not job.is_settled:
+    def _finish_if_answered(self, job: ShardJob) -> None:
+        if not job.is_answered:
             return
         try:
             manifest = job.finish()

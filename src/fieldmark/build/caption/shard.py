@@ -95,7 +95,7 @@ class ShardJob:
         self._samples = read_samples(path)
 
     @property
-    def is_settled(self) -> bool:
+    def is_answered(self) -> bool:
         return self.is_read and len(self.rows) == self.n_read
 
     @property

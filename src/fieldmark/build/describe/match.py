@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fieldmark.build.wiki.taxobox import Taxobox, levels_up_to, n_words
 from fieldmark.taxa import Taxon, kingdom_kind, kingdoms_differ, plain_rank
-from fieldmark.taxa.match import name_words, same_epithet, same_name
+from fieldmark.taxa.name import name_words, same_epithet, same_name
 
 SAME, OPEN, OTHER_TAXON, OTHER_KINGDOM = "same", "open", "other_taxon", "other_kingdom"
 

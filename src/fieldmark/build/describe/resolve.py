@@ -30,7 +30,7 @@ from fieldmark.build.wiki.taxobox import (
 )
 from fieldmark.progress import Progress
 from fieldmark.taxa import Taxon, find_homonyms
-from fieldmark.taxa.match import fold
+from fieldmark.taxa.name import fold
 
 if TYPE_CHECKING:
     from fieldmark.build.wiki.api import WikiSource

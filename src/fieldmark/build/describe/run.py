@@ -49,8 +49,8 @@ JOURNAL = "journal"
 
 WHY = {
     **REASONS,
-    "no_text": "the page has no text but tables and lists of names",
-    "nothing_visible": "no sentence of the page speaks of appearance",
+    "no_text": "the page has only tables and lists of names",
+    "nothing_visible": "no sentence on the page describes appearance",
 }
 """word of a reason → what it means"""
 Spans = Sequence[Span] | str
@@ -96,7 +96,7 @@ def refuse_other_list(out: Path, names: str) -> None:
         return
     if before != names:
         raise UsageError(
-            f"{out}  holds descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: give "
+            f"{out}  has descriptions of {counted(n_taxa, 'taxon', 'taxa')} from {before}: give "
             f"another --out for {names}. To replace them, remove {out / SUMMARY} first."
         )
 
@@ -161,11 +161,11 @@ def _filter(rows: Sequence[_TaxonRow], keep: Filter, progress: Progress) -> None
     progress.start("filtering", len(texts))
     for key, spans in keep(texts):
         for row in sharing[key]:
-            _settle(row, spans)
+            _keep_spans(row, spans)
         progress.advance()
 
 
-def _settle(row: _TaxonRow, spans: Spans) -> None:
+def _keep_spans(row: _TaxonRow, spans: Spans) -> None:
     if isinstance(spans, str):
         row.status, row.reason = "error", spans
         return

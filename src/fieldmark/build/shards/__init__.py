@@ -14,7 +14,7 @@ captions.py     where the captions of a shard lie; a copy that has them, members
 from __future__ import annotations
 
 from fieldmark.build.shards.captions import captions_files, join_captions, shard_name
-from fieldmark.build.shards.check import ShardsReport, check_shards
+from fieldmark.build.shards.check import check_shards
 from fieldmark.build.shards.index import (
     ShardIndex,
     find_shards,
@@ -28,7 +28,6 @@ from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
 from fieldmark.build.shards.samples import (
     MemberReader,
     Sample,
-    SampleMember,
     read_samples,
     sample_taxon,
 )
@@ -39,10 +38,8 @@ __all__ = [
     "MakeOptions",
     "MemberReader",
     "Sample",
-    "SampleMember",
     "ShardIndex",
     "ShardSource",
-    "ShardsReport",
     "captions_files",
     "check_shards",
     "find_shards",

@@ -136,7 +136,7 @@ def make_index(job: IndexJob) -> IndexedShard:
         if job.sidecar is not None and expected and read.sha256 != expected:
             raise of_other_bytes(job.sidecar, job.shard)
         if not read.n_samples:
-            raise DataError(f"{job.shard}  holds no samples.")
+            raise DataError(f"{job.shard}  contains no samples.")
     except DataError as error:
         shard.damage = str(error)
         return shard

@@ -56,7 +56,7 @@ def captions_files(shards: Sequence[Path], folder: Path) -> dict[Path, Path]:
     """Where the captions of the shards are, or would be."""
     if not captions_file(folder, "").parent.is_dir():
         raise DataError(
-            f"{folder}  holds no captions: expected the folder that "
+            f"{folder}  contains no captions: expected the folder that "
             "`fieldmark caption --out FOLDER` wrote, with captions/SHARD.parquet in it."
         )
     return {path: captions_file(folder, name) for name, path in shards_by_name(shards).items()}

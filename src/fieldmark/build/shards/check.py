@@ -102,7 +102,7 @@ class _ShardCheck:
             self._reader = reader if has_images else None
             shard = survey(self.path, note, self._look, has_hashes)
         if not shard.n_samples and self.report.counts.total() == n_wrong:
-            note(Defect("empty", 0, "", "holds no samples"))
+            note(Defect("empty", 0, "", "contains no samples"))
         self.report.n_samples += shard.n_samples
         self.report.n_bytes += shard.n_bytes
         self.report.extensions.update(shard.extensions)
@@ -117,7 +117,7 @@ class _ShardCheck:
             problem = self._unreadable(sample)
             if problem:
                 self._add("bad_image", sample, f"member {image.name!r} {problem}")
-        if not any(_is_text(member.extension) for member in sample.members):
+        if not any(member.extension.rpartition(".")[2] in _TEXTS for member in sample.members):
             self._add("no_text", sample, "the sample has no text")
 
     def _unreadable(self, sample: Sample) -> str | None:
@@ -130,10 +130,6 @@ class _ShardCheck:
     def _add(self, kind: str, sample: Sample, text: str) -> None:
         offset = (sample.image or sample.members[0]).offset
         self.report.add(self.path, Defect(kind, offset, sample.key, text))
-
-
-def _is_text(extension: str) -> bool:
-    return extension.rpartition(".")[2] in _TEXTS
 
 
 def _compare(

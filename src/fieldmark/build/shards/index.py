@@ -113,7 +113,7 @@ def find_shards(words: Sequence[str]) -> list[Path]:
         elif path.is_dir():
             inside = [child for child in sorted(path.iterdir()) if _is_shard(child)]
             if not inside:
-                raise DataError(f"{name}  holds no {', '.join(SHARD_SUFFIXES)} files.")
+                raise DataError(f"{name}  contains no {', '.join(SHARD_SUFFIXES)} files.")
             paths.update(dict.fromkeys(inside))
         elif not path.is_file():
             beside = path.parent.iterdir() if path.parent.is_dir() else ()

@@ -122,7 +122,7 @@ def _readable(name: str, root: Path) -> pl.DataFrame:
 
     table = read_table(name, root)
     if table.schema["image"] != pl.String:
-        raise DataError(f"{root}  holds clips of several frames: a sample has one image.")
+        raise DataError(f"{root}  contains clips of several frames: shards take single images.")
     return table
 
 

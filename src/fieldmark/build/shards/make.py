@@ -334,7 +334,7 @@ def _working(out: Path, name: str) -> Iterator[None]:
         for path in _shards_in(out, name) if out.is_dir() else ():
             if not _note(path).exists():
                 raise DataError(
-                    f"{out}  holds {path.name}, which `shards make` did not write: choose "
+                    f"{out}  contains {path.name}, which `shards make` did not write: choose "
                     "another folder with --out, or another name with --name."
                 )
         manifest.mkdir(parents=True, exist_ok=True)

@@ -208,7 +208,7 @@ class _SampleRuns:
     def _again(self, entry: TarEntry, extension: str) -> Defect:
         if extension in self._seen[self.key]:
             return Defect("key_twice", entry.header, self.key, "another sample has the same key")
-        text = "the members of the sample are not side by side: readers take them for two samples"
+        text = "the files of the sample are not next to each other: readers see two samples"
         return Defect("key_apart", entry.header, self.key, text)
 
     def finish(self) -> Iterator[Sample]:

@@ -221,7 +221,7 @@ def _ending(stream: TarBytes, at: int) -> Iterator[Defect]:
     while part and part.count(0) == len(part):
         part = stream.read(CHUNK)
     if part:
-        text = "holds more behind its end mark, which readers never see (files joined?)"
+        text = "contains more after its end mark, which readers never see (were files joined?)"
         yield Defect("data_after_end", at, "", text)
     while stream.read(CHUNK):  # `on_bytes` wants all of it, and gzip checks itself at the end
         pass

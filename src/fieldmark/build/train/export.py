@@ -220,7 +220,7 @@ def _data(card: ModelCard) -> str:
 def _scores(scores: Sequence[CardScore]) -> str:
     if not scores:
         return "Not evaluated."
-    lines = ["| task | metric | score | 95 % interval | items |", "|---|---|---:|---:|---:|"]
+    lines = ["| task | metric | score | 95 % interval | photos |", "|---|---|---:|---:|---:|"]
     lines += [
         f"| {row.task} | {row.metric} | {row.score:.3f} | {row.low:.3f} to {row.high:.3f} | "
         f"{f'{row.n:,}' if row.n else ''} |"

@@ -80,7 +80,8 @@ def launch(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> TrainStandin
                     f"end it (`scancel {row.id}`), or give another --out."
                 )
             return _standing(out, row.state, row.id, row.reason)
-        if _is_finished(recipe, out):
+        is_finished = _read(out / STATE).get("state") == FINISHED
+        if is_finished and _text(out / "recipe.toml") == recipe_toml(recipe):
             return _standing(out, "finished", str(job.get("id", "")))
         before = f"job {job['id'] or job['name']} is gone" if job else ""
         before += f" ({row.reason})" if row is not None else ""
@@ -127,11 +128,6 @@ def _row(job: dict[str, Any], out: Path) -> QueueRow | None:
         )
     rows = queue("--states=all", f"--name={job['name']}")
     return rows[-1] if rows else None
-
-
-def _is_finished(recipe: TrainRecipe, out: Path) -> bool:
-    is_finished = _read(out / STATE).get("state") == FINISHED
-    return is_finished and _text(out / "recipe.toml") == recipe_toml(recipe)
 
 
 def _submit(recipe: TrainRecipe, out: Path, flags: Sequence[str]) -> str:

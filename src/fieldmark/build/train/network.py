@@ -211,8 +211,8 @@ def make_clip_model(
         raise ModelError(str(error).replace(INSTEAD, instead)) from error
     if hasattr(network, "text_decoder"):
         raise ModelError(
-            f"model {request.name.text!r}: CoCa also writes texts, expected a network that only "
-            "compares them with images, such as ViT-L-14: change model.architecture."
+            f"model {request.name.text!r}: CoCa models also write text and cannot be trained "
+            f"here: set model.architecture to a CLIP network, such as ViT-L-14."
         )
     tokenise = TextTokeniser(model, *_pooling(network))
     start = LOSSES.get(loss_kind).LOSS.start

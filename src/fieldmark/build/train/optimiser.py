@@ -64,6 +64,7 @@ def learning_rate(step: int, n_steps: int, settings: OptimiserRecipe) -> float:
         return settings.lr * (step + 1) / settings.warmup_steps
     if settings.schedule == "constant":
         return settings.lr
+    # Loshchilov & Hutter 2017 (SGDR), one cycle, as open_clip and big_vision do.
     done = (step - settings.warmup_steps) / max(1, n_steps - settings.warmup_steps)
     return settings.lr * 0.5 * (1 + math.cos(math.pi * done))
 
@@ -239,6 +240,7 @@ class Updater:
         piece by piece the network again, with that gradient fed into it. The scales' own gradient
         goes with the last piece, in which every process exchanges the sum of all pieces.
         """
+        # Gradient cache: Gao et al. 2021, https://arxiv.org/abs/2101.06983
         images, texts = self._features(batch, pieces)
         leaves = [value.detach().requires_grad_() for value in self._loss_parameters()]
         parts = self._loss(images, texts, batch, leaves[0], leaves[1] if leaves[1:] else None)
@@ -256,6 +258,7 @@ class Updater:
                         for value, leaf in zip(self._loss_parameters(), leaves, strict=True)
                     ]
                 learning = [pair for pair in pairs if pair[0].requires_grad and pair[1] is not None]
+                # d(Σ value · grad) / d value = grad: feeds the cached gradient in.
                 sum((value * grad).sum() for value, grad in learning).backward()
         return parts.total, parts.rows
 

@@ -249,8 +249,8 @@ def set_full_state(
     if differing := [name for name in sorted({**current, **network}) if sizes[name] != saved[name]]:
         raise ModelError(
             f"the checkpoint is of another network: {differing[0]} has {saved[differing[0]]}, "
-            f"expected {sizes[differing[0]]} ({len(differing):,} differ in all): give the recipe "
-            "that it was trained with, recipe.toml beside it, or another --out."
+            f"expected {sizes[differing[0]]} ({len(differing):,} differ in all): give the "
+            f"recipe that it was trained with (recipe.toml next to it), or another --out."
         )
     set_full_tensors(current, network)
     number_of = {name: number for number, name in enumerate(_names(clip_model, optimiser))}

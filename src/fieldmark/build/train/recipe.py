@@ -315,7 +315,7 @@ class TrainRecipe(Strict):
             return ""
         return (
             f"optimiser.warmup_steps is {warmup_steps:,} of {counted(n_steps, 'step')}: the "
-            f"learning rate never gets to {self.optimiser.lr:g}. "
+            f"learning rate never reaches {self.optimiser.lr:g}. "
             f"Try --set optimiser.warmup_steps={n_steps // 10}"
         )
 
@@ -366,12 +366,8 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TrainRecipe:
     changed = _with_overrides(located.data, overrides)
     if overrides:
         recipe = validate(TrainRecipe, Located(Path("--set"), changed, {}))
-    return _with_network_file(recipe, path.parent)
-
-
-def _with_network_file(recipe: TrainRecipe, folder: Path) -> TrainRecipe:
-    """A network's JSON file is looked for beside the recipe."""
-    beside = folder / recipe.model.architecture
+    # A network's JSON file is looked for beside the recipe
+    beside = path.parent / recipe.model.architecture
     if not recipe.model.architecture.endswith(".json") or not beside.is_file():
         return recipe
     model = recipe.model.model_copy(update={"architecture": str(beside.resolve())})

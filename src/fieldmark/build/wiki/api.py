@@ -333,9 +333,7 @@ def _judge(status: int, headers: Mapping[str, str], data: bytes) -> dict[str, An
         return Fault("stop", "the answer is nested too deep")
     except ValueError:
         if data.lstrip()[:1] == b"<":
-            text = (
-                f"a web page came, not JSON ({_plain_text(data)}). Does the address end in api.php?"
-            )
+            text = f"a web page, not JSON ({_plain_text(data)}). Does the address end in api.php?"
             return Fault("stop", text)
         return Fault("again", "the answer was cut off", is_cut=True)
     if not isinstance(answer, dict):

@@ -117,11 +117,11 @@ def claim_store(path: Path, store: PageStore) -> int:
     mark = file_mark(path)
     note = json.loads(store.note(_NOTE) or "{}")
     if note and note["file"] != mark:
-        text = f"holds pages of another dump than {path} is now: delete it, or use another file."
+        text = f"contains pages of another dump than {path} is now: delete it, or use another file."
         raise DataError(at(store.path, None, text))
     if not note:
         if store.is_whole or len(store):
-            text = f"holds pages that are not from {path}: use another file."
+            text = f"contains pages that are not from {path}: use another file."
             raise DataError(at(store.path, None, text))
         store.set_site(site_of(path))
         _note(store, mark, 0)

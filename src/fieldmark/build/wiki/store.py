@@ -98,7 +98,7 @@ class PageStore:
         """Says which wiki this is. A store holds the pages of one."""
         before = self.site
         if before is not None and before.url != site.url:
-            text = f"holds pages of {before.url}, not of {site.url}: use another file for these."
+            text = f"contains pages of {before.url}, not of {site.url}: use another file for these."
             raise StoreError(at(self.path, None, text))
         rows = {"site_name": site.name, "site_url": site.url, "site_licence": site.licence}
         self._set_facts(rows)

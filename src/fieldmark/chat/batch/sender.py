@@ -105,7 +105,7 @@ class BatchSender(Sender):
                 "Leave out --batch; openai, anthropic and google have one."
             )
         if journal is None:
-            raise UsageError("a batch needs a journal, which knows it when its answers are there.")
+            raise UsageError("a batch needs a journal to keep its answers.")
         super().__init__(model, options, journal, budget)
         self.answers, self.price = journal, model.provider.batch_price
         self.form, self.calls = FORMS[model.api], EndpointCalls(self)
@@ -200,7 +200,7 @@ class BatchSender(Sender):
             if results and not any(question.key in results for question in record.questions):
                 if record.is_guess:
                     return False
-                raise ModelError(f"model {self.model.name!r}: {record.id} holds other questions.")
+                raise ModelError(f"model {self.model.name!r}: {record.id} has other questions.")
         for question in record.questions:
             self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import transformers
 
@@ -123,26 +123,22 @@ def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
     if offline or constants.HF_HUB_OFFLINE:
         raise ModelError(
             f"model {name!r}: its files from {address} are not in the local cache and fetching is "
-            "switched off: load it once with a connection, or name a folder that holds them."
+            "switched off: load it once with a connection, or name a folder that contains them."
         )
     hub, chosen_revision = HfApi(), revision or None
     try:
         info = hub.model_info(repo, revision=chosen_revision, timeout=PATIENCE_S)
         chosen = _chosen([file.rfilename for file in info.siblings or ()])
         return Path(hub.snapshot_download(repo, revision=info.sha, allow_patterns=chosen))
-    except Exception as error:  # noqa: BLE001 - which HTTP library raises differs between hub versions
-        _explain(name, address, error)
-
-
-def _explain(name: str, address: str, error: Exception) -> NoReturn:
-    kind = type(error).__name__
-    if kind == "GatedRepoError":
-        text = f"{address} needs permission: accept its terms there, then run `hf auth login`"
-    elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
-        text = f"{address} does not exist or is private: check the name, or run `hf auth login`"
-    else:
-        text = f"its files could not be fetched from {address} ({first_line(error)}): try again"
-    raise ModelError(f"model {name!r}: {text}.") from error
+    except Exception as error:
+        kind = type(error).__name__
+        if kind == "GatedRepoError":
+            text = f"{address} needs permission: accept its terms there, then run `hf auth login`"
+        elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
+            text = f"{address} does not exist or is private: check the name, or run `hf auth login`"
+        else:
+            text = f"its files could not be fetched from {address} ({first_line(error)}): try again"
+        raise ModelError(f"model {name!r}: {text}.") from error
 
 
 Count = Callable[[Picture | None], int]
@@ -209,7 +205,14 @@ class Engine:
         self.device, self.precision = device, precision
         ask_nobody()  # a processor loads its parts without being told who is trusted
         self.config = self._load(transformers.AutoConfig)
-        self._refuse_other_kinds()
+        from transformers.models.auto import modeling_auto
+
+        kind = self.config.model_type
+        if kind not in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+            raise ModelError(
+                f"model {self.name!r} is of type {kind!r}, expected one that reads images and text "
+                "(AutoModelForImageTextToText of transformers): choose another checkpoint."
+            )
         self.processor = self._load(transformers.AutoProcessor)
         self.template = find_template(name, self.processor)
         self.tokeniser = self.processor.tokenizer
@@ -259,8 +262,8 @@ class Engine:
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise ModelError(
-                f"model {self.name!r}: its files hold no weights for {missing[0]}{more}, "
-                "which would stay random."
+                f"model {self.name!r}: its files have no weights for {missing[0]}{more}, "
+                "which would then be random."
             )
         try:
             return network.eval().requires_grad_(False).to(self.device)
@@ -314,19 +317,9 @@ class Engine:
         with arithmetic(self.device):
             return self.network(**inputs, use_cache=False, **rest).logits
 
-    def place(self, inputs: Any) -> Any:
+    def to_device(self, inputs: Any) -> Any:
         """Onto the device, pixels in the network's own precision."""
         return inputs.to(self.device, dtype=DTYPES[self.precision])
-
-    def _refuse_other_kinds(self) -> None:
-        from transformers.models.auto import modeling_auto
-
-        kind = self.config.model_type
-        if kind not in modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-            raise ModelError(
-                f"model {self.name!r} is of type {kind!r}, expected one that reads images and text "
-                "(AutoModelForImageTextToText of transformers): choose another checkpoint."
-            )
 
     def _load(self, kind: Any, **rest: Any) -> Any:
         """`from_pretrained` on the folder, its many kinds of failure as one line."""

@@ -177,7 +177,7 @@ def generate(
             f"a prompt of {max(tokens_in):,} tokens and {settings.max_output_tokens:,} for the "
             f"answer exceed the context of {room:,}"
         )
-    inputs = engine.place(inputs)
+    inputs = engine.to_device(inputs)
     decoding = decoding_settings(settings, engine.network.generation_config)
     sampler = None if decoding.is_plain else TokenSampler(decoding, inputs["attention_mask"], seeds)
     width = inputs["input_ids"].shape[1]

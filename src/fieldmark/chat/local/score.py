@@ -186,8 +186,8 @@ def _logits(engine: Engine, inputs: Any, spans: Sequence[range]) -> tuple[Any, d
     row_of = {position: number for number, position in enumerate(kept)}
     if engine.can_trim_logits:
         index = torch.tensor(kept, device=engine.device)
-        return engine.forward(engine.place(inputs), logits_to_keep=index), row_of
-    return engine.forward(engine.place(inputs))[:, kept], row_of
+        return engine.forward(engine.to_device(inputs), logits_to_keep=index), row_of
+    return engine.forward(engine.to_device(inputs))[:, kept], row_of
 
 
 def _judge(logits: Any, row: ScoringRow) -> tuple[Likelihood, ...]:

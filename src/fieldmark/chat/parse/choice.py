@@ -12,14 +12,14 @@ import re
 
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.names import nearest, spellings
-from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
+from fieldmark.chat.parse.stance import beside_doubt, declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Passage, fold, level, read
 from fieldmark.chat.parse.values import (
     AMBIGUOUS,
-    AnswerPlace,
+    AnswerField,
     Parsed,
     bare,
-    find_place,
+    find_answer_field,
     single,
     spoken_values,
 )
@@ -65,9 +65,9 @@ _MOST_WORDS = 6
 
 def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     """The option a text chooses. Of a text that was cut off, only a strict place counts."""
-    place = find_place(text)
-    if place is not None:
-        return _of_place(place, names)
+    field = find_answer_field(text)
+    if field is not None:
+        return _of_field(field, names)
     if is_cut:
         return Parsed(None, "", "cut off")
     plain = _without_list(level(text), names)
@@ -82,25 +82,25 @@ def choose(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     for how, readings in (("answer line", spoken), ("tick", ticked), ("line", ends)):
         labels = set(readings) - {None}
         if labels:
-            return _settled(labels.pop() if len(labels) == 1 else AMBIGUOUS, how)
+            return _parsed(labels.pop() if len(labels) == 1 else AMBIGUOUS, how)
     return only_option(plain, names)
 
 
-def _of_place(place: AnswerPlace, names: NameIndex) -> Parsed:
-    value = single(place.value)
+def _of_field(field: AnswerField, names: NameIndex) -> Parsed:
+    value = single(field.value)
     if isinstance(value, bool):
         value = "yes" if value else "no"
-    if place.why or not isinstance(value, (str, int, float)):
-        why = place.why or ("cannot tell" if value is None else "no option named")
-        return Parsed(None, place.how, why)
+    if field.why or not isinstance(value, (str, int, float)):
+        why = field.why or ("cannot tell" if value is None else "no option named")
+        return Parsed(None, field.how, why)
     reading = read_value(str(value), names)
     if reading is None:
-        why = declines(str(value)) or "answer is not an option"
-        return Parsed(None, place.how, why)
-    return _settled(reading, place.how)
+        why = _refusal(str(value), names) or "answer is not an option"
+        return Parsed(None, field.how, why)
+    return _parsed(reading, field.how)
 
 
-def _settled(reading: Reading, how: str) -> Parsed:
+def _parsed(reading: Reading, how: str) -> Parsed:
     return Parsed(reading, how) if isinstance(reading, str) else Parsed(None, how, "ambiguous")
 
 
@@ -232,19 +232,30 @@ def _without_list(plain: str, names: NameIndex) -> str:
     return plain
 
 
+SEVERAL = "several options are named"
+
+
+def _refusal(text: str, names: NameIndex) -> str:
+    """Why a text gives no answer; who names several options as possible has not refused."""
+    refusal = declines(text)
+    if refusal != "cannot tell":
+        return refusal
+    return SEVERAL if len(distinct(find_mentions(read(beside_doubt(text)), names))) > 1 else refusal
+
+
 def only_option(plain: str, names: NameIndex) -> Parsed:
     """The gate of running text: the one option it names and stands by, if nothing is in its way."""
     passage = read(plain)
     mentions = find_mentions(passage, names)
     kept = [mention for mention in mentions if not is_rejected(passage, mention)]
     is_meant = any(is_stated(passage, mention) for mention in kept)
-    refusal = declines(plain)
+    refusal = _refusal(plain, names)
     if refusal and not is_meant:
         return Parsed(None, "", refusal)
     if not mentions:
         return Parsed(None, "", "no option named")
     if len(distinct(mentions)) > 1:
-        return Parsed(None, "", "several options are named")
+        return Parsed(None, "", SEVERAL)
     if declines(plain, is_doubt_allowed=True):
         return Parsed(None, "", "an option is named by a text that declines")
     if len(kept) < len(mentions):

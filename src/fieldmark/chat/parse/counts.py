@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from fieldmark.chat.parse.stance import declines, retracts
 from fieldmark.chat.parse.text import level
-from fieldmark.chat.parse.values import Parsed, find_place, single, spoken_values
+from fieldmark.chat.parse.values import Parsed, find_answer_field, single, spoken_values
 
 _SMALL = str.split(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -81,12 +81,12 @@ def count(text: str, allowed: Sequence[str] = (), *, is_cut: bool = False) -> Pa
 
 
 def _read(text: str, is_cut: bool) -> Parsed:
-    place = find_place(text)
-    if place is not None:
-        value = single(place.value)
-        if place.why or isinstance(value, (bool, list, dict)):
-            return Parsed(None, place.how, place.why or "no number")
-        return _of_value("unknown" if value is None else str(value), place.how)
+    field = find_answer_field(text)
+    if field is not None:
+        value = single(field.value)
+        if field.why or isinstance(value, (bool, list, dict)):
+            return Parsed(None, field.how, field.why or "no number")
+        return _of_value("unknown" if value is None else str(value), field.how)
     if is_cut:
         return Parsed(None, "", "cut off")
     plain = level(text)

@@ -15,7 +15,7 @@ from fieldmark.chat.parse.choice import Reading, exactly, read_value
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.stance import declines, is_rejected, is_stated
 from fieldmark.chat.parse.text import level, read
-from fieldmark.chat.parse.values import Parsed, bare, find_place
+from fieldmark.chat.parse.values import Parsed, bare, find_answer_field
 
 _NONE = re.compile(
     r"^\W*(?:none|nothing|no traits?|n/?a|0|\[\s*\]|"
@@ -45,12 +45,12 @@ _IS_YES = frozenset(("yes", "true", "present", "1"))
 
 def choose_some(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     """The options a text says hold."""
-    place = find_place(text, is_list=True)
-    if place is not None and place.why:
-        return Parsed(None, place.how, place.why)
-    if place is not None:
-        value = place.value
-        return _of_json(value, names) if place.how == "json" else _of_list(value, names, place.how)
+    field = find_answer_field(text, is_list=True)
+    if field is not None and field.why:
+        return Parsed(None, field.how, field.why)
+    if field is not None:
+        value = field.value
+        return _of_json(value, names) if field.how == "json" else _of_list(value, names, field.how)
     if is_cut:
         return Parsed(None, "", "cut off")
     plain = level(text)

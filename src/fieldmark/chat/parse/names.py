@@ -20,9 +20,9 @@ from fieldmark.chat.parse.mentions import (
     names_of,
     sole_owners,
 )
-from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
+from fieldmark.chat.parse.stance import beside_doubt, declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import fold, level, read, word_set
-from fieldmark.chat.parse.values import Parsed, bare, find_place, single, spoken_values
+from fieldmark.chat.parse.values import Parsed, bare, find_answer_field, single, spoken_values
 from fieldmark.taxa import RANKS
 
 if TYPE_CHECKING:
@@ -233,14 +233,14 @@ def _ranks_of(taxon: NamedTaxon) -> dict[tuple[str, ...], str]:
 
 def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> Parsed:
     """The species a free text answers with: strict places first, then what it names alone."""
-    place = find_place(text)
-    if place is not None:
-        value = single(place.value)
+    field = find_answer_field(text)
+    if field is not None:
+        value = single(field.value)
         phrase = "unknown" if value is None else str(value)
         match = match_name(phrase, taxa)
         refusal = declines(phrase) if match.label is None else ""
         return Parsed(
-            match.label, f"{match.how} in {place.how}".lstrip(" in"), refusal or match.why
+            match.label, f"{match.how} in {field.how}".lstrip(" in"), refusal or match.why
         )
     if is_cut:
         return Parsed(None, "", "cut off")
@@ -334,6 +334,9 @@ def _misspelt(phrase: str, taxa: TaxonNames) -> Parsed:
     return Parsed(None, "", "ambiguous" if is_tie else "no name is near")
 
 
+SEVERAL = "several species are named"
+
+
 def _only_species(plain: str, taxa: TaxonNames) -> Parsed:
     """The gate of running text: the one species it names and stands by, if it names no other."""
     passage = read(plain)
@@ -343,14 +346,16 @@ def _only_species(plain: str, taxa: TaxonNames) -> Parsed:
     labels = distinct(mentions)
     refusal = declines(plain)
     if refusal and not committed:
-        return Parsed(None, "", refusal)
+        weighed = distinct(list(find_names(read(beside_doubt(plain)), taxa.names)))
+        is_open = refusal == "cannot tell" and len(weighed) > 1
+        return Parsed(None, "", SEVERAL if is_open else refusal)
     if not mentions:
         # What is said instead of a species: the lowest rank named, or nothing.
         named = {taxa.ranks[(word.text,)] for word in passage.words if (word.text,) in taxa.ranks}
         lowest = next((rank for rank in reversed(RANKS[:-1]) if rank in named), "")
         return Parsed(None, "", (f"{lowest} only" if lowest else "no name is near"))
     if len(labels) > 1 or _has_other_species(plain, labels[0], taxa):
-        return Parsed(None, "", "several species are named")
+        return Parsed(None, "", SEVERAL)
     if refusal or len(stated) < len(mentions) or not committed:
         return Parsed(None, "", "a species is ruled out or only weighed")
     return Parsed(labels[0], "only species named", is_loose=True)

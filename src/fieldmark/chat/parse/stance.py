@@ -145,6 +145,7 @@ _CANNOT_TELL = re.compile(
     r"non (?:lo )?so)\b|无法|不确定|分からない|わかりません",
     re.IGNORECASE,
 )
+_TOLD_DOUBT = re.compile(rf"(?:{_CANNOT_TELL.pattern})[^.;!?\n]*", re.IGNORECASE)
 _DOUBT = re.compile(
     r"\b(?:(?:(?:cannot|can't) be|not|(?:hard|difficult|impossible) to be|without being) "
     r"(?:[\w%]+ )?(?:sure|certain)|uncertain|unsure|(?:hard|difficult) to (?:say|tell),? but)\b",
@@ -171,6 +172,15 @@ def declines(
     if _SORRY.search(plain):
         return "declined"
     return "cannot tell" if _CANNOT_TELL.search(plain) else ""
+
+
+def beside_doubt(text: str) -> str:
+    """The text without what it says it cannot tell: what is left may weigh some answers.
+
+    >>> beside_doubt("Lynx or puma, hard to say. I cannot tell whether it is a lynx.")
+    'Lynx or puma, .  .'
+    """
+    return _TOLD_DOUBT.sub(" ", level(text))
 
 
 def retracts(plain: str) -> bool:

@@ -1,7 +1,7 @@
 r"""Strict places of an answer: where does a text say what its answer is?
 
 In order: a JSON object, an <answer> tag or \boxed{}, a line "Answer: …" (in several languages);
-then a sentence "the correct option is …". `find_place` finds the former, `spoken_values` the
+then a sentence "the correct option is …". `find_answer_field` finds the former, `spoken_values` the
 latter. What stands there is read by `choice` and the files of the other forms. `Parsed` is what
 every way of reading returns.
 """
@@ -45,7 +45,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerPlace:
+class AnswerField:
     """A strict place: what stands there is the answer, or there is none."""
 
     how: str
@@ -135,28 +135,28 @@ def bare(text: str) -> str:
     return text[start.end() : end] if start else text
 
 
-def find_place(text: str, *, is_list: bool = False) -> AnswerPlace | None:
+def find_answer_field(text: str, *, is_list: bool = False) -> AnswerField | None:
     """The strict place of a text. Of several answer lines the last is taken; of a list all lines
     up to an empty one.
     """
     value = read_json(text)
     if value is not AMBIGUOUS:
-        return AnswerPlace("json", value)
+        return AnswerField("json", value)
     if _BEGINS_JSON.match(text):
         # its quotes and keys must not be read as options
         quoted = _QUOTED_ANSWER.findall(text)
         return (
-            AnswerPlace("json", quoted[-1]) if quoted else AnswerPlace("json", None, "broken JSON")
+            AnswerField("json", quoted[-1]) if quoted else AnswerField("json", None, "broken JSON")
         )
     insides = [match["inside"] or match["boxed"] or "" for match in _TAGGED.finditer(text)]
     if insides:
-        return AnswerPlace("tag", insides[-1])
+        return AnswerField("tag", insides[-1])
     plain = level(text)
     cues = list(_COLON.finditer(plain))
     if not cues:
         return None
     value = (cues[-1]["value"] or "").strip(" \t*_`") or _below(plain[cues[-1].end() :], is_list)
-    return AnswerPlace("answer line", value) if bare(value) else None
+    return AnswerField("answer line", value) if bare(value) else None
 
 
 def _below(rest: str, is_list: bool) -> str:

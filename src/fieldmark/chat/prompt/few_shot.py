@@ -275,7 +275,7 @@ class Prompts:
         size, room = self.largest or self.bases.get(item.id, NOTHING), self.limits.room
         return {
             "context": f"the question takes about {size.tokens:,} tokens and its answer may take "
-            f"{room.answer_tokens:,}, but the model's context holds {room.tokens or 0:,}: "
+            f"{room.answer_tokens:,}, but the model's context is {room.tokens or 0:,}: "
             "lower --max-output",
             "pictures": f"the question shows {size.pictures:,} pictures, and max_images allows "
             f"{room.pictures or 0:,}",

@@ -69,12 +69,7 @@ class Relatives:
         `key` is what the draw depends on: (seed, task, item, purpose).
         """
         labels: list[str] = []
-        for tier in self._tiers(label, n):
-            labels += draws.shuffled(tier, *key)[: n - len(labels)]
-        return labels
-
-    def _tiers(self, label: str, n: int) -> list[list[str]]:
-        """Labels at growing distance, as many tiers as n of them need."""
+        # Labels at growing distance, as many tiers as n of them need
         if (label, n) not in self.tiers:
             lineage_of_label = self.lineages.get(label, ())
             by_distance: dict[int, list[str]] = {}
@@ -87,7 +82,9 @@ class Relatives:
             for distance in sorted(by_distance):
                 if sum(map(len, tiers)) < n:
                     tiers.append(by_distance[distance])
-        return self.tiers[label, n]
+        for tier in self.tiers[label, n]:
+            labels += draws.shuffled(tier, *key)[: n - len(labels)]
+        return labels
 
 
 @dataclass(frozen=True, slots=True)

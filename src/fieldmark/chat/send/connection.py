@@ -18,6 +18,7 @@ from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.options import DEFAULT, AskTotals, Options, Steps
 from fieldmark.chat.send.sender import Sender
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
@@ -97,9 +98,24 @@ class ModelConnection:
                         yield
         finally:
             if not task.done():
-                self._loop.call_soon_threadsafe(task.cancel)
-                self._run(asyncio.wait({task}))
+                self._end(task)
         return task.result()
+
+    def _end(self, task: asyncio.Task[AskTotals]) -> None:
+        """Sends nothing more, and waits for what is in flight; Ctrl-C meanwhile gives that up."""
+        model, options, _, budget = self._parts
+        if budget is not None and budget.n_reserved:
+            coming = counted(budget.n_reserved, "answer")
+            options.tell(
+                f"{model.name}: waiting for {coming} on the way. Press Ctrl-C again to give up "
+                "what may be charged."
+            )
+        try:
+            self._loop.call_soon_threadsafe(task.cancel)
+            self._run(asyncio.wait({task}))
+        finally:
+            self._loop.call_soon_threadsafe(task.cancel)
+            self._run(asyncio.wait({task}))
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -278,7 +278,7 @@ def _base_url(name: str, provider: Provider, options: Mapping[str, str]) -> str:
         is_address = has_secret = False
     if has_secret:
         raise UsageError(
-            f"chat model {name.partition('?')[0]!r}: base_url holds a user name or password; "
+            f"chat model {name.partition('?')[0]!r}: base_url contains a user name or password; "
             "keys come from the environment only (?key_env=VARIABLE)."
         )
     if is_address and url.endswith("/chat/completions"):

@@ -68,7 +68,9 @@ class HttpClient:
             base_url = await self._mock.start()
         self._key = self._model.key()
         if not self._key.isprintable() or not self._key.isascii():
-            raise ModelError(f"{self._model.key_env}  holds characters no key has: set it again.")
+            raise ModelError(
+                f"{self._model.key_env}  has characters no key can have: set it again."
+            )
         options = self._options
         self._session = aiohttp.ClientSession(
             headers={

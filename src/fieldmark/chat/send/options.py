@@ -70,6 +70,8 @@ class Options:
     pictures: PictureCache | None = None
     """those that were prepared for the same model before, to measure prompts; None = none were"""
     clock: Clock = Clock()
+    tell: Callable[[str], None] = lambda _: None
+    """says something to the person who waits"""
     is_asked_again: Callable[[Request, Answer], bool] | None = None
     """which answers of the journal are not taken: the question is asked once more"""
 

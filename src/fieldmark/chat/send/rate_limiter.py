@@ -53,7 +53,7 @@ class TokenBucket:
                 f"{self._per_minute:,.0f} a minute: raise the limit, or make requests smaller."
             )
         async with self._queue:
-            if n > self._burst:
+            if n > self._burst:  # the largest request must fit; the rate falls by as much
                 self._burst = n
             while (wait_s := self._wait_s(n)) > 0:
                 await self._clock.sleep(wait_s)
@@ -132,7 +132,7 @@ class AdaptiveConcurrency:
         """Waits for a place and takes it; gives the episode the request belongs to."""
         while True:
             await self._wait_out_pause()
-            if self._has_room(is_again):
+            if self.in_flight < self.limit and (is_again or not self._again):
                 break
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             queue = self._again if is_again else self._new
@@ -239,9 +239,6 @@ class AdaptiveConcurrency:
         self._limit_since = self._clock.now()
         log.debug("%d requests at a time", self.limit)
         self._wake()
-
-    def _has_room(self, is_again: bool) -> bool:
-        return self.in_flight < self.limit and (is_again or not self._again)
 
     def _wake(self) -> None:
         """As many of those waiting as there are places; each looks again when it runs."""

@@ -22,6 +22,7 @@ from fieldmark.files import parse_json
 from fieldmark.http_reader import ReplyTooLarge, retry_after_s
 
 Verdict = Literal["again", "refused", "mark", "stop"]
+# 520 to 524 are Cloudflare's, 529 is Anthropic's "overloaded".
 TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
 OVERLOADED = {408, 409, 425, 429, 502, 503, 504, 529}
 STOPPING = {401, 402, 403, 404}
@@ -120,6 +121,7 @@ def connection_fault(error: BaseException, timeout_s: float) -> Fault:
 
 def backoff_s(key: str, attempt: int, base_s: float = 0.5, cap_s: float = 60.0) -> float:
     """Full jitter: uniform between 0 and min(cap, base × 2^attempt); the same for the same key."""
+    # "Exponential backoff and jitter", AWS Architecture Blog 2015; 30: no overflow.
     bound = min(cap_s, base_s * 2.0 ** min(attempt, 30))
     return bound * draws.number(key, attempt, "backoff") / 2**64
 

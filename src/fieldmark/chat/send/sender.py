@@ -45,6 +45,7 @@ _WINDOW = 16
 """requests beyond the most in flight that may be prepared ahead"""
 
 
+INTERRUPTED = "interrupted"
 UNTRIED = 4
 """most requests in flight under a cap before the first answer tells what one costs"""
 
@@ -60,7 +61,7 @@ class Dispatch:
         self._idle: set[asyncio.Task[Any]] = set()
         self._window = asyncio.Semaphore(sender.concurrency.most + _WINDOW)
         self._asking: dict[str, asyncio.Future[None]] = {}
-        self._settled = asyncio.Event()
+        self._charged = asyncio.Event()
 
     @property
     def is_stopping(self) -> bool:
@@ -90,14 +91,25 @@ class Dispatch:
             task.add_done_callback(self._task_done)
 
     async def finish(self) -> None:
-        """Waits for what is in flight; on the way out of a cancelled run, ends it."""
+        """Waits for what is in flight, as it is paid for. A run that is cancelled sends nothing
+        more; cancelled once more, it gives up what is in flight.
+        """
         current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            for task in self._tasks:
-                task.cancel()
+        is_cancelled = current is not None and current.cancelling() > 0
+        if is_cancelled:
+            self.stop(None, INTERRUPTED)
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            try:
+                await asyncio.wait(self._tasks)
+            except asyncio.CancelledError:
+                if is_cancelled:
+                    for task in self._tasks:
+                        task.cancel()
+                is_cancelled = True
+                self.stop(None, INTERRUPTED)
         self.tally.peak_in_flight = self.sender.concurrency.peak
+        if is_cancelled:
+            raise asyncio.CancelledError
 
     def stop(self, error: BaseException | None, reason: str) -> None:
         """No new request, no new attempt; what is on the wire may still bring its answer."""
@@ -169,6 +181,7 @@ class Dispatch:
                 f"model {self.sender.model.name!r}: question {request.id!r} waits in {batch}. Run "
                 "the same command with --batch to fetch the answer, or to see how far it is."
             )
+        # No await since the journal was asked, so no second question of this key came between.
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
         guess = self.sender.estimator.guess(request, pictures)
@@ -191,20 +204,24 @@ class Dispatch:
             is_many = budget.n_reserved >= UNTRIED and estimator.is_untried
             return (budget.is_capped and is_many) or not budget.fits(cost_now())
 
+        # What is in flight may turn out cheaper than promised: the run ends only when nothing is.
         while must_wait():
             if not budget.n_reserved:
                 self.stop(None, budget.refusal(cost_now()))
                 raise asyncio.CancelledError
-            self._settled.clear()
+            self._charged.clear()
             with self._interruptible():
-                await self._settled.wait()
+                await self._charged.wait()
         return budget.reserve(cost_now)
 
-    def _settle(self, number: int, result: Answer | Fault | None) -> None:
-        may_be_charged = isinstance(result, Fault) and result.may_be_charged
+    def _charge(self, number: int, result: Answer | Fault | None) -> None:
+        """None: given up while it was in flight."""
+        may_be_charged = result is None or (isinstance(result, Fault) and result.may_be_charged)
         answer = result if isinstance(result, Answer) else None
-        self.sender.budget.settle(number, answer, may_be_charged)
-        self._settled.set()
+        late = self.sender.budget.charge(number, answer, may_be_charged)
+        if late is not None and self.sender.journal is not None:
+            self.sender.journal.add_late(late)
+        self._charged.set()
 
     async def _retry(
         self, request: Request, pictures: Sequence[SentPicture], key: str, guess: int
@@ -237,7 +254,7 @@ class Dispatch:
         sender.n_faults += 1 if fault.is_lasting else 0.25
         if sender.n_faults < 2 * FEW:
             return False
-        self._give_up_run(f"no request was ever answered: {fault.text}")
+        self._give_up_run(fault.text[:1].upper() + fault.text[1:])
         return True
 
     def _most_tries(self, fault: Fault) -> int:
@@ -274,7 +291,7 @@ class Dispatch:
                 if isinstance(result, Answer):
                     sender.estimator.learn(guess, result)
             finally:
-                self._settle(promise, result)
+                self._charge(promise, result)
         finally:
             concurrency.leave()
         if isinstance(result, Answer):

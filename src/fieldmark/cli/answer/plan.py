@@ -213,12 +213,14 @@ def _cost(cost: Estimate, budget: Budget, journal: Path) -> str:
     from fieldmark.chat.budget import Cost
 
     money = "price unknown" if cost.usd is None else f"at most about {dollars(cost.usd)}"
+    if cost.likely_usd:
+        money += f", likely about {dollars(cost.likely_usd)}"
     lines = [
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money}. Answers that are stored cost nothing."
+        f"{cost.tokens_out:,} out, {money}. Stored answers cost nothing."
     ]
     if before := spent_usd(journal):
-        lines.append(f"spent so far: the answers in {journal} have cost {dollars(before)}.")
+        lines.append(f"All answers so far cost {dollars(before)}.")
     limits = [dollars(budget.max_usd)] if budget.max_usd is not None else []
     limits += [f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []
     if not limits:

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from fieldmark.cli.flags import Common, CommonFlags, Only
 from fieldmark.cli.show import print_json, show, talk
+
+if TYPE_CHECKING:
+    from fieldmark.tryout.fitted import About
+    from fieldmark.tryout.predict import Prediction
 
 COMPUTING = ("cache", "device", "decode", "threads", "batch_size", "offline", "quiet")
 
@@ -49,7 +54,6 @@ def run(args: PredictArgs) -> int:
         predict,
         refuse_copies,
         refuse_other,
-        tell_trust,
         write_csv,
         write_observations,
     )
@@ -97,3 +101,31 @@ def run(args: PredictArgs) -> int:
         used = counted(n_used, "of these photos was", "of these photos were")
         talk(f"{used} used to make this model, so these answers are not a test of it.")
     return 0
+
+
+def tell_trust(predictions: list[Prediction], about: About) -> Iterator[str]:
+    """What to know before the answers are used."""
+    from fieldmark.tryout.judge.confidence import POOR
+    from fieldmark.tryout.predict import UNLIKE, UNREADABLE, UNSURE
+    from fieldmark.words import counted
+
+    counts = Counter(photo.answer for photo in predictions)
+    n_named = len(predictions) - sum(counts[word] for word in (UNSURE, UNLIKE, UNREADABLE))
+    if about.threshold is None:
+        yield (
+            "This model is never sure: in its test, too many of its answers were wrong. Its "
+            "guesses are in the column best_guess. Check them all, or try it on more photos."
+        )
+    elif n := counts[UNSURE]:
+        yield (
+            f"{counted(n, 'photo is', 'photos are')} unsure: the model gives a name only from a "
+            f"probability of {about.threshold:.2f} on. The column best_guess has its guess. Check "
+            "it yourself."
+        )
+    if n_named and about.wrong_of_named >= POOR:
+        yield f"In its test, {100 * about.wrong_of_named:.0f} of 100 names were wrong: check all."
+    elif n_named and not about.is_promise:
+        yield (
+            f"This model was tested on {about.n_units} {about.unit_word}, too few to promise how "
+            "often its names are wrong. Check them."
+        )

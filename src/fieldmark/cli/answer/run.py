@@ -128,9 +128,10 @@ def _show_end(args: RunFlags, plan: Plan, outcome: Outcome, settings: Settings) 
         from fieldmark.experiments.warn import data_warnings
 
         done = counted(outcome.n_done, "run")
-        n_gappy = outcome.gaps.n_runs
-        gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
-        talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
+        before = f", {n_before} done before" if n_before or not outcome.gaps.n_gaps else ""
+        gaps = f"{outcome.gaps.n_gaps:,} of {outcome.gaps.n:,} questions have no answer"
+        gappy = f"; {gaps}" if outcome.gaps.n_gaps else ""
+        talk(f"{done} finished{before}{gappy}: {settings.store}")
         for line in data_warnings(plan):
             talk(line)
         show_scores(plan, outcome, settings)

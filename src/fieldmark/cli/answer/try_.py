@@ -50,13 +50,14 @@ class TryArgs:
     """column that names the camera, site or individual: models are tested on others than they were
     trained on"""
     label_part: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
-    """which folder names the label, where folders lie in folders: 1 is the outermost [found]"""
+    """which folder names the label, in nested folders: 1 is the outermost [found]"""
     boxes: Path | None = None
     """results of MegaDetector (.json): photos are cut to their animal"""
     find: float = 0.95
     """share of a label's photos to find when you check the photos most likely to show it"""
     chat: Annotated[str, arg(metavar="MODEL")] = ""
-    """also ask this chat model about 200 photos: they are sent to its provider"""
+    """also ask this chat model about 200 photos, for at most $0.50 unless --max-usd says otherwise:
+    they are sent to its provider"""
     json: bool = False
     """print the verdict as JSON"""
     asking: ChatModelFlags = ChatFlags()
@@ -94,14 +95,23 @@ def run(args: TryArgs) -> int:
 
 
 def _chat(args: TryArgs, settings: Settings) -> ChatTrial | None:
-    from fieldmark.chat import ChatModel
-    from fieldmark.tryout.chat import ChatTrial
+    from fieldmark.chat import Budget, ChatModel
+    from fieldmark.chat.send.options import is_local
+    from fieldmark.tryout.chat import MOST_USD, ChatTrial
 
     if args.chat:
         model, budget = args.asking.model(args.chat, settings), args.asking.budget()
         if isinstance(model, ChatModel):
             model.key()  # a missing one is told now, not after the models
         budget.check(model.card)
+        if not budget.is_capped and isinstance(model, ChatModel):
+            if model.card.is_priced:
+                budget = Budget(MOST_USD)
+            elif not is_local(model.base_url):
+                raise UsageError(
+                    f"the price of {args.chat} is unknown. Give --price IN/OUT, such as 0.5/1.5, "
+                    "or set a limit: --max-tokens N."
+                )
         return ChatTrial(model, args.asking.options(), budget)
     if args.asking != ChatFlags():
         raise UsageError("--max-usd and the like need a chat model: add --chat MODEL.")

@@ -35,7 +35,7 @@ _Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """tar files or folders of them; `a-{000..159}.tar` stands for 160, and * and ? are wildcards"""
+    """tar files or folders; `a-{000..159}.tar` means 160 files, and * and ? are wildcards"""
     model: Annotated[str, arg(metavar="MODEL", help_behavior_hint="")]
     """a chat model that can see: chat/PROVIDER/MODEL or hf-chat/REPO_OR_FOLDER"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]

@@ -163,7 +163,7 @@ class ShardsCheckArgs:
     """
 
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` stands for a hundred"""
+    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` means 100 files"""
     index: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """index file to compare the checksums with, from `shards index` or wids"""
     images: bool = False
@@ -222,7 +222,7 @@ class ShardsIndexArgs:
     """
 
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
-    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` stands for a hundred"""
+    """.tar, .tar.gz or .tgz files, or folders of them; `a-{000..099}.tar` means 100 files"""
     out: Annotated[Path, arg(metavar="FILE", help_behavior_hint="")] = Path("index.json")
     """file to write [index.json]; the paths in it are relative to its folder"""
     json: bool = False
@@ -266,7 +266,7 @@ class ShardsJoinArgs:
     """
 
     shards: Annotated[Positional[str], arg(metavar="SHARDS")]
-    """a tar file or a folder of them; `a-{000..099}.tar` stands for a hundred"""
+    """a tar file or a folder of them; `a-{000..099}.tar` means 100 files"""
     captions: Annotated[Positional[Path], arg(metavar="CAPTIONS")]
     """the folder that `fieldmark caption --out FOLDER` wrote"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]

@@ -45,7 +45,7 @@ class TrainArgs:
     recipe: Annotated[Positional[str], arg(metavar="RECIPE", help_behavior_hint="")]
     """bioclip, bioclip2, biocap, tiny or a TOML file; with --export, the folder of a run"""
     shards: _Shards = ()
-    """tar files or folders of them; `a-{000..159}.tar` stands for 160 [the recipe's data.shards]"""
+    """tar files or folders; `a-{000..159}.tar` means 160 files [the recipe's data.shards]"""
     captions: _Folder = None
     """folder that `fieldmark caption` wrote [the recipe's data.captions]"""
     replay: _Shards = ()

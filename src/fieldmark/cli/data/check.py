@@ -86,7 +86,7 @@ def run(args: CheckArgs) -> int:
     check_least("--n-documents", args.n_documents, 0)
     if args.code_s <= 0:
         raise UsageError(
-            f"--code-s {args.code_s:g}: expected more than 0 (it counts with --run-code)."
+            f"--code-s {args.code_s:g}: expected more than 0 (it is used with --run-code)."
         )
     with nullcontext(set[Path]()) if args.run_code else without_code() as not_run:
         findings = check_paths(args)

@@ -91,7 +91,7 @@ def _get_dataset(args: DataGetArgs) -> int:
 
     if (root / MARK).exists():
         raise DataError(
-            f"{root}  holds a synthetic copy ({MARK}): remove it, or choose another folder "
+            f"{root}  contains a synthetic copy ({MARK}): remove it, or choose another folder "
             "with --out."
         )
     if not args.verify and _is_complete(dataset, root):
@@ -180,13 +180,13 @@ def _next(args: DataGetArgs, root: Path, states: list[FileState]) -> None:
         talk(
             f"{root}  is complete."
             if args.verify
-            else f"{root}  now holds the files you asked for."
+            else f"{root}  now contains the files you asked for."
         )
         talk(f"next: fieldmark data check {args.name}{where}")
     elif args.verify:
-        talk(f"{root}  is not complete: {same} downloads again what it can.")
+        talk(f"{root}  is not complete: {same} downloads what is missing.")
     else:
-        talk(f"{root}  is not complete yet; then run {same} again.")
+        talk(f"{root}  is not complete yet: after those steps, run {same} again.")
 
 
 def _get_listed(args: DataGetArgs, table: Path) -> int:
@@ -334,7 +334,7 @@ def make(args: DataMakeArgs) -> int:
             f"{root}  cannot be written ({error.strerror or error}): choose another folder "
             "with --out."
         ) from error
-    talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
+    talk(f"{root}  contains about {args.size} drawn photos, in the layout of `{args.name}`.")
     if args.name == "folder":  # as a user's own photos lie
         talk(f"next: fieldmark try {shlex.quote(str(root / 'train'))}")
         return 0
@@ -353,5 +353,5 @@ def _refuse_foreign(root: Path) -> None:
         raise DataError(f"{root}  is a file: choose a folder with --out.")
     if root.exists() and any(root.iterdir()) and not is_as_drawn(root):
         raise DataError(
-            f"{root}  holds files that fieldmark did not make: choose an empty folder with --out."
+            f"{root}  has files that fieldmark did not make: choose an empty folder with --out."
         )

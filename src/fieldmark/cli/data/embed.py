@@ -43,7 +43,7 @@ class EmbedArgs:
         Positional[tuple[str, ...]], arg(metavar="DATASET|FOLDER|FILE…", help_behavior_hint="")
     ]
     """datasets, folders of images, image files, .tar, .tar.gz, .tgz or .parquet files;
-    `a-{000..099}.tar` stands for a hundred files"""
+    `a-{000..099}.tar` means 100 files"""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """file to write: .parquet, .npy or .safetensors [none: only the cache is filled]"""
     dtype: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
@@ -64,9 +64,7 @@ def run(args: EmbedArgs) -> int:
     settings = args.common.settings()
     check_model_name(args.model)
     if EMBEDS_IMAGES not in abilities(args.model):
-        raise UsageError(
-            f"model {args.model!r} answers questions; expected one that embeds images."
-        )
+        raise UsageError(f"model {args.model!r} answers questions: choose one that embeds images.")
     sources = _find(args.sources, settings)
     model = Models(settings, may_load=True).load(args.model)
     began = time.monotonic()

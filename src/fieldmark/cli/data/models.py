@@ -53,14 +53,14 @@ class ModelsArgs:
 
 
 def run(args: ModelsArgs) -> int:
-    from fieldmark.models import known_models
+    from fieldmark.models import check_model_name, known_models
 
     models = known_models(args.query)
     if not models:
         from fieldmark.errors import UnknownName
 
-        names = [checkpoint.name for checkpoint in known_models()]
-        raise UnknownName("model", args.query, names, "fieldmark models")
+        check_model_name(args.query)  # which says what is alike
+        raise UnknownName("model", args.query, (), "fieldmark models")
     if args.json:
         show_rows(
             [{field.name: getattr(row, field.name) for field in fields(row)} for row in models],

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from fieldmark.store import Claim, Run, RunFilter, Store
 
 SHORT = 8
-RARE = ("data", "folder", "claimed by", "key", "seed", "when (UTC)", "n_train")
-"""columns that a narrow screen leaves out, in this order"""
 """hex digits of a key that people are shown"""
+RARE = ("data", "folder", "claimed by", "key", "seed", "when (UTC)", "n_train", "photos")
+"""columns that a narrow screen leaves out, in this order"""
 RunNames = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
 State = Literal["done", "running", "failed", "killed", "superseded"]
 States = Annotated[UseAppendAction[tuple[State, ...]], arg(help_behavior_hint="")]
@@ -50,7 +50,7 @@ def ls(args: RunsLsArgs) -> int:
     path = existing_store(args.common)
     with args.open_store() as store:
         runs = statuses(store, args.where, args.state)
-    show_runs(runs, args.json, f"in {path}. `runs rm` removes runs, `runs free` frees claims.")
+    show_runs(runs, args.json, f"in {path}. `runs rm` removes runs.")
     return 0
 
 
@@ -224,7 +224,7 @@ class RunStatus:
             "protocol": spec.protocol,
             "n_train": "all" if spec.n_train is None else spec.n_train,
             "seed": str(spec.seed),
-            "items": run.n_items,
+            "photos": run.n_items,
             "when (UTC)": when,
             "data": "-".join(digest[:SHORT] for digest in spec.data.split("-")),
             "folder": run.root or None,
@@ -238,7 +238,7 @@ def show_runs(runs: Sequence[RunStatus], as_json: bool, summary: str) -> None:
         print_json([status.plain() for status in runs])
         return
     rows = [status.row() for status in runs]
-    show_rows(rows, False, ("id", "n_train", "seed", "items"), RARE)
+    show_rows(rows, False, ("id", "n_train", "seed", "photos"), RARE)
     talk(f"{counted(len(runs), 'run')} {summary}")
 
 

@@ -41,7 +41,7 @@ def run(args: RescoreArgs) -> int:
     with Store.open(path) as store:
         if not any(stored.state == "done" for stored in store.runs(args.where)):
             raise DataError(
-                f"{path}  holds no finished runs like these: `fieldmark table` shows what it holds."
+                f"{path}  has no finished runs like these: `fieldmark table` lists all."
             )
         with for_people(args.common.quiet) as progress:
             rescored = rescore(store, args.where, args.metric, progress)
@@ -54,9 +54,7 @@ def run(args: RescoreArgs) -> int:
     n_left = sum(result.is_left for result in rescored)
     show(f"{counted(len(rescored) - n_left, 'run')} scored, {n_changed:,} with new values")
     if n_left:
-        talk(
-            f"{counted(n_left, 'run')} left as scored: their tasks have scoring code of their own."
-        )
+        talk(f"{counted(n_left, 'run')} left as scored: their tasks have their own scoring code.")
     for name in sorted({name for result in rescored for name in result.kept}):
         talk(f"metric {name!r} is not available here: its scores stay as they were.")
     return 0

@@ -132,7 +132,7 @@ def _item_column(task_name: str, column: str, settings: Settings, ran_in: str) -
         raise UnknownName(f"column of dataset {task.dataset!r}", column, table.columns)
     if table.schema[column].is_nested():
         raise DataError(
-            f"column {column!r} of dataset {task.dataset!r} does not hold single values."
+            f"column {column!r} of dataset {task.dataset!r} has lists in place of single values."
         )
     named = table.select("id", pl.col(column).cast(pl.String)).drop_nulls()
     return dict(named.iter_rows())

@@ -11,7 +11,7 @@ from __future__ import annotations
 from fieldmark.data.get.listed import get_dataset
 from fieldmark.data.get.plan import Choice, FileState, announce, get_sources
 from fieldmark.data.get.state import FOLDER
-from fieldmark.data.get.urls import REPORT, UrlColumns, UrlListResult, get_urls
+from fieldmark.data.get.urls import REPORT, UrlColumns, get_urls
 from fieldmark.data.get.verify import Pace
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "FileState",
     "Pace",
     "UrlColumns",
-    "UrlListResult",
     "announce",
     "get_dataset",
     "get_sources",

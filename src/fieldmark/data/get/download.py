@@ -169,7 +169,7 @@ def _refuse_odd(file: Download, answer: HttpResponse, start: int, about: _PartIn
     """Refuses an answer that cannot be the file, before any of it is written."""
     if answer.start != start:
         _discard(file)
-        raise Refused("sent another part of the file than asked for", helps=True)
+        raise Refused("sent a different part of the file", helps=True)
     is_other = about.total is not None and answer.total not in (None, about.total)
     if start and (is_other or (about.validator and answer.validator not in ("", about.validator))):
         _discard(file)
@@ -258,7 +258,7 @@ def _finish(file: Download, about: _PartInfo, counter: ByteCounter) -> int:
         raise Refused(f"sent a wrong file, or not all of it: {why}", helps=True)
     if about.is_pieced:
         _discard(file)  # the parts may not belong together: whole and fresh, it may be right
-        raise Refused(f"sent a file whose parts do not fit: {why}", helps=True)
+        raise Refused(f"sent parts that do not make one file: {why}", helps=True)
     file.part.replace(file.bad)
     file.about.unlink(missing_ok=True)
     raise Refused(f"sent a wrong file, kept as {file.bad.name}: {why}", helps=False)

@@ -87,7 +87,7 @@ def url_fault(text: str) -> str:
     """Why this is no address that can be fetched; "" = it is one.
 
     >>> url_fault("file:///etc/passwd"), url_fault("https://a.org/b"), url_fault("http://[::1")
-    ('no http or https address', '', 'no address that can be read')
+    ('not an http or https address', '', 'an address that cannot be read')
     """
     if not text.strip():
         return "no address"
@@ -98,8 +98,8 @@ def url_fault(text: str) -> str:
             URL(clean_url(text), encoded=True)
             str(parts.hostname).encode("idna")
     except (ValueError, UnicodeError):
-        return "no address that can be read"
-    return "" if parts.scheme.lower() in SCHEMES and has_host else "no http or https address"
+        return "an address that cannot be read"
+    return "" if parts.scheme.lower() in SCHEMES and has_host else "not an http or https address"
 
 
 def host_of(url: str) -> str:

@@ -191,7 +191,7 @@ def get_sources(
     plan = make_plan(sources, root, choice.only)
     if choice.only and sources and not plan:
         raise UsageError(
-            f"--only {choice.only}: no source holds those alone; leave out --only to fetch all."
+            f"--only {choice.only}: no source contains those alone; leave out --only to fetch all."
         )
     if all(item.file is None for item in plan):
         return [FileState("", "by hand", steps=item.source.steps) for item in plan]

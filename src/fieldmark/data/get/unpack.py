@@ -136,7 +136,7 @@ class _Extraction:
             self._make_links()
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
             name = Path(error.filename).name
-            raise self._refuse(f"holds a file and a folder in one place ({name!r})") from error
+            raise self._refuse(f"contains a file and a folder of one name ({name!r})") from error
 
     def _from_tar(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
         name = self._counted(info.name, info.size)
@@ -147,12 +147,12 @@ class _Extraction:
             return
         leads_to = self._inside(info.linkname) if info.islnk() else ""
         if info.islnk() and not (self.tree / leads_to).is_file():
-            raise self._refuse(f"holds a link {info.name!r} to {info.linkname!r}, not in it")
+            raise self._refuse(f"contains a link {info.name!r} to {info.linkname!r}, not in it")
         renamed = info.replace(name=name, linkname=leads_to or info.linkname, deep=False)
         try:
             tar.extract(renamed, self.tree, set_attrs=False, filter="data")
         except tarfile.FilterError as error:
-            raise self._refuse(f"holds {info.name!r}, which is not allowed ({error})") from error
+            raise self._refuse(f"contains {info.name!r}, which is not allowed ({error})") from error
 
     def _from_zip(self, zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         if info.flag_bits & 1:
@@ -164,7 +164,7 @@ class _Extraction:
             is_path = info.file_size < LONGEST_LINK
             self.links[name] = zipped.read(info).decode(errors="replace") if is_path else ""
         elif stat.S_IFMT(kind) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise self._refuse(f"holds {name!r}, which is neither file, folder nor link")
+            raise self._refuse(f"contains {name!r}, which is neither file, folder nor link")
         else:
             info.filename = f"{name}/" if info.is_dir() else name
             zipped.extract(info, self.tree)
@@ -174,7 +174,7 @@ class _Extraction:
             path = self.tree / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() or not leads_to or PurePosixPath(leads_to).is_absolute():
-                raise self._refuse(f"holds a link {name!r} to {leads_to!r}, which is not allowed")
+                raise self._refuse(f"contains link {name!r} to {leads_to!r}, which is not allowed")
             path.symlink_to(leads_to)
         home = self.tree.resolve()
         for name, leads_to in self.links.items():
@@ -183,7 +183,9 @@ class _Extraction:
             except (OSError, RuntimeError):  # leads nowhere, or in a circle
                 is_inside = False
             if not is_inside:
-                raise self._refuse(f"holds a link {name!r} to {leads_to!r}, which leads out of it")
+                raise self._refuse(
+                    f"contains link {name!r} to {leads_to!r}, which points outside it"
+                )
 
     def _counted(self, name: str, n_bytes: int) -> str:
         """The safe name of one more member; "" where there is nothing to write."""
@@ -192,10 +194,10 @@ class _Extraction:
             return ""
         self.n_files, self.n_bytes = self.n_files + 1, self.n_bytes + n_bytes
         if self.n_files > self.archive.most_files:
-            raise self._refuse(f"holds more than {self.archive.most_files:,} files")
+            raise self._refuse(f"contains more than {self.archive.most_files:,} files")
         if self.n_bytes > self.archive.most_bytes:
             packed, most = size(self.archive.n_packed), size(self.archive.most_bytes)
-            raise self._refuse(f"holds more than {most}, packed into {packed}")
+            raise self._refuse(f"contains more than {most}, packed into {packed}")
         return inside
 
     def _inside(self, name: str) -> str:
@@ -203,14 +205,14 @@ class _Extraction:
         parts = PurePosixPath(name.replace("\\", "/") if os.name == "nt" else name).parts
         is_odd = "\0" in name or ".." in parts or name.startswith(("/", "\\"))
         if is_odd or re.match(r"[A-Za-z]:[\\/]", name):
-            raise self._refuse(f"holds {name[:80]!r}, a name that leads out of it")
+            raise self._refuse(f"contains {name[:80]!r}, a name that points outside it")
         longest = max((len(os.fsencode(part)) for part in parts), default=0)
         if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDERS or longest > LONGEST_PART:
             raise self._refuse(
-                f"holds {name[:80]!r}…, a name of {len(name):,} characters and {len(parts):,} parts"
+                f"contains {name[:80]!r}…, a name of {len(name):,} letters and {len(parts):,} parts"
             )
         if any(part.lower() in RESERVED for part in parts):
-            raise self._refuse(f"holds {name[:80]!r}, a name that is reserved")
+            raise self._refuse(f"contains {name[:80]!r}, a name that is reserved")
         return "/".join(parts[self.archive.strip :])
 
     def _refuse(self, text: str) -> DataError:

@@ -83,12 +83,13 @@ def read_sightings(root: Path, coco: WildMe) -> pl.DataFrame:
     folder = IMAGES if prefix == "." else f"{prefix}/{IMAGES}"
     is_alone = pl.len().over("image_id") == 1
     name = pl.col("label").str.strip_chars()
+    text = pl.col("date").str.replace("T", " ", literal=True).str.slice(0, 19)
     frame = frame.with_columns(
         id=pl.when(is_alone).then("file_name").otherwise(pl.format("{}#{}", "file_name", "number")),
         image=pl.format(f"{folder}/{{}}", "file_name"),
         crop=pl.when(~is_alone).then("bbox") if coco.is_cut else pl.col("bbox"),
         label=pl.when(~name.is_in(UNKNOWN_NAMES)).then(name),
-        date=_parsed_date(),
+        date=text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False),
     )
     frame = frame.with_columns(unit="label", encounter=pl.coalesce("encounter", _encounter()))
     frame = _with_closed_split(root, frame)
@@ -155,7 +156,7 @@ def _individual_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n_once = counts.filter(pl.col("len") == 1).height
     if n_once:
         n = counted(len(counts), "individual")
-        text = f"{n_once} of {n} with one image only: nothing can match it."
+        text = f"{n_once} of {n} with only one image: nothing can match it."
         yield Finding("note", text)
 
 
@@ -192,7 +193,20 @@ def _flat(path: Path) -> pl.DataFrame:
                 f"{path}  annotation {animal.get('id', number)} has the bbox {animal['bbox']!r}: "
                 "expected four numbers (x, y, width, height)."
             )
-        rows.append(_row(animal, image, number))
+        encounter = animal.get("encounter_id", image.get("encounter_id"))
+        name = animal.get("name")
+        rows.append(
+            {
+                "number": str(animal.get("id", number)),
+                "image_id": str(image["id"]),
+                "file_name": str(image["file_name"]),
+                "label": UNKNOWN if name is None else str(name),
+                "bbox": animal.get("bbox"),
+                "viewpoint": animal.get("viewpoint"),
+                "date": image.get("date_captured"),
+                "encounter": None if encounter is None else str(encounter),
+            }
+        )
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 
@@ -215,21 +229,6 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def _row(annotation: dict[str, Any], image: dict[str, Any], number: int) -> dict[str, Any]:
-    encounter = annotation.get("encounter_id", image.get("encounter_id"))
-    name = annotation.get("name")
-    return {
-        "number": str(annotation.get("id", number)),
-        "image_id": str(image["id"]),
-        "file_name": str(image["file_name"]),
-        "label": UNKNOWN if name is None else str(name),
-        "bbox": annotation.get("bbox"),
-        "viewpoint": annotation.get("viewpoint"),
-        "date": image.get("date_captured"),
-        "encounter": None if encounter is None else str(encounter),
-    }
-
-
 def _read(path: Path) -> dict[str, Any]:
     content = read_json(path)
     for key in ("images", "annotations"):
@@ -237,11 +236,6 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise DataError(f"{path}  has no list {key!r} of objects: expected a COCO file.")
     return dict(content)
-
-
-def _parsed_date() -> pl.Expr:
-    text = pl.col("date").str.replace("T", " ", literal=True).str.slice(0, 19)
-    return text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False)
 
 
 def _encounter() -> pl.Expr:
@@ -309,7 +303,16 @@ def make_coco(root: Path, world: World, size: int, coco: WildMe) -> None:
         box = (0, 0, *whole) if coco.is_cut else _box(photo.truth, whole)
         individual = _name(coco, world.seed, seen.individual) if seen.is_known else UNKNOWN
         animals.append(_annotation(number, individual, box, viewpoint))
-    _write_json(root, coco, images, animals)
+    content = {
+        "info": {"description": "made by fieldmark", "year": 2022},
+        "licenses": [{"id": 1, "name": "CC0"}],
+        "categories": [{"id": 0, "name": coco.category, "supercategory": "animal"}],
+        "images": images,
+        "annotations": animals,
+    }
+    path = root / coco.homes[0] / ANNOTATIONS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
     _write_split(root, coco, images, animals)
 
 
@@ -384,21 +387,6 @@ def _annotation(number: int, name: str, box: Box, viewpoint: str) -> dict[str, A
         "segmentation": [[x, y, right, y, right, bottom, x, bottom]],
         "iscrowd": 0,
     }
-
-
-def _write_json(
-    root: Path, coco: WildMe, images: list[dict[str, Any]], animals: list[dict[str, Any]]
-) -> None:
-    content = {
-        "info": {"description": "made by fieldmark", "year": 2022},
-        "licenses": [{"id": 1, "name": "CC0"}],
-        "categories": [{"id": 0, "name": coco.category, "supercategory": "animal"}],
-        "images": images,
-        "annotations": animals,
-    }
-    path = root / coco.homes[0] / ANNOTATIONS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def _write_split(

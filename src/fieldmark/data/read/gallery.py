@@ -24,6 +24,7 @@ import polars as pl
 
 from fieldmark.data._check import counted, name_some
 from fieldmark.data._content import Contents
+from fieldmark.data.read.table import reading_parquet
 from fieldmark.errors import DataError, UnknownName
 
 FOLDER = "embs"
@@ -94,7 +95,9 @@ class VectorGallery:
 
     def _path_parts(self) -> Iterator[pl.Series]:
         for path in self.metadata:
-            yield pl.read_parquet(path, columns=[PATH]).select(bare_path(PATH)).to_series()
+            with reading_parquet(path):
+                part = pl.read_parquet(path, columns=[PATH])
+            yield part.select(bare_path(PATH)).to_series()
 
 
 def bare_path(column: str) -> pl.Expr:
@@ -114,7 +117,7 @@ def open_gallery(root: Path, name: str) -> VectorGallery:
     names = gallery_names(root)
     if not names:
         raise DataError(
-            f"{root / FOLDER}  holds no embeddings: expected MODEL/{ARRAYS}/{ARRAYS}_0.npy, … and "
+            f"{root / FOLDER}  has no embeddings: expected MODEL/{ARRAYS}/{ARRAYS}_0.npy, … and "
             f"MODEL/{METADATA}/*.parquet."
         )
     if name not in names:
@@ -148,7 +151,7 @@ def _numbered(folder: Path, pattern: str) -> dict[int, Path]:
         if former != path:
             raise DataError(f"{path}  has the same number as {former.name}: expected one of them.")
     if not files:
-        raise DataError(f"{folder}  holds no {pattern}: expected one or more.")
+        raise DataError(f"{folder}  contains no {pattern}: expected one or more.")
     gaps = [str(number) for number in range(min(files), max(files)) if number not in files]
     if gaps:
         raise DataError(f"{folder}  lacks {pattern} of number {name_some(gaps)}.")
@@ -186,16 +189,13 @@ def _map(path: Path) -> Vectors:
     if array.ndim != 2 or array.dtype.name not in DTYPES:
         shape = " × ".join(map(str, array.shape))
         expected = f"rows of vectors, {' or '.join(DTYPES)}"
-        raise DataError(f"{path}  holds {shape} {array.dtype.name}: expected {expected}.")
+        raise DataError(f"{path}  contains {shape} {array.dtype.name}: expected {expected}.")
     return array
 
 
 def _n_paths(path: Path) -> int:
-    try:
+    with reading_parquet(path):
         schema = pl.read_parquet_schema(path)
         if PATH not in schema:
             raise DataError(f"{path}  lacks the column {PATH!r}: it has {', '.join(schema)}.")
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-    except (pl.exceptions.PolarsError, OSError) as error:
-        line = str(error).strip().splitlines()[0].rstrip(".")
-        raise DataError(f"{path}  is not a parquet file that can be read: {line}.") from error

@@ -106,7 +106,7 @@ def read_coco(path: Path) -> LabelledPhotos:
     data = read_json(path)
     if isinstance(data, list) or "annotations" not in data:
         raise DataError(
-            f"{path} holds no labels that a person gave: give the folder of photos, or a table, "
+            f"{path} contains no labels that a person gave: give the folder of photos, or a table, "
             f"and this file with --boxes {path.name}."
         )
     with _laid_out(path, "COCO"):
@@ -172,7 +172,7 @@ def add_boxes(photos: LabelledPhotos, path: Path, sure: float = SURE_BOX) -> Lab
             if best := _best_box(image.get("detections") or [], sure):
                 boxes[name] = best
     if not boxes:
-        raise DataError(f"{path} holds no box of an animal: expected the results of MegaDetector.")
+        raise DataError(f"{path} has no box of an animal: expected the results of MegaDetector.")
     crops = [_crop(photos.root, image, boxes) for image in photos.table.get_column("image")]
     n = sum(crop is not None for crop in crops)
     if not n:

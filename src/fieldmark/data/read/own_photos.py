@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -46,7 +47,8 @@ _NUMBERED = re.compile(r".*\d")
 _SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
 FIGURE = "confusion.png"
 """that `try` leaves"""
-TABLES = (".csv", ".tsv", ".parquet")
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+"""Darwin Core archives call theirs .txt"""
 RAW = {
     ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".iiq", ".nef", ".nrw", ".orf", ".pef", ".raf",
     ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
@@ -149,7 +151,7 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         )
     if (root / COPIES).exists():
         raise DataError(
-            f"{root} holds copies that `fieldmark predict` sorted by a model's answers. A model is "
+            f"{root} has copies that `fieldmark predict` sorted by a model's answers. A model is "
             f"tested on labels that a person gave: check them, then delete {COPIES} in it."
         )
     paths, others = photo_files(root)
@@ -192,11 +194,11 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
 def _flat(root: Path, n_photos: int, n_other: int, unread: Sequence[str]) -> DataError:
     advice = " ".join(tell_unread(unread))
     if advice and not n_photos:
-        return DataError(f"{root} holds no photos. {advice}")
+        return DataError(f"{root} contains no photos. {advice}")
     content = f"{n_photos:,} photos outside any folder" if n_photos else "no photos"
     others = f" ({counted(n_other, 'other file')})" if n_other else ""
     return DataError(
-        f"{root} holds {content}{others}: sort them into one folder per label, or give a table "
+        f"{root} contains {content}{others}: sort them into one folder per label, or give a table "
         f"(.csv) with a column for the photo and one for the label. {advice}".rstrip()
     )
 
@@ -345,3 +347,30 @@ def _same_column(table: pl.DataFrame, role: str) -> str:
     others = (name for name in table.columns if name not in COLUMNS)
     same = (name for name in others if table.get_column(name).cast(pl.String).equals(values))
     return f"column {next(same, role)}"
+
+
+# --- spellings of labels ---
+
+
+def merge_spellings(labels: Sequence[str]) -> dict[str, str]:
+    """Each spelling → the commonest spelling of that label."""
+    counts = Counter(labels)
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(counts):
+        by_key[fold_label(name)].append(name)
+    best = {key: max(names, key=lambda name: counts[name]) for key, names in by_key.items()}
+    return {name: best[fold_label(name)] for name in counts}
+
+
+def fold_label(label: str) -> str:
+    """The same for all spellings of one label; numbers have one spelling.
+
+    >>> fold_label("Acer_rubrum ") == fold_label("acer  Rubrum")
+    True
+    >>> fold_label("-1") == fold_label("1")
+    False
+    """
+    if re.fullmatch(r"[+-]?[\d.,]+", label):
+        return label
+    label = unicodedata.normalize("NFC", label)
+    return re.sub(r"[\s_\-\u00a0\u200b-\u200d\ufeff]+", " ", label).strip(" .").casefold()

@@ -121,7 +121,7 @@ def expand_ranges(word: str) -> list[str]:
     for _, start, stop in ranges:
         n *= max(0, stop - start + 1)
     if not 0 < n <= _MOST_SHARDS:
-        raise UsageError(f"{word}: the range stands for {n:,} files; expected {{000..099}}.")
+        raise UsageError(f"{word}: the range means {n:,} files; expected {{000..099}}.")
     numbers = [
         [str(number).zfill(len(start_text)) for number in range(start, stop + 1)]
         for start_text, start, stop in ranges
@@ -146,7 +146,7 @@ def _source(
     if not path.exists():
         raise _missing(name, path, datasets)
     raise UsageError(
-        f"{name}  is nothing that can be embedded: expected a dataset, a folder, images, or "
+        f"{name}  cannot be embedded: expected a dataset, a folder, images, or "
         f"{', '.join(TAR_SUFFIXES)} and {PARQUET_SUFFIX} files."
     )
 
@@ -179,7 +179,7 @@ def _folder(name: str, path: Path) -> ImageSource:
         else:
             others[_ending(file)] += 1
     if not n_images:
-        raise DataError(f"{name}  holds no images.{_instead(others)}")
+        raise DataError(f"{name}  contains no images.{_instead(others)}")
     return ImageSource(name, path, n_images, images, "/", note=_ignored(others))
 
 
@@ -194,7 +194,7 @@ def _instead(others: Counter[str]) -> str:
     """What to do about a folder of archives."""
     for ending in (*TAR_SUFFIXES, PARQUET_SUFFIX):
         if others[ending]:
-            return f" It holds {others[ending]:,} {ending} files: give these (FOLDER/*{ending})."
+            return f" It contains {others[ending]:,} {ending} files: give these (FOLDER/*{ending})."
     return f" {_ignored(others)}" if others else ""
 
 
@@ -235,7 +235,7 @@ def _is_table(path: Path) -> bool:
 def _count(path: Path, name: str) -> int:
     n_images = sum(1 for _ in _inside(path, name))
     if not n_images:
-        raise DataError(f"{name}  holds no images.")
+        raise DataError(f"{name}  contains no images.")
     return n_images
 
 

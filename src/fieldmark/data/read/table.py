@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,11 @@ def find_table(root: Path) -> Path:
         if path.suffix.lower() in TABLE_SUFFIXES and not path.name.startswith(".")
     )
     if not tables:
-        raise DataError(f"{root}  holds no .csv, .tsv or .parquet file: expected exactly one.")
+        raise DataError(f"{root}  contains no .csv, .tsv or .parquet file: expected exactly one.")
     if len(tables) > 1:
         names = ", ".join(path.name for path in tables[:5])
         raise DataError(
-            f"{root}  holds {len(tables)} tables ({names}): name the one to use, "
+            f"{root}  contains {len(tables)} tables ({names}): name the one to use, "
             f"as in --data csv={tables[0]}."
         )
     return tables[0]
@@ -69,7 +70,8 @@ def read_table(path: Path, as_text: Collection[str]) -> pl.DataFrame:
     if path.suffix.lower() == ".parquet":
         schema = _parquet_schema(path)
         names = [name for name, dtype in schema.items() if not holds_images(dtype)]
-        return pl.scan_parquet(path, glob=False).select(names).collect()
+        with reading_parquet(path):
+            return pl.scan_parquet(path, glob=False).select(names).collect()
     text = _read_text(path)
     try:
         return pl.read_csv(
@@ -98,16 +100,23 @@ def holds_images(dtype: pl.DataType) -> bool:
 def _refuse_device(path: Path) -> None:
     """A pipe would be waited at for ever, and /dev/zero never ends."""
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise DataError(f"{path}  is no ordinary file (a pipe or a device): a table was expected.")
+        raise DataError(f"{path}  is a pipe or a device, not a table.")
 
 
 def _parquet_schema(path: Path) -> pl.Schema:
     _refuse_device(path)
-    try:
+    with reading_parquet(path):
         return pl.scan_parquet(path, glob=False).collect_schema()
+
+
+@contextmanager
+def reading_parquet(path: Path) -> Iterator[None]:
+    """Damage shows where it lies: in the schema at the end, or only when the rows are read."""
+    try:
+        yield
     except (pl.exceptions.PolarsError, OSError) as error:
-        line = str(error).strip().splitlines()[0]
-        raise DataError(f"{path}  is not a parquet file that can be read: {line}") from error
+        line = str(error).strip().splitlines()[0].rstrip(".")
+        raise DataError(f"{path}  is not a parquet file that can be read: {line}.") from error
 
 
 def _read_text(path: Path) -> str:
@@ -230,7 +239,7 @@ def refuse_twins(path: Path, ids: pl.Series) -> None:
     seen: dict[str, int] = {}
     for line, name in enumerate(ids, start=2):
         if name is not None and seen.setdefault(name, line) != line:
-            text = f"id {name!r} stands on line {seen[name]} already: ids must be unique."
+            text = f"id {name!r} is already on line {seen[name]}: ids must be unique."
             raise DataError(at(path, line, text))
 
 
@@ -287,5 +296,5 @@ def read_json_object(path: Path, what: str) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict):
         kind = type(content).__name__
-        raise DataError(f"{path}  holds a {kind}: expected a JSON object, {what}.")
+        raise DataError(f"{path}  contains a {kind}: expected a JSON object, {what}.")
     return content

@@ -49,7 +49,7 @@ INFO = Info(
         Source(
             steps="The Kaggle page gpiosenka/100-bird-species is gone, and no address of the "
             "author's is known. If you or your group have the archive (100-bird-species.zip, "
-            "version 525 species), unpack it so that ROOT holds train, valid and test, each with "
+            "version 525 species), unpack it so that ROOT has train, valid and test, each with "
             "525 folders. Then run `fieldmark data check birds525 ROOT`. Without it, inat21 "
             "has birds too."
         ),
@@ -92,7 +92,7 @@ def make(root: Path, world: World, size: int) -> None:
 
 def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no images of Birds 525: expected ROOT/{{train,valid,test}}/CLASS "
+        f"{root}  contains no images of Birds 525: expected ROOT/{{train,valid,test}}/CLASS "
         "NAME/*.jpg. `fieldmark datasets birds525` shows layout and sources."
     )
     labels = {folder: _label(folder) for folder in frame.get_column("class_folder").unique()}

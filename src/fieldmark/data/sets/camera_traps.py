@@ -100,7 +100,7 @@ def table(root: Path) -> pl.DataFrame:
     parts = [_read(root, name, path) for name, path in files.items() if path.is_file()]
     if not parts:
         raise DataError(
-            f"{root}  holds none of the tables {', '.join(path.name for path in files.values())}: "
+            f"{root}  has none of the tables {', '.join(path.name for path in files.values())}: "
             "expected at least one. `fieldmark datasets camera_traps` shows layout and sources."
         )
     return finish_table(pl.concat(parts), root)
@@ -140,12 +140,15 @@ def _read(root: Path, name: str, path: Path) -> pl.DataFrame:
     frame = frame.with_columns(label=named)
     home = find_home(root, IMAGE_HOMES, name).relative_to(root).as_posix()
     folder = "" if home == "." else f"{home}/"
+    # ENA24 and desert-lion name no sequences, but the paths of desert-lion's originals do. Cameras
+    # are no units: their photos of other days show other animals.
+    in_path = pl.col("image_id").str.extract(r"/(\w+_seq_[0-9a-f-]+)/")
     return frame.select(
         pl.col("filepath").alias("id"),
         pl.format(f"{folder}{{}}", "filepath").alias("image"),
         pl.lit("test").alias("split"),
         _label(),
-        _unit(),
+        pl.coalesce(_place("sequence_id"), in_path).alias("unit"),
         pl.lit(name).alias("set"),
         *[
             capitalised(column).alias(rank)
@@ -165,13 +168,6 @@ def _label() -> pl.Expr:
     lowest = pl.coalesce("scientific_name", *reversed(_FILE_RANKS), pl.lit("no rank"))
     named = pl.format("{} ({})", "label", lowest)
     return pl.when(is_shared).then(named).otherwise("label").alias("label")
-
-
-def _unit() -> pl.Expr:
-    # ENA24 and desert-lion name no sequences, but the paths of desert-lion's originals do. Cameras
-    # are no units: their photos of other days show other animals.
-    in_path = pl.col("image_id").str.extract(r"/(\w+_seq_[0-9a-f-]+)/")
-    return pl.coalesce(_place("sequence_id"), in_path).alias("unit")
 
 
 def _place(column: str) -> pl.Expr:

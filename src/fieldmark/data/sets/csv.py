@@ -68,6 +68,7 @@ KNOWN_NAMES = {
 }
 # fmt: on
 IMAGE_FOLDERS = ("", "images/", "image/", "imgs/", "img/", "photos/")
+_ADDRESS = "^[A-Za-z]+://"
 LEAST_UNITS = 5
 """A unit column with fewer different values is not guessed: no interval could rest on it. Nor is
 one in which every row has its own: it says nothing."""
@@ -232,12 +233,31 @@ def _paths(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
         values = values.str.replace_all("\\", "/", literal=True)
     base = path.resolve().parent.as_posix().rstrip("/") + "/"
     values = values.str.strip_prefix(base).str.strip_prefix("./")
-    is_outside = values.str.contains(r"^(/|[A-Za-z]:/|[a-z]+://)")
+    if len(values) and values.str.contains(_ADDRESS).all():
+        return _downloaded(frame, path, column)
+    is_outside = values.str.contains(rf"^(/|[A-Za-z]:/|{_ADDRESS})")
     if is_outside.any():
         row = is_outside.arg_max() or 0
         text = f"image {values[row]!r} is not below the table's folder. Put the images there, and "
         raise DataError(at(path, row + 2, f"{text}give their paths as seen from the table."))
     return _image_folder(path.parent, values) + values
+
+
+def _downloaded(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
+    """Photos that a table names by their web addresses, where `fieldmark data get` puts them."""
+    from fieldmark.data.get.urls import ID_COLUMNS
+
+    values, folder = frame.get_column(column), path.parent / "photos"
+    key = next((name for name in ID_COLUMNS if name in frame.columns), "")
+    names = values.str.replace(r"[?#].*", "").str.replace(r".*/", "")
+    if key:
+        names = frame.get_column(key).cast(pl.String) + ".jpg"
+    if not any((folder / name).is_file() for name in names):
+        get = f"fieldmark data get --urls {path} --url-column {column} --out {folder}"
+        raise DataError(
+            f"{path}  column {column!r} holds web addresses. Download the photos first: `{get}`."
+        )
+    return "photos/" + names
 
 
 def _image_folder(base: Path, values: pl.Series) -> str:

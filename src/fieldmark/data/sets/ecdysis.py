@@ -80,10 +80,13 @@ def specimens(root: Path) -> pl.DataFrame:
     frame = frame.with_columns(pl.col(pl.String).str.strip_chars().replace("", None))
     file = pl.col("image_thumbnail_large").str.split("/").list.last()
     frame = frame.with_columns(_species()).with_columns(_path(), _rank(), _lowest())
+    is_shared = pl.col("path").n_unique().over("lowest") > 1
+    is_named = pl.col("lowest").is_not_null()
+    label = pl.when(is_shared & is_named).then("path").when(is_named).then("lowest")
     return frame.select(
         "id",
         pl.format(f"{IMAGE_FOLDER}/{{}}", file).alias("image"),
-        _label(),
+        label.alias("label"),
         pl.col("specimen_id").alias("unit"),
         "rank",
         pl.col("lowest").alias("scientific_name"),
@@ -127,13 +130,6 @@ def _rank() -> pl.Expr:
         pl.when(pl.col(f"gbif_{rank}").is_not_null()).then(pl.lit(rank)) for rank in reversed(RANKS)
     ]
     return pl.coalesce(given).alias("rank")
-
-
-def _label() -> pl.Expr:
-    is_shared = pl.col("path").n_unique().over("lowest") > 1
-    is_named = pl.col("lowest").is_not_null()
-    label = pl.when(is_shared & is_named).then("path").when(is_named).then("lowest")
-    return label.alias("label")
 
 
 # --- the split ---

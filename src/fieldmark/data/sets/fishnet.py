@@ -77,7 +77,7 @@ INFO = Info(
         Source(
             steps="Open https://drive.google.com/file/d/1mqLoap9QIVGYaPJ7T_KSBfLxJOg2yFY3/view in "
             "a browser, download the archive (5.4 GB; Google asks for a confirmation, so it cannot "
-            f"be fetched for you) and unpack it in ROOT: it holds the folder {IMAGE_FOLDER}."
+            f"be fetched for you) and unpack it in ROOT: it contains the folder {IMAGE_FOLDER}."
         ),
     ),
 )
@@ -183,7 +183,7 @@ def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
     ]
     if constant:
-        yield Finding("error", f"traits with one answer only, or none: {name_some(constant)}.")
+        yield Finding("error", f"traits with only one answer, or none: {name_some(constant)}.")
 
 
 # --- making ---
@@ -199,7 +199,19 @@ def make(root: Path, world: World, size: int) -> None:
     for half of them. A few rows lack their traits.
     """
     pool = species_pool(world, "fishnet", 6, *FISH)
-    traits = _traits(world, pool)
+    # Trait → species → does it have it? As the world has it, where its species differ
+    shown = {
+        "FeedingPath": ("habitat", "open_sea"),
+        **{name: ("water", name) for name in ("freshwater", "saltwater", "brackish")},
+        **{name: ("climate", name.lower()) for name in TRAITS[1:6]},
+    }
+    traits = {
+        name: both_answers(
+            {index: world.species[index].traits[key] == value for index in pool},
+            *(world.seed, "fishnet", name),
+        )
+        for name, (key, value) in shown.items()
+    }
     rows: dict[str, list[dict[str, object]]] = {"train": [], "test": []}
     for number in range(max(size, 6 * len(pool))):
         turn, rank = divmod(number, len(pool))
@@ -212,22 +224,6 @@ def make(root: Path, world: World, size: int) -> None:
         rows[split].append(row)
     for split, listed in rows.items():
         write_rows(root / f"{split}.csv", FILE_COLUMNS, listed)
-
-
-def _traits(world: World, pool: list[int]) -> dict[str, dict[int, bool]]:
-    """Trait → species → does it have it? As the world has it, where its species differ."""
-    shown = {
-        "FeedingPath": ("habitat", "open_sea"),
-        **{name: ("water", name) for name in ("freshwater", "saltwater", "brackish")},
-        **{name: ("climate", name.lower()) for name in TRAITS[1:6]},
-    }
-    return {
-        name: both_answers(
-            {index: world.species[index].traits[key] == value for index in pool},
-            *(world.seed, "fishnet", name),
-        )
-        for name, (key, value) in shown.items()
-    }
 
 
 def _row(

@@ -173,7 +173,7 @@ def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     train = rows.filter(pl.col("split") == "train")
     constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
     if constant:
-        yield Finding("error", f"traits with one answer only in train: {name_some(constant)}.")
+        yield Finding("error", f"traits with only one answer in train: {name_some(constant)}.")
 
 
 def _species_findings(rows: pl.DataFrame) -> Iterator[Finding]:

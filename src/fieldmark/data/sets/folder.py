@@ -83,7 +83,7 @@ class _Scan:
 
 def _no_items(root: Path) -> str:
     return (
-        f"{root}  holds no images in class folders: expected ROOT/class/*.jpg or "
+        f"{root}  contains no images in class folders: expected ROOT/class/*.jpg or "
         "ROOT/{train,val,test}/class/*.jpg."
     )
 

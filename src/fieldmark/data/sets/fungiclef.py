@@ -107,6 +107,10 @@ def _photos(root: Path) -> pl.DataFrame:
     frame = pl.concat(list(parts.values()))
     frame = frame.with_columns(is_unknown=is_unknown)
     frame = frame.with_columns(_poison(root, frame).alias("is_poisonous"))
+    # As the contest counts: a class that is not listed is not poisonous
+    is_known = frame.get_column("is_poisonous").is_not_null().any()
+    kind = pl.when("is_poisonous").then(pl.lit("poisonous")).otherwise(pl.lit("edible"))
+    kind = kind if is_known else pl.lit(None, pl.String)
     return frame.select(
         "id",
         "image",
@@ -118,7 +122,7 @@ def _photos(root: Path) -> pl.DataFrame:
         pl.col("observationID").str.strip_suffix(".0").alias("unit"),
         "is_unknown",
         "is_poisonous",
-        _kind(frame).alias("kind"),
+        pl.when("is_unknown").then(pl.lit(UNKNOWN)).otherwise(kind).alias("kind"),
         pl.col("class_id").cast(pl.Int64),
         *[_of_class(values).alias(rank) for rank, values in ranks.items()],
         *_name_parts(names),
@@ -219,14 +223,6 @@ def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
     return pl.col("class_id").replace_strict(listed, default=None, return_dtype=pl.Boolean)
 
 
-def _kind(frame: pl.DataFrame) -> pl.Expr:
-    """As the contest counts: a class that is not listed is not poisonous."""
-    is_known = frame.get_column("is_poisonous").is_not_null().any()
-    kind = pl.when("is_poisonous").then(pl.lit("poisonous")).otherwise(pl.lit("edible"))
-    kind = kind if is_known else pl.lit(None, pl.String)
-    return pl.when("is_unknown").then(pl.lit(UNKNOWN)).otherwise(kind)
-
-
 # --- checking ---
 
 
@@ -242,7 +238,7 @@ def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n = val.get_column("is_unknown").sum()
     if n:
         n_photos = f"{n:,} of {counted(len(val), 'photo')}"
-        yield Finding("note", f"{n_photos} of val are of classes that train lacks.")
+        yield Finding("note", f"{n_photos} of val have a class that train lacks.")
     elif len(val):
         yield Finding("warning", "val has no unknown class: rejection is not tested.")
 

@@ -84,7 +84,7 @@ def make(root: Path, world: World, size: int) -> None:
 
 def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
+        f"{root}  contains no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
         "`fieldmark datasets herbarium19` shows layout and sources."
     )
     frame = frame.with_columns(label="class_folder").drop("folder", "class_folder")

@@ -97,7 +97,7 @@ def _from_parts(root: Path, parts: list[ParquetFile]) -> pl.DataFrame:
     if not frame.schema["label"].is_integer():
         dtype = frame.schema["label"]
         raise DataError(
-            f"{root / parts[0].path}  column 'label' holds {dtype}: expected whole numbers."
+            f"{root / parts[0].path}  column 'label' contains {dtype}: expected whole numbers."
         )
     names = read_class_names(root)
     if not names:
@@ -106,7 +106,7 @@ def _from_parts(root: Path, parts: list[ParquetFile]) -> pl.DataFrame:
     odd = [number for number in ids if number < 0 or (names and number >= len(names))]
     if odd:
         expected = f"0 to {len(names) - 1}" if names else "0 or more"
-        raise DataError(f"{root}  holds the label {min(odd)}: expected {expected}.")
+        raise DataError(f"{root}  contains the label {min(odd)}: expected {expected}.")
     frame = frame.select("id", "image", "split", class_id=pl.col("label").cast(pl.Int64))
     numbers = range(max(ids, default=-1) + 1)
     classes = _classes(names or [ClassName(str(number)) for number in numbers])
@@ -117,7 +117,7 @@ def _from_parts(root: Path, parts: list[ParquetFile]) -> pl.DataFrame:
 
 def _from_folders(root: Path) -> pl.DataFrame:
     frame = class_folders(root, SPLIT_FOLDERS).frame(
-        f"{root}  holds no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
+        f"{root}  contains no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
         "ROOT/{train,val}/WNID/*.JPEG. `fieldmark datasets imagenet1k` shows layout and sources."
     )
     frame = frame.select("id", "image", "split", wnid="class_folder")

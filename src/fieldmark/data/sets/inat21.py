@@ -24,7 +24,7 @@ import polars as pl
 
 from fieldmark.data._check import as_findings, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
-from fieldmark.data._make import PlannedPhoto, plan_photos, take_photo
+from fieldmark.data._make import plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
     PublishedSize,
@@ -101,7 +101,7 @@ def _split_folders(root: Path) -> dict[str, str]:
 
 def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
+        f"{root}  contains no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
         "00000_Kingdom_…_species/*.jpg. `fieldmark datasets inat21` shows layout and sources."
     )
     classes = _classes(root, frame.get_column("class_folder").unique().sort().to_list())
@@ -187,7 +187,18 @@ def make(root: Path, world: World, size: int) -> None:
         part["annotations"].append({"id": number, "image_id": number, "category_id": photo.rank})
         if photo.turn == 0:
             for whole in content.values():
-                whole["categories"].append(_category(photo))
+                species = photo.species
+                whole["categories"].append(
+                    {
+                        "id": photo.rank,
+                        "name": species.scientific_name,
+                        "common_name": species.common_name,
+                        "supercategory": species.ranks["class"],
+                        **{rank: species.ranks[rank] for rank in RANKS[:-1]},
+                        "specific_epithet": species.ranks["species"],
+                        "image_dir_name": folder_name(photo.rank, species),
+                    }
+                )
     for split, part in content.items():
         (root / f"{split}.json").write_text(json.dumps(part), encoding="utf-8")
 
@@ -214,17 +225,4 @@ def _image(number: int, path: str, extent: tuple[int, int]) -> dict[str, Any]:
         "latitude": None,
         "longitude": None,
         "location_uncertainty": None,
-    }
-
-
-def _category(photo: PlannedPhoto) -> dict[str, Any]:
-    species = photo.species
-    return {
-        "id": photo.rank,
-        "name": species.scientific_name,
-        "common_name": species.common_name,
-        "supercategory": species.ranks["class"],
-        **{rank: species.ranks[rank] for rank in RANKS[:-1]},
-        "specific_epithet": species.ranks["species"],
-        "image_dir_name": folder_name(photo.rank, species),
     }

@@ -194,7 +194,7 @@ def _name_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
     if len(unnamed):
         n = counted(unnamed.n_unique(), "class", "classes")
-        text = f"{n} without a name in {_home(root)}/categories.csv: numbers stand."
+        text = f"{n} without a name in {_home(root)}/categories.csv: numbers are shown instead."
         yield Finding("note", text)
 
 

@@ -80,7 +80,7 @@ def table(root: Path) -> pl.DataFrame:
     whole = every.filter(pl.col("n_frames") == N_FRAMES)
     if whole.is_empty():
         raise DataError(
-            f"{root / FRAME_FOLDER}  holds all {N_FRAMES} frames of none of the "
+            f"{root / FRAME_FOLDER}  contains all {N_FRAMES} frames of none of the "
             f"{counted(len(every), 'clip')}: cut them out of the videos. `fieldmark datasets "
             "mammalnet` shows how."
         )
@@ -117,7 +117,7 @@ def check(root: Path) -> Iterator[Finding]:
     yield from _lost_findings(every)
     for name in (BEHAVIOURS_FILE, SPECIES_FILE):
         if not (root / name).is_file():
-            yield Finding("note", f"{name} is not there: numbers stand for names.")
+            yield Finding("note", f"{name} is not there: numbers are shown in place of names.")
     yield from torn_findings(rows, "video")
     yield from training_findings(rows, ("behaviour", "behaviours"), "clip")
     yield from image_findings(root, rows.get_column("image").explode())

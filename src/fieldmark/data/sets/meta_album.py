@@ -148,13 +148,13 @@ def table(root: Path, set: str = "") -> pl.DataFrame:
     elif chosen:
         if chosen not in folders:
             raise DataError(
-                f"{root / SETS[chosen].folder}  is missing or holds neither {LABELS} nor "
+                f"{root / SETS[chosen].folder}  is missing or contains neither {LABELS} nor "
                 f"{METADATA}. `fieldmark datasets meta_album` shows layout and sources."
             )
         folders = {chosen: folders[chosen]}
     if not folders:
         raise DataError(
-            f"{root}  holds no set of Meta-Album: expected folders like FNG_Mini, each with "
+            f"{root}  contains no set of Meta-Album: expected folders like FNG_Mini, each with "
             f"{LABELS} or {METADATA}. `fieldmark datasets meta_album` shows layout and sources."
         )
     return finish_table(

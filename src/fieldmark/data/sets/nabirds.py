@@ -73,7 +73,7 @@ INFO = Info(
     sources=(
         Source(
             steps="Agree to the terms at https://dl.allaboutbirds.org/nabirds; the page then gives "
-            "the address of nabirds.tar.gz. Unpack it so that ROOT or ROOT/nabirds holds "
+            "the address of nabirds.tar.gz. Unpack it so that ROOT or ROOT/nabirds contains "
             f"{IMAGES} and the folder {IMAGE_FOLDER}. Then run `fieldmark data check nabirds ROOT`."
         ),
     ),
@@ -161,7 +161,7 @@ def _pairs(path: Path, expected: str, allowed: Container[str] | None = None) -> 
         if not value or (allowed is not None and value not in allowed):
             raise DataError(at(path, number, f"found {line.strip()!r}: expected {expected}."))
         if key in pairs:
-            raise DataError(at(path, number, f"{key} stands on an earlier line: expected it once."))
+            raise DataError(at(path, number, f"{key} is already on an earlier line: list it once."))
         pairs[key] = value
     return pairs
 

@@ -118,7 +118,7 @@ def _write_grey(world: World, scene: Scene, path: Path) -> None:
 
 def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
+        f"{root}  contains no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
         "`fieldmark datasets plankton` shows layout and sources."
     )
     names = {folder: _taxon(folder) for folder in frame.get_column("class_folder").unique()}

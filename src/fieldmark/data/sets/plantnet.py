@@ -29,7 +29,7 @@ from fieldmark.data._dataset import (
     shared_names,
     unique_names,
 )
-from fieldmark.data._make import PLANTS, PlannedPhoto, plan_photos, take_photo
+from fieldmark.data._make import PLANTS, plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
     PublishedSize,
@@ -106,7 +106,7 @@ def _listed(root: Path) -> ClassFolders:
 
 def _table(root: Path, home: Path, listed: ClassFolders) -> pl.DataFrame:
     frame = listed.frame(
-        f"{root}  holds no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
+        f"{root}  contains no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
         "SPECIES_ID/*.jpg. `fieldmark datasets plantnet` shows layout and sources."
     )
     frame = frame.rename({"class_folder": "species_id"}).drop("folder")
@@ -177,7 +177,7 @@ def _photo_facts(home: Path) -> pl.DataFrame:
     content = read_json_object(path, "image hash → facts") if path.is_file() else {}
     odd = next((key for key, photo in content.items() if not isinstance(photo, dict)), None)
     if odd is not None:
-        raise DataError(f"{path}  {odd!r} holds {content[odd]!r}: expected an object of facts.")
+        raise DataError(f"{path}  {odd!r} contains {content[odd]!r}: expected an object of facts.")
     columns: dict[str, list[str | None]] = {"hash": list(content)}
     for name in _PHOTO_FACTS:
         values = (photo.get(name) for photo in content.values())
@@ -243,20 +243,16 @@ def make(root: Path, world: World, size: int) -> None:
         names[key] = f"{photo.species.scientific_name} L."
         name = digest(world.seed, "plantnet", photo.rank, photo.turn).hex()
         take_photo(world, photo.scene, root / "images" / photo.split / key / f"{name}.jpg")
-        about_photo[name] = _made_facts(photo, key)
+        # The last two training photos of each round are of one plant.
+        observation = photo.turn - (photo.turn % len(PATTERN) == len(PATTERN) - 1)
+        about_photo[name] = {
+            "obs_id": str(1_000_000 + 1_000 * photo.rank + observation),
+            "species_id": key,
+            "organ": ORGANS[photo.turn % len(ORGANS)],
+            "author": "fieldmark",
+            "license": "cc0",
+            "split": photo.split,
+        }
     index = {str(number): key for number, key in enumerate(sorted(names))}
     for path, content in ((METADATA, about_photo), (NAMES, names), (INDEX, index)):
         (root / path).write_text(json.dumps(content), encoding="utf-8")
-
-
-def _made_facts(photo: PlannedPhoto, key: str) -> dict[str, str]:
-    # The last two training photos of each round are of one plant.
-    observation = photo.turn - (photo.turn % len(PATTERN) == len(PATTERN) - 1)
-    return {
-        "obs_id": str(1_000_000 + 1_000 * photo.rank + observation),
-        "species_id": key,
-        "organ": ORGANS[photo.turn % len(ORGANS)],
-        "author": "fieldmark",
-        "license": "cc0",
-        "split": photo.split,
-    }

@@ -75,7 +75,7 @@ def table(root: Path) -> pl.DataFrame:
     path = root / METADATA
     if not path.is_file():
         raise DataError(
-            f"{root}  holds neither train parquet files nor {METADATA}: expected one of them. "
+            f"{root}  contains neither train parquet files nor {METADATA}: expected one of them. "
             "`fieldmark datasets rarespecies` shows layout and sources."
         )
     return _finish(_read_listed(path), path)

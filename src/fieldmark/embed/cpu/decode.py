@@ -72,7 +72,7 @@ def decode(data: bytes, recipe: Recipe, crops: Sequence[Box | None]) -> list[np.
     height × width × 3. The file is decoded once. None: the exact way must say what is wrong.
     """
     try:
-        stored = _jpeg_pixels(data) or _pillow_pixels(data)
+        stored = _jpeg_pixels(data) or _Stored(np.array(open_image(data)), _TURNS[1])
         return [_seen(stored if crop is None else _part(stored, crop), recipe) for crop in crops]
     except DataError:
         return None
@@ -113,10 +113,6 @@ def _jpeg_pixels(data: bytes) -> _Stored | None:
         return None
     pixels = np.ascontiguousarray(planes.permute(1, 2, 0).numpy())
     return _Stored(pixels, _TURNS[header.orientation])
-
-
-def _pillow_pixels(data: bytes) -> _Stored:
-    return _Stored(np.array(open_image(data)), _TURNS[1])
 
 
 def _part(stored: _Stored, crop: Box) -> _Stored:

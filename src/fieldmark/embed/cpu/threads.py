@@ -198,7 +198,7 @@ class _ThreadRun:
                     raise
                 self.batch_size = max(1, min(self.batch_size, len(self.waiting)) // 2)
                 self.progress.say(
-                    f"{self.model.name}: out of memory, going on with batches of {self.batch_size}."
+                    f"{self.model.name}: out of memory, now batches of {self.batch_size}."
                 )
                 continue
             was_embedded = time.perf_counter()

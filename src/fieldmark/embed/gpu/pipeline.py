@@ -215,7 +215,7 @@ class _GpuPipeline:
             self._recorded = None
             self.batch_size = max(1, n // 2)
             self.progress.say(
-                f"{self.model.name}: out of memory, going on with batches of {self.batch_size}."
+                f"{self.model.name}: out of memory, now batches of {self.batch_size}."
             )
             return
         waiting.drop(n)

@@ -44,8 +44,8 @@ def as_finite(x_nd: np.ndarray, name: str, start: int) -> np.ndarray:
     if not max(x_nd.max(initial=0), -x_nd.min(initial=0)) < limit:
         bad = np.flatnonzero(~(np.abs(x_nd) < limit).all(axis=1))
         raise DataError(
-            f"{name} row {start + bad[0]} holds NaN or infinity: features must be finite "
-            "numbers. Embed these items again."
+            f"{name} row {start + bad[0]} contains NaN or infinity: features must be finite "
+            "numbers. Embed these images again."
         )
     return x_nd
 

@@ -222,9 +222,9 @@ class _Side:
         is_open = reached_m != better_m
         if is_open.any():
             is_many = (reached_m - better_m).sum() > score_lc.size // MANY
-            self._settle(tile, pair_m[is_open], line_m[is_open], weight_c, is_many)
+            self._decide_exactly(tile, pair_m[is_open], line_m[is_open], weight_c, is_many)
 
-    def _settle(
+    def _decide_exactly(
         self,
         tile: _Tile,
         pair_m: np.ndarray,

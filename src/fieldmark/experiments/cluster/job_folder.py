@@ -11,6 +11,7 @@ is merged when its journal says that all of `shard/` is in the store.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 KEEP_S = 7 * 24 * 3600.0
 """how long merged steps stay, for `status` and `logs`"""
+_TOO_LITTLE_MEMORY = re.compile(rb"exceeded (job |step )?memory limit|oom.?kill", re.IGNORECASE)
 WORKER = "worker"
 """the name of a worker's lease in its step's folder"""
 _LAUNCHER, _WORKER = "launcher.jsonl", "worker.jsonl"
@@ -197,6 +199,19 @@ class StepFolder:
         job = self.job
         named = [Path(job.log)] if job is not None and job.log else []
         return [path for path in dict.fromkeys([self.path / "log.txt", *named]) if path.is_file()]
+
+    @property
+    def had_too_little_memory(self) -> bool:
+        """Does Slurm say so at the end of a log? https://slurm.schedmd.com/faq.html#OOM"""
+        with suppress(OSError):
+            return any(_TOO_LITTLE_MEMORY.search(_end_of(path)) for path in self.logs)
+        return False
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        return file.read()
 
 
 class JobFolder:

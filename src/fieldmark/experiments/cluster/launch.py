@@ -272,12 +272,12 @@ class _Launcher:
                 if again := lost & self.doubtful:
                     self._take_up(again)
                     continue
-                if all(map(self._is_settled, self.steps.values())):
+                if all(map(self._is_closed, self.steps.values())):
                     return
             wait = shortest if is_changed else min(wait * 1.3, longest)
             time.sleep(wait)
 
-    def _is_settled(self, step: StepFolder) -> bool:
+    def _is_closed(self, step: StepFolder) -> bool:
         """Is nothing left to be merged, or nothing that can be?"""
         n_tries, _ = self.put_off.get(step.id, (0, ""))
         return step.is_merged or not step.is_finished or n_tries >= MERGE_TRIES
@@ -349,8 +349,12 @@ class _Launcher:
         """Of a step without a result: where to look, which is the embedding if that has none."""
         before = (self.job_folder.step(name) for name in step.record.after)
         ended = next((one for one in before if one is not None and not one.is_finished), step)
+        name = short_id(ended.id)
         error = (
-            f"step {short_id(ended.id)} ended without a result (cancelled, killed or out of time). "
-            f"`fieldmark jobs logs {short_id(ended.id)}` shows why; run the same command to retry."
+            f"step {name} reached its memory limit. Ask for more (`memory` under [slurm]) and run "
+            "the same command again."
+            if ended.had_too_little_memory
+            else f"step {name} ended without a result (cancelled, killed or out of time). "
+            f"`fieldmark jobs logs {name}` shows why; run the same command to retry."
         )
         return [Failure(title, error, RunsFailed.exit_code) for title in step.record.runs]

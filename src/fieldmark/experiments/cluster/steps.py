@@ -247,7 +247,7 @@ def _refuse_unsendable(jobs: Sequence[Job]) -> None:
         base = job.model.partition("?")[0]
         if is_own_model(job.model) and not is_file_reference(base):
             problems[f"model {job.model!r} was registered in this process"] = None
-        if job.protocol in PROTOCOLS.added and not PROTOCOLS.place_of(job.protocol):
+        if job.protocol in PROTOCOLS.added and not PROTOCOLS.line_of(job.protocol):
             problems[f"protocol {job.protocol!r} was registered in this process"] = None
         if (id(job.task), job.protocol) in looked:
             continue

@@ -137,7 +137,7 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
             settings = letter_settings(settings_of(setup, sending))
             if has_many_inputs(setup, row):
                 raise UsageError(
-                    f"{setup.task.place_of('doc_to_text')}  the choices of this task are "
+                    f"{setup.task.line_of('doc_to_text')}  the choices of this task are "
                     "questions, which needs a model that gives likelihoods (hf-chat/…)."
                 )
             prompt = build_prompt(setup, row)

@@ -192,7 +192,7 @@ class Fields:
 
     def _call(self, key: str, doc: Doc, index: int | None, *more: Any, **options: Any) -> Any:
         """Code may draw: the same document is asked the same, in any order and after a restart."""
-        function, where = self.function(key), self.task.place_of(key)
+        function, where = self.function(key), self.task.line_of(key)
         with seeded(0, self.task.task, index):
             return call(function, doc, *more, where=where, document=index, **options)
 
@@ -251,7 +251,7 @@ class Fields:
 
     def _start(self, key: str, index: int | None) -> str:
         about = "" if index is None else f"document {index}: "
-        return f"{self.task.place_of(key)}  {about}{key}"
+        return f"{self.task.line_of(key)}  {about}{key}"
 
 
 def user_turn(visuals: Sequence[Any], text: Any) -> list[dict[str, Any]]:

@@ -155,7 +155,7 @@ def _round_requests(
             talk.is_over = True
             continue
         if number == MOST_ROUNDS:
-            where = setup.part.task.place_of("doc_to_text")
+            where = setup.part.task.line_of("doc_to_text")
             raise UsageError(f"{where}  document {talk.row} did not end after {number} rounds.")
         yield Request(f"{talk.row}#{number}", turn, settings_of(setup, sending), info=talk.row)
 
@@ -177,7 +177,7 @@ def _go_on(setup: Setup, talk: _Conversation, number: int) -> tuple[Message, ...
     if not isinstance(given, tuple) or len(given) not in (4, 5):
         kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise UsageError(
-            f"{setup.task.place_of('doc_to_text')}  document {talk.row}: round {number + 1} gave "
+            f"{setup.task.line_of('doc_to_text')}  document {talk.row}: round {number + 1} gave "
             f"{kind}: expected (visuals, text, is it over, outputs, info), or the next text."
         )
     *shown, is_over, outputs, talk.info = given

@@ -104,7 +104,7 @@ def _turns(
 
 def user_message(setup: Setup, visuals: Sequence[Any] | None, text: str) -> Message:
     """One turn of the user: what is shown, then what is asked."""
-    where = setup.task.place_of("doc_to_visual")
+    where = setup.task.line_of("doc_to_visual")
     folders = folders_for(setup.task)
     return user(*(to_picture(visual, where, folders) for visual in visuals or ()), Text(text))
 
@@ -125,7 +125,7 @@ def _own_messages(setup: Setup, row: int) -> Prompt:
 
 def read_messages(given: Any, task: DocumentTask) -> tuple[Message, ...]:
     """What `doc_to_messages` gives, as messages."""
-    where, folders = task.place_of("doc_to_messages"), folders_for(task)
+    where, folders = task.line_of("doc_to_messages"), folders_for(task)
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise UsageError(f"{where}  gives {_short(given)}: expected a list of messages.")
     return tuple(_message(message, where, folders) for message in given)

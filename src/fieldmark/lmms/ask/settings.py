@@ -79,7 +79,7 @@ def _mapping(task: DocumentTask, field: str, name: str, value: Any) -> dict[str,
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        where = task.place_of(field, name)
+        where = task.line_of(field, name)
         raise UsageError(f"{where}  {field}.{name} = {value!r}: expected a mapping.")
     return dict(copy.deepcopy(value))
 
@@ -125,12 +125,12 @@ def _number(task: DocumentTask, given: Mapping[str, Any], key: str) -> float | N
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
-        where = task.place_of("generation_kwargs", key)
+        where = task.line_of("generation_kwargs", key)
         raise UsageError(f"{where}  {key} = {value!r}: expected a number.") from None
 
 
 def _whole(task: DocumentTask, room: Any) -> int:
     if isinstance(room, int) and not isinstance(room, bool) and room > 0:
         return room
-    where = task.place_of("generation_kwargs")
+    where = task.line_of("generation_kwargs")
     raise UsageError(f"{where}  room for the answer = {room!r}: expected a whole number above 0.")

@@ -62,7 +62,7 @@ class Examples:
         n -= is_same
         if n < k:
             raise DataError(
-                f"{task.place_of('fewshot_split')}  n_train = {k}: the split has {n} "
+                f"{task.line_of('fewshot_split')}  n_train = {k}: the split has {n} "
                 "documents to show."
             )
         is_first = self.sampler == "first_n"
@@ -99,16 +99,16 @@ def make_examples(part: DocumentPart, fields: Fields, seed: int) -> Examples:
     config = dict(part.task.fewshot_config or {})
     sampler = str(config.get("sampler", "default"))
     if sampler not in SAMPLERS:
-        where = part.task.place_of("fewshot_config", "sampler")
+        where = part.task.line_of("fewshot_config", "sampler")
         raise UsageError(f"{where}  sampler {sampler!r}: expected {', '.join(SAMPLERS)}.")
     samples = _samples(part.task, config.get("samples"))
     if part.k and samples is None and part.documents.fewshot is None:
         raise UsageError(
-            f"{part.task.place_of('task')}  n_train = {part.k}: task {part.task.task!r} names no "
+            f"{part.task.line_of('task')}  n_train = {part.k}: task {part.task.task!r} names no "
             "`fewshot_split` to take examples from."
         )
     if samples is not None and len(samples) < part.k:
-        where = part.task.place_of("fewshot_config", "samples")
+        where = part.task.line_of("fewshot_config", "samples")
         raise UsageError(f"{where}  lists {len(samples)} examples, {part.k} were asked for.")
     changes = {key: config[key] for key in SHOT_FIELDS if config.get(key) is not None}
     shown = replace(fields, task=part.task.model_copy(update=changes)) if changes else fields
@@ -118,7 +118,7 @@ def make_examples(part: DocumentPart, fields: Fields, seed: int) -> Examples:
 def _samples(task: DocumentTask, given: Any) -> tuple[dict[str, Any], ...] | None:
     if given is None:
         return None
-    where = task.place_of("fewshot_config", "samples")
+    where = task.line_of("fewshot_config", "samples")
     if isinstance(given, Function):
         given = call(load_function(given, task.trust), where=given.where)
     if not isinstance(given, Sequence) or not all(isinstance(sample, dict) for sample in given):

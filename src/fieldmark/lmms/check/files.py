@@ -159,7 +159,7 @@ def _code_of(task: Task) -> Iterator[tuple[str, Path]]:
     for key, name in task.references().items():
         if is_file_reference(name):
             with suppress(UsageError):  # it is not there: told where names are looked up
-                yield task.place_of(*key), resolve_reference(name)[0]
+                yield task.line_of(*key), resolve_reference(name)[0]
 
 
 def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:

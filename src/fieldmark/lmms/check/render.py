@@ -83,7 +83,7 @@ def render_documents(task: DocumentTask, n: int, cache: Path, may_fetch: bool) -
 def _unopened(task: DocumentTask, error: FieldmarkError) -> RenderedDocuments:
     if isinstance(error, CodeNotRun):
         return RenderedDocuments(task.task, problems=(_not_run(task, error),))
-    problems = problems_of(error, "data", task.place_of("dataset_path"))
+    problems = problems_of(error, "data", task.line_of("dataset_path"))
     return RenderedDocuments(task.task, problems=tuple(problems))
 
 
@@ -103,11 +103,11 @@ def _render_documents(task: DocumentTask, n: int, cache: Path) -> RenderedDocume
             reason = _not_run(task, error)
             return RenderedDocuments(task.task, split.name, len(split), problems=(reason,))
         except FieldmarkError as error:
-            wrong += problems_of(error, "document", task.place_of("task"))
+            wrong += problems_of(error, "document", task.line_of("task"))
         else:
             wrong += _unanswerable(task, shown[-1])
     if task.process_results is None and not fields.has_choices and fields.odd_target:
-        where = task.place_of("doc_to_target")
+        where = task.line_of("doc_to_target")
         wrong.append(Problem("warning", "document", where, f"{fields.odd_target}."))
     # What is wrong with several documents for one reason is told of the first.
     by_reason: dict[tuple[str, str], Problem] = {}
@@ -121,7 +121,7 @@ def _render_documents(task: DocumentTask, n: int, cache: Path) -> RenderedDocume
 
 def _not_run(task: DocumentTask, error: CodeNotRun) -> Problem:
     text = f"its documents are made by code ({str(error).split('  ')[-2]}): --run-code shows them."
-    return Problem("note", "not run", task.place_of("task"), text)
+    return Problem("note", "not run", task.line_of("task"), text)
 
 
 def _unanswerable(task: DocumentTask, document: RenderedDocument) -> list[Problem]:
@@ -131,7 +131,7 @@ def _unanswerable(task: DocumentTask, document: RenderedDocument) -> list[Proble
     if gold_places(document.gold, [str(choice) for choice in document.choices]):
         return []
     text = f"document {document.row}: target {document.gold!r} is none of the choices."
-    return [Problem("warning", "document", task.place_of("doc_to_target"), text)]
+    return [Problem("warning", "document", task.line_of("doc_to_target"), text)]
 
 
 def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
@@ -155,7 +155,7 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
         if task.doc_to_visual is not None:
             for visual in fields.visuals(split.document(row, media=True), row):
                 # says what cannot be sent
-                to_picture(visual, task.place_of("doc_to_visual"), folders_for(task))
+                to_picture(visual, task.line_of("doc_to_visual"), folders_for(task))
                 visuals.append(_picture_words(visual))
     choices = None if task.doc_to_choice is None else fields.choices(doc, row)
     return RenderedDocument(row, text, target, choices, visuals, gold)

@@ -37,7 +37,7 @@ def task_problems(task: DocumentTask) -> Iterator[Problem]:
     yield from _data(task)
     if task.eval_split is None:
         text = "names neither test_split nor validation_split: there is nothing to ask about."
-        yield Problem("error", "split", task.place_of("task"), text)
+        yield Problem("error", "split", task.line_of("task"), text)
     yield from _splits(task)
     yield from prompt_problems(task)
     yield from option_problems(task)
@@ -59,7 +59,7 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
     """Files that are named and not there; nothing remote is asked about."""
     if not task.dataset_path:
         text = "dataset_path is missing: it names the dataset, or what reads local files."
-        yield Problem("error", "data", task.place_of("task"), text)
+        yield Problem("error", "data", task.line_of("task"), text)
         return
     named = [(task.dataset_kwargs or {}).get(key) for key in ("data_files", "data_dir")]
     if "://" in str(named):
@@ -69,7 +69,7 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
     except FieldmarkError as error:
         # The data may come later; how it is named must be right now.
         level: Level = "warning" if isinstance(error, DataError) else "error"
-        for problem in problems_of(error, "data", task.place_of("dataset_path")):
+        for problem in problems_of(error, "data", task.line_of("dataset_path")):
             yield replace(problem, level=level)
         return
     for note in notes:
@@ -89,7 +89,7 @@ def _splits(task: DocumentTask) -> Iterator[Problem]:
         if name and name not in splits:
             level: Level = "error" if key == test_key else "warning"  # the others may never be read
             text = f"the dataset has no split {name!r}, it has {', '.join(splits)}."
-            yield Problem(level, "data", task.place_of(key), f"{text}{meant(name, splits)}")
+            yield Problem(level, "data", task.line_of(key), f"{text}{meant(name, splits)}")
 
 
 GENERATION = (
@@ -130,7 +130,7 @@ def option_problems(task: DocumentTask) -> Iterator[Problem]:
     try:
         reasoning_tags(task.reasoning_tags)
     except FieldmarkError as error:
-        yield Problem("error", "key", task.place_of("reasoning_tags"), str(error))
+        yield Problem("error", "key", task.line_of("reasoning_tags"), str(error))
 
 
 def _generation(
@@ -142,12 +142,12 @@ def _generation(
         if value is not None and not _is_between(value, low, high):
             top = f"from {low:g} to {high:g}" if high <= 1 else f"{low:g} or more"
             text = f"{name} = {value!r}: expected a number, {top}."
-            yield Problem("error", "generation", task.place_of(*key, name), text)
+            yield Problem("error", "generation", task.line_of(*key, name), text)
     until = block.get("until")
     stops = [until] if isinstance(until, str) else until
     if stops is not None and not _is_texts(stops):
         text = f"until = {until!r}: expected text, or a list of texts."
-        yield Problem("error", "generation", task.place_of(*key, "until"), text)
+        yield Problem("error", "generation", task.line_of(*key, "until"), text)
     for stop in stops if isinstance(stops, list) and _is_texts(stops) else ():
         yield from _escapes(task, (*key, "until"), stop)
 
@@ -178,17 +178,17 @@ def _misspelt(
         near = get_close_matches(str(name), known_keys, n=1, cutoff=_SLIP)
         if near:
             text = f"key {name!r} of {key[0]} is not known. Did you mean {near[0]!r}?"
-            yield Problem("warning", kind, task.place_of(*key, name), text)
+            yield Problem("warning", kind, task.line_of(*key, name), text)
 
 
 def _escapes(task: DocumentTask, key: tuple[str, ...], text: str) -> Iterator[Problem]:
     r"""'\n' in single quotes is a backslash and an n."""
     if any(mark in text for mark in ("\\n", "\\t", "\\r")):
         sentence = (
-            f"{key[-1]} holds a backslash and a letter, not a line break: in YAML only double "
+            f"{key[-1]} contains a backslash and a letter, not a line break: in YAML only double "
             f'quotes make one, as in "{text}".'
         )
-        yield Problem("warning", "generation", task.place_of(*key), sentence)
+        yield Problem("warning", "generation", task.line_of(*key), sentence)
 
 
 _TEMPLATES = ("description", "doc_to_text", "doc_to_target", "doc_to_choice")
@@ -203,28 +203,28 @@ def prompt_problems(task: DocumentTask) -> Iterator[Problem]:
             if isinstance(value := getattr(task, key), str):
                 compile_template(value)
         except FieldmarkError as error:
-            yield Problem("error", "template", task.place_of(key), f"{key}: {error}")
+            yield Problem("error", "template", task.line_of(key), f"{key}: {error}")
     visual = task.doc_to_visual
     if isinstance(visual, str) and ("{{" in visual or "{%" in visual):
         text = "doc_to_visual is a template: name a column, or a function with `!function`."
-        yield Problem("error", "prompt", task.place_of("doc_to_visual"), text)
+        yield Problem("error", "prompt", task.line_of("doc_to_visual"), text)
 
 
 def _missing(task: DocumentTask) -> Iterator[Problem]:
-    where = task.place_of("output_type" if "output_type" in task.model_fields_set else "task")
+    where = task.line_of("output_type" if "output_type" in task.model_fields_set else "task")
     if task.output_type in NOT_RUN:
         why = NOT_RUN[task.output_type]
         text = f"output_type {task.output_type!r} {why}: fieldmark does not run it."
         yield Problem("note", "not run", where, text)
     if task.doc_to_text is None and task.doc_to_messages is None:
         text = "says neither doc_to_text nor doc_to_messages: nothing would be asked."
-        yield Problem("error", "prompt", task.place_of("task"), text)
+        yield Problem("error", "prompt", task.line_of("task"), text)
     if task.output_type == "multiple_choice" and task.doc_to_choice is None:
         text = "output_type 'multiple_choice' needs doc_to_choice: a list, a column or a function."
         yield Problem("error", "prompt", where, text)
     if task.doc_to_target is None and task.process_results is None:
         text = "says neither doc_to_target nor process_results: no answer could be scored."
-        yield Problem("error", "prompt", task.place_of("task"), text)
+        yield Problem("error", "prompt", task.line_of("task"), text)
 
 
 _FEW = 3
@@ -240,7 +240,7 @@ def name_problems(task: DocumentTask) -> Iterator[Problem]:
         yield from _metric(task, index, item)
         if item.name in names:
             text = f"metric {item.name!r} is listed twice in metric_list: keep one."
-            yield Problem("error", "metric", task.place_of("metric_list", index), text)
+            yield Problem("error", "metric", task.line_of("metric_list", index), text)
         names.append(item.name)
     yield from _pipelines(task, task.filter_list or ())
     yield from _fewshot(task)
@@ -248,7 +248,7 @@ def name_problems(task: DocumentTask) -> Iterator[Problem]:
 
 def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Problem]:
     def at(key: str) -> str:
-        return task.place_of("metric_list", index, key)
+        return task.line_of("metric_list", index, key)
 
     is_own = task.process_results is not None
     slips = {option: hint for option in item.options if (hint := meant(option, _ITEM_KEYS))}
@@ -263,7 +263,7 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
         text = f"key {option!r} of a metric is not known.{hint}"
         yield Problem("warning", "metric", at(option), text)
     if is_own and idle:
-        text = f"options of a metric ({', '.join(idle)}) have no effect beside process_results."
+        text = f"options of a metric ({', '.join(idle)}) have no effect with process_results."
         yield Problem("note", "no effect", at(idle[0]), text)
     if is_own and item.aggregation is None and find_document_metric(item.name) is None:
         text = f"metric {item.name!r} has no aggregation: the mean is taken."
@@ -308,9 +308,9 @@ def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Pr
     for index, pipeline in enumerate(pipelines):
         if pipeline.name in names[:index]:
             text = f"pipeline {pipeline.name!r} is listed twice in filter_list: rename one."
-            yield Problem("error", "metric", task.place_of("filter_list", index, "name"), text)
+            yield Problem("error", "metric", task.line_of("filter_list", index, "name"), text)
         for step_index, step in enumerate(pipeline.filter):
-            where = task.place_of("filter_list", index, "filter", step_index, "function")
+            where = task.line_of("filter_list", index, "filter", step_index, "function")
             if isinstance(step.function, str):
                 look = partial(make_filter, step.function, step.options)
                 yield from _known(look, where, sorted(FILTERS))
@@ -328,14 +328,14 @@ def _fewshot(task: DocumentTask) -> Iterator[Problem]:
         text = (
             f"sampler {sampler!r} is not known: expected {listed}.{meant(str(sampler), SAMPLERS)}"
         )
-        yield Problem("error", "prompt", task.place_of("fewshot_config", "sampler"), text)
+        yield Problem("error", "prompt", task.line_of("fewshot_config", "sampler"), text)
     for name in block:
         if name in _FEWSHOT_IDLE:
             text = f"{name} of fewshot_config has no effect: fewshot_split names the split."
-            yield Problem("note", "no effect", task.place_of("fewshot_config", name), text)
+            yield Problem("note", "no effect", task.line_of("fewshot_config", name), text)
         elif name not in _FEWSHOT_KEYS:
             text = f"key {name!r} of fewshot_config is not known.{meant(str(name), _FEWSHOT_KEYS)}"
-            yield Problem("warning", "prompt", task.place_of("fewshot_config", name), text)
+            yield Problem("warning", "prompt", task.line_of("fewshot_config", name), text)
 
 
 def group_problems(expanded: Expanded) -> Iterator[Problem]:
@@ -345,7 +345,7 @@ def group_problems(expanded: Expanded) -> Iterator[Problem]:
         members = [tasks[name] for name in group.tasks if name in tasks]
         result_names = list(dict.fromkeys(name for task in members for name in _result_names(task)))
         for index, item in enumerate(group.group.aggregate_metric_list):
-            where = group.group.place_of("aggregate_metric_list", index)
+            where = group.group.line_of("aggregate_metric_list", index)
             if isinstance(item.aggregation, str) and item.aggregation != "mean":
                 text = f"aggregation {item.aggregation!r} of a group: expected mean or a function."
                 yield Problem("error", "metric", where, text)

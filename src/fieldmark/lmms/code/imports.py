@@ -164,7 +164,11 @@ class CodeLoader:
         try:
             return self._of_path(path, name, ())
         except ModuleNotFoundError as error:
-            return _stand_in(name, error)
+            # What is offered for a helper that needs a package which is not installed
+            try:
+                return _compat(name)
+            except ModuleNotFoundError:
+                raise error from None
 
     def _bring_part(self, module: ModuleType, name: str) -> None:
         try:
@@ -290,14 +294,6 @@ def _set_part(module: ModuleType, part: str, inner: ModuleType) -> None:
         setattr(module, part, inner)
 
 
-def _stand_in(name: str, error: ModuleNotFoundError) -> ModuleType:
-    """What is offered for a helper that needs a package which is not installed."""
-    try:
-        return _compat(name)
-    except ModuleNotFoundError:
-        raise error from None
-
-
 @lru_cache(maxsize=256)
 def _compat(name: str) -> ModuleType:
     """What stands for the module `lmms_eval.…`, with the names that `compat` offers."""
@@ -305,7 +301,7 @@ def _compat(name: str) -> ModuleType:
     if not any(key == inner or key.startswith(f"{inner}.") for key in MODULES):
         text = f"fieldmark offers no {name} to the code of tasks"
         if name.startswith(TASKS):
-            text = f"no folder you named holds {name}: name lmms-eval's tasks folder too"
+            text = f"no folder you named contains {name}: name lmms-eval's tasks folder too"
         raise ModuleNotFoundError(text, name=name)
     module = Namespace(name, lambda part: _compat(f"{name}.{part}"))
     home, names = MODULES.get(inner, ("", ""))
@@ -398,7 +394,7 @@ def _is_stem(stem: str) -> bool:
 def _no_file(function: Function, stem: str) -> str:
     folder = function.file.parent
     if stem.startswith(f"{TASKS}."):
-        return f"no folder you named holds {stem}: name lmms-eval's tasks folder too."
+        return f"no folder you named contains {stem}: name lmms-eval's tasks folder too."
     stems = sorted(path.stem for path in folder.glob("*.py"))
     where = "beside this file" if str(folder) == "." else f"in {folder}"
     return f"there is no {stem}.py {where}.{meant(stem, stems)}"

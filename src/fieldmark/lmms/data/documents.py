@@ -90,12 +90,12 @@ class Documents:
         name = self.task.eval_split
         if name is None:
             raise UsageError(
-                f"{self.task.place_of('task')}  names neither test_split nor validation_split; "
+                f"{self.task.line_of('task')}  names neither test_split nor validation_split; "
                 f"the dataset has {_listed(self._every)}."
             )
         made = self._split(name, key)
         if not len(made):
-            raise DataError(f"{self.task.place_of(key)}  split {name!r} holds no documents.")
+            raise DataError(f"{self.task.line_of(key)}  split {name!r} contains no documents.")
         return made
 
     @cached_property
@@ -115,22 +115,19 @@ class Documents:
 
     def _split(self, name: str, key: str) -> Split:
         if name not in self._made:
-            self._made[name] = self._prepared(name, key)
+            where = self.task.line_of(key)
+            if name not in self._every:
+                reason = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+                raise DataError(f"{where}  {reason}{meant(name, self._every)}")
+            data = self._every[name]
+            if self.task.process_docs is not None:
+                data = self._processed(data, name)
+            self._made[name] = Split(data, name, where, folders_for(self.task))
         return self._made[name]
-
-    def _prepared(self, name: str, key: str) -> Split:
-        where = self.task.place_of(key)
-        if name not in self._every:
-            reason = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
-            raise DataError(f"{where}  {reason}{meant(name, self._every)}")
-        data = self._every[name]
-        if self.task.process_docs is not None:
-            data = self._processed(data, name)
-        return Split(data, name, where, folders_for(self.task))
 
     def _processed(self, data: Any, name: str) -> Any:
         """Task code may draw: the same documents come out whatever ran before."""
-        where = self.task.place_of("process_docs")
+        where = self.task.line_of("process_docs")
         function = load_function(self.task.process_docs, self.task.trust)  # type: ignore[arg-type]
         with (
             quiet_datasets(is_online=False) as datasets,
@@ -179,7 +176,7 @@ class DocumentPart:
         """Raises where a document, or a picture it names, is not what it was when this began."""
         if self.digest_now(anew=True) != self.digest:
             raise DataError(
-                f"{self.task.place_of('task')}  documents were changed while they were asked "
+                f"{self.task.line_of('task')}  documents were changed while they were asked "
                 "about: run the same command again (answers are kept)."
             )
 

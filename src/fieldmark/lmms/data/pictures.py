@@ -173,7 +173,20 @@ def to_picture(visual: Any, where: str = "", folders: PictureFolders = ANYWHERE)
     if isinstance(visual, (bytes, bytearray)):
         return Picture(bytes(visual))
     if isinstance(visual, (str, Path)):
-        return _from_address(visual, where, folders)
+        text = str(visual)
+        if text.startswith("data:image/"):
+            return Picture(_decoded(text, where))
+        text = text.removeprefix("file://")
+        if "://" in text:
+            raise UsageError(
+                _line(where, f"{text!r} is remote: a file on this machine is expected.")
+            )
+        _refuse_others(text, where)
+        try:
+            path = folders.at(text)
+        except FieldmarkError as error:
+            raise type(error)(_line(where, str(error))) from None
+        return Picture(path.read_bytes, name=str(path.resolve()))
     if isinstance(visual, Mapping):
         return _from_row(visual, where, folders)
     if type(visual).__name__ == "ndarray" and visual.ndim in (2, 3):
@@ -198,21 +211,6 @@ def _from_row(row: Mapping[str, Any], where: str, folders: PictureFolders) -> Pi
         if row.get(key) is not None:
             return to_picture(row[key], where, folders)
     raise _unfit(where, f"mapping of {', '.join(map(str, row)) or 'nothing'}")
-
-
-def _from_address(address: str | Path, where: str, folders: PictureFolders) -> Picture:
-    text = str(address)
-    if text.startswith("data:image/"):
-        return Picture(_decoded(text, where))
-    text = text.removeprefix("file://")
-    if "://" in text:
-        raise UsageError(_line(where, f"{text!r} is remote: a file on this machine is expected."))
-    _refuse_others(text, where)
-    try:
-        path = folders.at(text)
-    except FieldmarkError as error:
-        raise type(error)(_line(where, str(error))) from None
-    return Picture(path.read_bytes, name=str(path.resolve()))
 
 
 def _decoded(address: str, where: str) -> bytes:

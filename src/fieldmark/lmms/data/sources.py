@@ -103,9 +103,9 @@ class DocumentSource:
 def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
     """Where the task's documents are; `load` gives the object behind a `!function`."""
     given = dict(task.dataset_kwargs or {})
-    where = task.place_of("dataset_path")
+    where = task.line_of("dataset_path")
     if not task.dataset_path:
-        raise UsageError(f"{task.place_of('task')}  dataset_path is missing: no documents to ask.")
+        raise UsageError(f"{task.line_of('task')}  dataset_path is missing: no documents to ask.")
     is_saved = bool(given.pop("load_from_disk", False))
     notes = tuple(_notes(task, given))
     options = {
@@ -116,14 +116,14 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Document
     if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
         options.pop("token", None)
     if not isinstance(options.get("revision", ""), str):
-        pinned, revision = task.place_of("dataset_kwargs", "revision"), options["revision"]
+        pinned, revision = task.line_of("dataset_kwargs", "revision"), options["revision"]
         raise UsageError(f"{pinned}  revision = {revision!r}: expected text, put it in quotes.")
     path, kind = _place(task, is_saved)
     if kind == "files":
         options = _local_files(task, path, options)
     remote = tuple(file for file in _each_file(options.get("data_files")) if "://" in file)
     if remote:
-        where = task.place_of("dataset_kwargs", "data_files")
+        where = task.line_of("dataset_kwargs", "data_files")
     source = DocumentSource(
         kind, path, task.dataset_name, where, options, notes, remote, task.trust
     )
@@ -174,7 +174,7 @@ def folders_of(task: DocumentTask, key: str) -> list[Path]:
 def _notes(task: DocumentTask, given: Mapping[str, Any]) -> Iterator[str]:
     for key, why in UPSTREAM_ONLY.items():
         if given.get(key) and key not in _SILENT:
-            yield f"{task.place_of('dataset_kwargs', key)}  {key} has no effect here: {why}."
+            yield f"{task.line_of('dataset_kwargs', key)}  {key} has no effect here: {why}."
 
 
 def _place(task: DocumentTask, is_saved: bool) -> tuple[str, Kind]:
@@ -188,7 +188,7 @@ def _place(task: DocumentTask, is_saved: bool) -> tuple[str, Kind]:
         if is_folder(folder / plain):
             return str(folder / plain), "saved" if is_saved else "folder"
     if is_saved or _is_local(path):
-        raise DataError(f"{task.place_of('dataset_path')}  folder {path!r} does not exist.")
+        raise DataError(f"{task.line_of('dataset_path')}  folder {path!r} does not exist.")
     return path, "hub"
 
 
@@ -201,7 +201,7 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
     keys = [key for key in ("data_files", "data_dir") if options.get(key)]
     if not keys:
         raise UsageError(
-            f"{task.place_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
+            f"{task.line_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
             "with dataset_kwargs.data_files or data_dir."
         )
     look = _LocalPaths(task)
@@ -226,7 +226,7 @@ class _LocalPaths:
         return self.one(str(value), key)
 
     def one(self, value: str, key: str) -> str:
-        where = self.task.place_of("dataset_kwargs", key)
+        where = self.task.line_of("dataset_kwargs", key)
         if "://" in value and not value.startswith("file://"):
             return str(cached_file(value) or value)
         plain = with_home(value.removeprefix("file://"))
@@ -293,7 +293,7 @@ def _each_file(value: Any) -> Iterator[str]:
 
 def _refuse_pickles(task: DocumentTask, files: Any) -> None:
     """A pickled table can run code when it is opened: it needs the same trust as code."""
-    where = task.place_of("dataset_kwargs")
+    where = task.line_of("dataset_kwargs")
     if files is None:
         raise UsageError(f"{where}  dataset_path 'pandas' needs dataset_kwargs.data_files.")
     for file in _each_file(files):

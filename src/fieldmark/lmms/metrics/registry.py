@@ -61,7 +61,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise UsageError(
-            f"regexes_to_ignore: {pattern!r} is no regular expression: {error}."
+            f"regexes_to_ignore: {pattern!r} is not a regular expression: {error}."
         ) from error
 
 

@@ -41,7 +41,8 @@ def notes_of(task: DocumentTask, located: Located) -> Iterator[str]:
         if key in NO_EFFECT:
             yield f"{located.where((key,))}  {key} {NO_EFFECT[key]}."
     if task.group:
-        yield f"{located.where(('group',))}  group in a task is an old word for tag, and read so."
+        where = located.where(("group",))
+        yield f"{where}  group in a task is an old word for tag, and is read as tag."
     for key in _CODE_FIELDS:
         if _is_untagged(getattr(task, key), located, key):
             reason = "names a function, but without `!function` it is plain text"
@@ -189,7 +190,7 @@ class _Expansion:
             raise UsageError(join_problems(list(dict.fromkeys(self.problems))))
         if not self.tasks and self.groups:
             group = self.groups[-1].group
-            raise UsageError(f"{group.place_of('task')}  group {group.group!r} holds no tasks.")
+            raise UsageError(f"{group.line_of('task')}  group {group.group!r} contains no tasks.")
         return Expanded(tuple(self.tasks.values()), tuple(self.groups), tuple(self.notes))
 
     def add_all(self, names: list[str], pattern: str, where: str) -> None:
@@ -221,7 +222,7 @@ class _Expansion:
         if entry.kind == "group":
             if entry in chain:
                 circle = " → ".join(group.name for group in [*chain[chain.index(entry) :], entry])
-                text = f"{where}  groups hold each other in a circle: {circle}."
+                text = f"{where}  groups contain each other: {circle}."
                 raise UsageError(text.lstrip())
             key = (entry.path, "" if over is None else repr((over.data, over.files)))
             if key not in self.held:
@@ -256,7 +257,7 @@ class _Expansion:
                 reason = (
                     f"task {task.task!r} is defined in {home} too: rename one, or name its file"
                 )
-                raise UsageError(f"{task.place_of('task')}  {reason}.")
+                raise UsageError(f"{task.line_of('task')}  {reason}.")
             self.made[key] = self._keep(task)
         return self.made[key]
 

@@ -51,11 +51,11 @@ _FIRST_RESPONSE = {"name": "none", "filter": [{"function": "take_first"}]}
 NO_EFFECT = {
     "batch_size": "belongs to the model, not the task",
     "doc_to_audio": "is not a field of lmms-eval: doc_to_visual gives sounds too",
-    "full_docs": "is read by nothing",
+    "full_docs": "is never read",
     "group_alias": "has a meaning in group files only",
     "should_decontaminate": "does not change a score",
     "doc_to_decontamination_query": "does not change a score",
-    "use_prompt": "is read by nothing",
+    "use_prompt": "is never read",
 }
 """keys that are accepted and change nothing → why"""
 GROUP_KEYS = frozenset(("group", "group_alias", "task", "aggregate_metric_list", "metadata"))
@@ -273,14 +273,14 @@ class DocumentTask(_StrictModel):
         import yaml
 
         keys = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True).rstrip()
-        return f"{self.task}  {self.place_of('task')}\n\n{keys}"
+        return f"{self.task}  {self.line_of('task')}\n\n{keys}"
 
     @property
     def eval_split(self) -> str | None:
         """The split that is asked about."""
         return self.test_split or self.validation_split
 
-    def place_of(self, *key: str | int) -> str:
+    def line_of(self, *key: str | int) -> str:
         """`file:line` of a key, for messages; the task's name when it has no file."""
         return f"task {self.task!r}" if self._origin is None else self._origin.where(key)
 
@@ -340,7 +340,7 @@ class Group(_StrictModel):
         rest = {key: inner for key, inner in value.items() if key not in GROUP_KEYS}
         return group_keys | {"overrides": rest}
 
-    def place_of(self, *key: str | int) -> str:
+    def line_of(self, *key: str | int) -> str:
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)
 
 

@@ -297,10 +297,7 @@ class _OwnAggregation:
             items[i] for i in indices
         ]
         self.every: np.ndarray = np.arange(len(items))
-        self.values = self._values_and_cost()
-
-    def _values_and_cost(self) -> dict[str, float]:
-        """A second call: the first may have imported much. Notices values that it changes."""
+        # A second call: the first may have imported much. Notices values that it changes
         fresh = copies(self.items)
         given = fresh(self.every)
         before = repr(given)
@@ -309,7 +306,7 @@ class _OwnAggregation:
         self.cost = max(1e-6, time.perf_counter() - began)
         if repr(given) != before:
             self.pick = fresh
-        return numbers
+        self.values = numbers
 
     def ask(self, place_n: np.ndarray) -> dict[str, float]:
         return numbers_in(self.function(self.pick(place_n.tolist())))

@@ -88,7 +88,7 @@ def _filters(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
     index = [task_pipeline.name for task_pipeline in task.pipelines].index(pipeline.name)
     steps = []
     for number, step in enumerate(pipeline.filter):
-        where = task.place_of("filter_list", index, "filter", number)
+        where = task.line_of("filter_list", index, "filter", number)
         function: Any = step.function
         if isinstance(function, Function):
             function = load_function(function, task.trust)
@@ -143,7 +143,7 @@ def _filtered(
     rows = [one.reply.row for one, size in zip(judged, sizes, strict=True) for _ in range(size)]
     docs = [setup.part.document(row) for row in rows]
     flat = [responses for requests in resps for responses in requests]
-    where = setup.task.place_of("filter_list")
+    where = setup.task.line_of("filter_list")
     made = iter(run_pipeline(filters, flat, docs, where))
     tags = reasoning_tags(setup.task.reasoning_tags)
     return [[strip_response(next(made), tags) for _ in range(size)] for size in sizes]
@@ -186,7 +186,7 @@ class _Scorer:
             numbers = gold_places(target, choices)
             target = [choices[number] for number in numbers] or [str(target)]
         response = responses[0] if len(responses) == 1 else list(responses)
-        safe_call = partial(call, where=setup.task.place_of("metric_list"), document=row)
+        safe_call = partial(call, where=setup.task.line_of("metric_list"), document=row)
         return text_values(self._text_metrics, response, target, safe_call)
 
     @cached_property
@@ -289,7 +289,7 @@ def _facts(
     try:
         return _info(judged, doc, target)
     except UsageError as error:  # a value of a kind that only the task's code knows
-        where = setup.task.place_of("process_results")
+        where = setup.task.line_of("process_results")
         raise UsageError(f"{where}  document {judged.reply.row}: {error}") from error
 
 

@@ -48,7 +48,7 @@ from fieldmark.store import AMONG_ANSWERED, OK, Score
 
 SEVERAL_SECONDS, AT_ONCE = 10.0, 6
 """for the resamples of one function, and how many functions may take as long"""
-ELSEWHERE = "scored elsewhere: 999 stands for no number"
+ELSEWHERE = "scored elsewhere: 999 means no number"
 
 OF_THE_WHOLE = ("", "overall", "all", "average", "avg", "mean", "total", "acc", "accuracy", "score")
 """what task code calls the number that stands for all of a mapping"""
@@ -432,7 +432,7 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
             if isinstance(item.aggregation, Function)
             else item.aggregation,
             higher_is_better(item),
-            task.place_of("metric_list", number, "aggregation"),
+            task.line_of("metric_list", number, "aggregation"),
             FreshFunction(
                 item.aggregation, task.trust, find_file(item.aggregation, task.trust).resolve()
             )

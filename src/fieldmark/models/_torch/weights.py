@@ -22,6 +22,7 @@ import torch
 from fieldmark import draws
 from fieldmark.errors import ModelError
 from fieldmark.models._name import ModelRequest
+from fieldmark.words import first_few
 
 PATIENCE_S = 10.0
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -66,14 +67,14 @@ def read_weights(path: Path) -> dict[str, Any]:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     if not isinstance(content, dict) or not content:
-        raise ModelError(f"{path}  holds {type(content).__name__}, expected a state_dict.")
+        raise ModelError(f"{path}  contains {type(content).__name__}, expected a state_dict.")
     return {_plain(key): value for key, value in content.items() if torch.is_tensor(value)}
 
 
 def runs_code(path: Path | str) -> ModelError:
     """For pickled files; torch's own text advises `weights_only=False`, which runs the code."""
     return ModelError(
-        f"{path}  holds more than tensors and would have to run code to load: "
+        f"{path}  contains more than tensors and would have to run code to load: "
         "save its state_dict() alone, best as safetensors."
     )
 
@@ -96,17 +97,19 @@ def fit_weights(
     kept = {
         key: value for key, value in weights.items() if not key.startswith(head) or key in state
     }
-    problems = [f"lacks {key}" for key in state if key not in kept]
-    problems += [f"has {key}, which the network lacks" for key in kept if key not in state]
-    problems += [
-        f"has {key} as {tuple(kept[key].shape)}, the network as {tuple(state[key].shape)}"
+    lacking = [key for key in state if key not in kept]
+    others = [key for key in kept if key not in state]
+    shapes = [
+        f"{key} as {tuple(kept[key].shape)} (the network: {tuple(state[key].shape)})"
         for key in state
         if key in kept and kept[key].shape != state[key].shape
     ]
+    problems = [f"lacks {first_few(lacking, 2)}"] if lacking else []
+    problems += [f"has {first_few(others, 2)}, which the network lacks"] if others else []
+    problems += [f"has {first_few(shapes, 1)}"] if shapes and not problems else []
     if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ModelError(
-            f"{path}  does not fit this network: it {problems[0]}{more}. "
+            f"{path}  does not fit this network: it {' and '.join(problems)}. "
             "Weights of exactly this architecture and size are expected."
         )
     module.load_state_dict(kept)
@@ -144,7 +147,7 @@ def hub_folder(request: ModelRequest, repo: str, need: Sequence[Sequence[str]]) 
     try:
         folders = {_cached_in(repo_id, group, revision) for group in need}
     except ValueError as error:  # a model's configuration may name anything
-        text = f"model {request.name.text!r}: {repo!r} is no name of a repository on the hub."
+        text = f"model {request.name.text!r}: {repo!r} is not the name of a repository on the hub."
         raise ModelError(text) from error
     if len(folders) == 1 and (folder := folders.pop()):
         return folder
@@ -180,7 +183,7 @@ def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) ->
         names = [name for name in group if name in present]
         if not names:
             raise ModelError(
-                f"{repo_id} on the hub holds no {' or '.join(group)}: it cannot be loaded."
+                f"{repo_id} on the hub contains no {' or '.join(group)}: it cannot be loaded."
             )
         chosen.append(names[0])
     paths = [hub.hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]

@@ -106,7 +106,7 @@ def library_version(package: str) -> str:
         return ""
 
 
-def settle(
+def fingerprint_model(
     model: UserBackbone,
     request: ModelRequest,
     closure: Closure | None,
@@ -140,7 +140,7 @@ def settle(
     fingerprint = draws.digest(key, precision, *parts, *decode_mark(model.decode)).hex()
     folder = closure.root.parent if closure else Path.cwd()
     is_known = closure is not None and _names_what_it_reads(request.name, closure)
-    model.settle(fingerprint, Basis(key, folder, held, is_known, precision, decode))
+    model.set_identity(fingerprint, Basis(key, folder, held, is_known, precision, decode))
 
 
 def named_files(closure: Closure, digest: Digest) -> dict[Path, str]:

@@ -22,7 +22,7 @@ from fieldmark.models._name import (
     note_asked,
     wishing,
 )
-from fieldmark.models._user.fingerprint import code_of, named_files, read_closure, settle
+from fieldmark.models._user.fingerprint import code_of, fingerprint_model, named_files, read_closure
 from fieldmark.models._user.wrap import UserBackbone, wrap
 from fieldmark.registry import resolve_reference, run_file
 
@@ -40,7 +40,9 @@ def load_file(request: ModelRequest) -> Backbone:
         model = _build(entry, request)
         model.look()
     _tell_unheeded(request, wish)
-    settle(model, request, replace(closure, sources=bundle.closure.sources), before, wish)
+    fingerprint_model(
+        model, request, replace(closure, sources=bundle.closure.sources), before, wish
+    )
     return model
 
 
@@ -54,7 +56,7 @@ def adopt(entry: Any, request: ModelRequest) -> Backbone:
             return model  # one of ours, which knows itself
         model.look()
     _tell_unheeded(request, wish)
-    settle(model, request, closure, before, wish)
+    fingerprint_model(model, request, closure, before, wish)
     return model
 
 

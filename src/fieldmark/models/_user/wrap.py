@@ -129,7 +129,7 @@ class UserBackbone:
         """Takes another fingerprint: one that did otherwise has had this one."""
         self._fingerprint = fingerprint
 
-    def settle(self, fingerprint: str, basis: Basis) -> None:
+    def set_identity(self, fingerprint: str, basis: Basis) -> None:
         """Takes what it turned out to be, once it has been built and has looked."""
         self._fingerprint, self.basis = fingerprint, basis
 

@@ -314,4 +314,4 @@ class WordsModel:
         return self._known[word]
 
     def projected(self, projector: str) -> WordsModel:
-        raise UsageError(f"model {self.name!r} has no projector {projector!r}: it has one only.")
+        raise UsageError(f"model {self.name!r} has no projector {projector!r}: it has only one.")

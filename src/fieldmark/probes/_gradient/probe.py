@@ -140,7 +140,7 @@ class Targets:
         value_nt = self.value[rows]
         is_judged_t = (value_nt == 0).any(axis=0) & (value_nt == 1).any(axis=0)
         n_poor, n_traits = int((~is_judged_t).sum()), len(is_judged_t)
-        note = f"{n_poor} of {n_traits} traits have one answer only in the held-out images"
+        note = f"{n_poor} of {n_traits} traits have only one answer in the held-out images"
         return [note] if n_poor else []
 
 

@@ -185,7 +185,7 @@ def _block(
         if left.any():
             floor_l = value_uc[left].max(axis=1) - miss_ba[unsure[left], index]
             open_rows.append((index, unsure[left], value_uc[left] >= floor_l[:, None]))
-    _settle(column_ab, open_rows, moved_bd, system, alphas)
+    _rescore_open(column_ab, open_rows, moved_bd, system, alphas)
     return column_ab
 
 
@@ -199,7 +199,7 @@ def _combine(coef_k: np.ndarray, value_kbc: np.ndarray, rows_u: np.ndarray) -> n
     return np.asarray(combined_bc if is_every else combined_bc[rows_u])
 
 
-def _settle(
+def _rescore_open(
     column_ab: np.ndarray,
     open_rows: list[tuple[int, np.ndarray, np.ndarray]],
     moved_bd: np.ndarray,

@@ -15,6 +15,8 @@ from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.registry import ANSWERS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
     from fieldmark.chat import Estimate
@@ -67,11 +69,14 @@ class Ask(Protocol):
             asks_again=settings.asks_again(),
         )  # fmt: skip
 
-    def estimate(self, question: Question, model_name: str) -> Estimate:
+    def estimate(
+        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+    ) -> Estimate:
         from fieldmark.models import load_chat_model
         from fieldmark.protocols.ask.run import estimate_cost
 
-        return estimate_cost(question, question.settings.priced(load_chat_model(model_name)))
+        model = question.settings.priced(load_chat_model(model_name))
+        return estimate_cost(question, model, journal, usual_out)
 
     def score(
         self,

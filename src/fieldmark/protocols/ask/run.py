@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 
 import polars as pl
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     ChatModel,
     Estimate,
     Estimator,
@@ -28,6 +30,7 @@ from fieldmark.chat import (
     estimate,
     glance,
 )
+from fieldmark.chat.journal import request_key, stored_ids
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import PartPredictions
@@ -124,10 +127,18 @@ def _complete(under_way: dict[PartRequests, None]) -> Iterator[PartPredictions]:
         yield from sheet.predictions()
 
 
-def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate:
-    """What the requests will take, from a few prompts of a few parts; sends nothing."""
+def estimate_cost(
+    question: Question,
+    model: ChatModel | LocalModel,
+    journal: Path | None = None,
+    usual_out: float = 0,
+) -> Estimate:
+    """What the requests will take, from a few prompts of a few parts; sends nothing. What the
+    journal holds is not sent; `usual_out`: tokens of an answer of this model so far.
+    """
     task, parts, draw = question.task, question.parts, question.draw
     block, images = task.block("ask"), Images(question.root)
+    shown = Images(question.root, detail=question.settings.detail)
     look = cache(partial(glance, limits=model.picture_limits))
     context = AskContext(task, block, model, images, draw, question.settings, look)
     is_traits = block.kind == "traits"
@@ -148,7 +159,11 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
         len(request.info[2].options) for request, _ in new_requests if question.settings.circular
     ]
     n_all = round(n_items / len(looked)) * draw.repeats * max([1, *turns])
-    whole = estimate(new_requests, Estimator(model.card)).scaled(n_all)
+    stored = list(_stored(replace(context, images=shown), parts, journal)) if journal else []
+    used = [answer.usage.tokens_out for answer in stored if answer.usage is not None]
+    usual_out = sum(used) / len(used) if used else usual_out
+    few = estimate(new_requests, Estimator(model.card), usual_out)
+    whole = few.scaled(max(0, n_all - len(stored)))
     built = [request.info[2] for request, _ in new_requests]
     if draw.n_train > 0 and (fewer := Counter(one.why_fewer for one in built if one.why_fewer)):
         words = examples_words([one.k_used for one in built], draw.n_train, fewer)
@@ -157,6 +172,28 @@ def estimate_cost(question: Question, model: ChatModel | LocalModel) -> Estimate
         return whole
     share = model.provider.batch_price  # batches cost less
     return whole if share is None else whole.at_share(share)
+
+
+def _stored(context: AskContext, parts: Sequence[PartItems], folder: Path) -> Iterator[Answer]:
+    """The answers of the journal that a run takes, those that are asked again left out. Pictures
+    are read only of items that some model was asked about.
+    """
+    ids, model, shelf = (
+        stored_ids(folder),
+        context.model,
+        PictureCache(context.model.picture_limits),
+    )
+    again = context.settings.asks_again()
+    known = ids | {name.rpartition("#")[0] for name in ids if context.settings.circular}
+    with AnswerJournal(folder) as journal, suppress(DataError):  # running tells what is broken
+        for part in ask_parts(context.task, context.block, parts, context.images, context.draw):
+            prompts = context.prompts(part)
+            asked = replace(part, items=tuple(item for item in part.items if item.id in known))
+            for request in PartRequests(context, asked, (), "", prompts).requests():
+                pictures = [shelf.prepare(picture) for picture in request.pictures]
+                answer = journal.get(request_key(request, pictures, model.address))
+                if answer is not None and not (again and _outcome(request, answer) in again):
+                    yield answer
 
 
 def _some_sheet(context: AskContext, part_question: PartQuestion) -> PartRequests:

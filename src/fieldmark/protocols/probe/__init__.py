@@ -37,7 +37,7 @@ class Probe(Protocol):
         except CodeNotRun:
             return []
         except FieldmarkError as error:
-            return [f"{task.place_of('probe')}  {error}"]
+            return [f"{task.line_of('probe')}  {error}"]
         for name in (task.metric, *task.also):
             try:
                 uses = load_metric(name).uses
@@ -45,12 +45,12 @@ class Probe(Protocol):
                 continue
             if uses == "score" and not hasattr(probe, "predict_score"):
                 return [
-                    f"{task.place_of('metric')}  metric {short_name(name)!r} needs the certainty "
+                    f"{task.line_of('metric')}  metric {short_name(name)!r} needs the certainty "
                     "of each answer, and the probe has no predict_score."
                 ]
         if block.reject and (task.traits or block.leave_one_out):
             return [
-                f"{task.place_of('metric')}  `reject` is for tasks with one label and a separate "
+                f"{task.line_of('metric')}  `reject` is for tasks with one label and a separate "
                 "training set."
             ]
         return []

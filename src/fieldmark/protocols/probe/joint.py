@@ -106,7 +106,7 @@ def _numbers(task: Task, rows: pl.DataFrame, trait: str) -> np.ndarray:
     number_of = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
     for word in set(texts) - number_of.keys() - {None}:
         raise DataError(
-            f"{task.place_of('traits')}  column {trait!r} of dataset {task.dataset!r} holds "
+            f"{task.line_of('traits')}  column {trait!r} of dataset {task.dataset!r} contains "
             f"{word!r}: expected {' or '.join(YES)}, {' or '.join(NO)}, or nothing."
         )
     return np.array([np.nan if word is None else number_of[word] for word in texts])

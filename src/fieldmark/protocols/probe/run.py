@@ -222,7 +222,7 @@ def ask_together(
     """
     pool, test = (_every(rows) for rows in zip(*drawn, strict=True))
     names, code_n = np.unique(pool["target"].to_numpy(), return_inverse=True)
-    in_pool, in_test = (_places(rows) for rows in (pool, test))
+    in_pool, in_test = ({item: row for row, item in enumerate(rows["id"])} for rows in (pool, test))
     x_pool, x_test = features.matrix(pool), features.matrix(test)
     n_together = max(1, MOST_ANSWERS // max(1, len(test)))
     for start in range(0, len(drawn), n_together):
@@ -239,7 +239,3 @@ def _every(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     columns = [frame.select("id", "target") for frame in frames]
     same = all(frame is frames[0] for frame in frames)
     return columns[0] if same else pl.concat(columns).unique("id", maintain_order=True)
-
-
-def _places(rows: pl.DataFrame) -> dict[str, int]:
-    return {item: row for row, item in enumerate(rows["id"])}

@@ -16,6 +16,8 @@ from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.registry import ANSWERS, DUAL
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
 
     from fieldmark.chat import Estimate
@@ -106,7 +108,9 @@ class Rerank(Protocol):
             asks_again=settings.asks_again(),
         )  # fmt: skip
 
-    def estimate(self, question: Question, model_name: str) -> Estimate | None:
+    def estimate(
+        self, question: Question, model_name: str, journal: Path | None = None, usual_out: float = 0
+    ) -> Estimate | None:
         from fieldmark.models import abilities, load_chat_model
 
         if ANSWERS not in abilities(model_name):
@@ -114,7 +118,7 @@ class Rerank(Protocol):
         from fieldmark.protocols.rerank.by_answer import estimate_reranking
 
         model = question.settings.priced(load_chat_model(model_name))
-        return estimate_reranking(question, model)
+        return estimate_reranking(question, model, journal, usual_out)
 
     def answer(
         self,

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ import polars as pl
 
 from fieldmark.chat import (
     Answer,
+    AnswerJournal,
     AskSession,
     ChatModel,
     Estimate,
@@ -33,6 +35,7 @@ from fieldmark.chat import (
     Option,
     Parsed,
     Picture,
+    PictureCache,
     Request,
     estimate,
     first_word_shares,
@@ -44,6 +47,7 @@ from fieldmark.chat import (
     system,
     user,
 )
+from fieldmark.chat.journal import request_key, stored_ids
 from fieldmark.errors import DataError, ModelError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._predictions import FitNotes, PartPredictions
@@ -136,7 +140,9 @@ class Reranking:
                     yield self.request(query, result, pictures, way, repeat)
 
 
-def estimate_reranking(question: Question, model: ChatModel | LocalModel) -> Estimate:
+def estimate_reranking(
+    question: Question, model: ChatModel | LocalModel, journal: Path | None, usual_out: float
+) -> Estimate:
     """What the requests will take, from a few of them, spread over all; sends nothing."""
     images = Images(question.root)
     asker = _reranking(question, model, images)
@@ -148,7 +154,15 @@ def estimate_reranking(question: Question, model: ChatModel | LocalModel) -> Est
             with suppress(DataError):  # running, not planning, tells which images cannot be read
                 sizes = [glance(picture, limits) for picture in request.pictures]
                 sized.append((request, [(size.width, size.height) for size in sizes]))
-    return estimate(sized, Estimator(model.card)).scaled(len(rows) * question.draw.repeats)
+    n = len(rows) * question.draw.repeats
+    if journal and not asker.settings.asks_again() and (ids := stored_ids(journal)):
+        queries, shelf = list(queries_of(asker.block, rows)), PictureCache(limits)
+        with AnswerJournal(journal) as stored, suppress(DataError):
+            for request in asker.requests(queries, way, question.draw.repeats):
+                if request.id in ids:
+                    pictures = [shelf.prepare(picture) for picture in request.pictures]
+                    n -= request_key(request, pictures, model.address) in stored
+    return estimate(sized, Estimator(model.card), usual_out).scaled(max(0, n))
 
 
 def rerank_by_answer(
@@ -196,7 +210,7 @@ def _reranking(question: Question, model: ChatModel | LocalModel, images: Images
     block: RerankBlock = question.task.block("rerank")
     if block.by == "likelihood" and "logprobs" in model.lacks:
         raise UsageError(
-            f"{question.task.place_of('rerank')}  by: likelihood needs a model that gives "
+            f"{question.task.line_of('rerank')}  by: likelihood needs a model that gives "
             f"log-probabilities, and {model.name!r} does not: expected auto or grade."
         )
     return Reranking(block, model, images, question.settings, question.draw.seed)
@@ -315,8 +329,8 @@ def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:
     n_by_text = sum(one.is_by_text for one in judged)
     if n_by_text:
         fits.notes[
-            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: their "
-            "text counts, as certain"
+            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: "
+            f"their text is used, as if certain"
         ] += 1
     outcomes = dict(sorted(Counter(one.outcome for one in judged).items()))
     return spent([one.answer for one in judged]) | {"outcomes": outcomes, "by": way} | fits.noted()

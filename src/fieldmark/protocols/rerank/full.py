@@ -85,7 +85,7 @@ def rank_gallery(
     gallery = _open(task, block, question.root)
     if gallery.dim != model.dim:
         raise DataError(
-            f"{gallery.arrays[0].parent}  holds vectors of {gallery.dim} numbers, and "
+            f"{gallery.arrays[0].parent}  contains vectors of {gallery.dim} numbers, and "
             f"{model.name!r} gives {model.dim}: expected embeddings of this very model."
         )
     began = time.monotonic()
@@ -118,7 +118,7 @@ def _open(task: Task, block: RerankBlock, root: Path) -> Any:
     module: Any = load_dataset(task.dataset)
     if not hasattr(module, "open_gallery"):
         raise UsageError(
-            f"{task.place_of('rerank')}  dataset {task.dataset!r} has no gallery of photos that "
+            f"{task.line_of('rerank')}  dataset {task.dataset!r} has no gallery of photos that "
             "were embedded before: remove `gallery`."
         )
     return module.open_gallery(root, block.gallery)

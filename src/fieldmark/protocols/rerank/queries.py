@@ -64,24 +64,20 @@ def result_part(task: Task, table: pl.DataFrame) -> PartItems:
     if rows.is_empty() or len(strange):
         what = f"{strange['target'][0]!r} of row {strange['id'][0]!r}" if len(strange) else "no row"
         raise DataError(
-            f"{task.place_of('rerank')}  column {block.relevant!r} of dataset {task.dataset!r}: "
+            f"{task.line_of('rerank')}  column {block.relevant!r} of dataset {task.dataset!r}: "
             f"{what}: expected yes or no."
         )
-    _refuse_odd_queries(task, block, rows)
-    return PartItems("", rows.clear(), rows.sort("id"))
-
-
-def _refuse_odd_queries(task: Task, block: RerankBlock, rows: pl.DataFrame) -> None:
-    """A query has one text."""
+    # A query has one text
     text = pl.col(block.query).cast(pl.String).str.strip_chars().replace("", None)
     texts = rows.group_by("unit").agg(text.unique().sort(nulls_last=True).alias("texts"))
     for query, unit_texts in texts.sort("unit").iter_rows():
         if len(unit_texts) != 1 or unit_texts[0] is None:
             has = " and ".join("nothing" if one is None else repr(one) for one in unit_texts[:2])
             raise DataError(
-                f"{task.place_of('rerank')}  column {block.query!r} of dataset {task.dataset!r} "
+                f"{task.line_of('rerank')}  column {block.query!r} of dataset {task.dataset!r} "
                 f"has {has} for the query {query!r}: expected one text for each query."
             )
+    return PartItems("", rows.clear(), rows.sort("id"))
 
 
 def result_columns(block: RerankBlock) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def caption_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
     texts = {block.template.replace("{}", caption) for caption in parts[0].test[block.caption]}
     long = too_long_for_clip(sorted(texts))
     sentence = long_words(long, len(texts), "captions") if long else ""
-    return [f"{task.place_of('retrieve')}  {sentence}"] if long else []
+    return [f"{task.line_of('retrieve')}  {sentence}"] if long else []
 
 
 def run(
@@ -253,7 +253,7 @@ def _notes(pairs: Pairs, cut: CutTexts) -> dict[str, Any]:
     if n_texts < n or n_images < n:
         notes.append(
             f"some rows share a photo or a caption ({n:,} rows, {n_images:,} photos, {n_texts:,} "
-            "captions), so that scores where only a row's own partner is right cannot reach 100 %"
+            "captions), so a score that accepts only a row's own partner cannot reach 100 %"
         )
     fits.add(None, {}, notes)
     return fits.noted()

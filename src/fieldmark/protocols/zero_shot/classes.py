@@ -101,7 +101,7 @@ def class_texts(task: Task, block: ZeroShotBlock, part: PartItems) -> ClassTexts
 def text_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
     """Classes that no model can tell apart, and texts that CLIP does not read to their end."""
     block: ZeroShotBlock = task.block(PROTOCOL_KEY)
-    where, longest = task.place_of(PROTOCOL_KEY), max(templates_of(block), key=len)
+    where, longest = task.line_of(PROTOCOL_KEY), max(templates_of(block), key=len)
     lines: list[str] = []
     texts: set[str] = set()
     for part in parts:
@@ -130,12 +130,12 @@ def taxa_of(task: Task, block: ZeroShotBlock) -> tuple[str, ...]:
     if len(block.taxa) != 1 or not block.taxa[0].endswith(".txt"):
         return block.taxa
     given = Path(block.taxa[0])
-    beside = Path(task.place_of(PROTOCOL_KEY).rpartition(":")[0]).parent / given
+    beside = Path(task.line_of(PROTOCOL_KEY).rpartition(":")[0]).parent / given
     path = given if given.is_file() or not beside.is_file() else beside
     lines = [plain(line.partition("#")[0]) for line in read_text(path).splitlines()]
     taxa = tuple(dict.fromkeys(filter(None, lines)))
     if not taxa:
-        raise UsageError(f"{path}  holds no taxon: expected one a line.")
+        raise UsageError(f"{path}  contains no taxon: expected one a line.")
     return taxa
 
 
@@ -159,7 +159,7 @@ def _within(
             else ""
         )
         raise UsageError(
-            f"{task.place_of(PROTOCOL_KEY)}  taxa leave {len(kept)} of {len(names)} classes of "
+            f"{task.line_of(PROTOCOL_KEY)}  taxa leave {len(kept)} of {len(names)} classes of "
             f"{where}: at least two are needed.{hint}"
         )
     return kept, strange

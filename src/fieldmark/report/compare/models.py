@@ -22,10 +22,11 @@ from fieldmark.report.chance import with_chance
 from fieldmark.report.compare.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, names_with_caveats, read_table, superseded_note
-from fieldmark.report.run_labels import model_name
+from fieldmark.report.run_labels import model_name, without_version
 from fieldmark.report.tiers import ColumnErrors, ColumnKey, averaged, errors_of, photo_sets
 from fieldmark.stats import Comparison, Errors, compare_pair, holm, join
 from fieldmark.store import RunFilter, Score, Store, nothing_stored
+from fieldmark.words import first_few
 
 N_CLASSES = 3
 """classes named for each side"""
@@ -145,7 +146,7 @@ def compare_models(
     )
     if not questions:
         raise DataError(
-            f"{names.a!r} and {names.b!r} cannot be compared item by item on {left_out[0]}. "
+            f"{names.a!r} and {names.b!r} cannot be compared photo by photo on {left_out[0]}. "
             "`fieldmark table` shows their scores with intervals."
         )
     with_errors = [question for question in questions if question.pair.column.errors is not None]
@@ -432,22 +433,24 @@ def _find(store: Store, name: str, rows: Sequence[Row]) -> _NameMatch:
     named = {run.id for run in store.runs(RunFilter(models=(name,)))}
     newest = sorted(rows, key=lambda row: (row.run.finished or "", row.run.id), reverse=True)
     fitting: list[Row] = []
-    base, _, setup = name.removesuffix(")").partition(" (")
+    folded = name.lower()
+    base, _, setup = folded.removesuffix(")").partition(" (")
     protocol = setup.partition(",")[0].partition(" ")[0]
     for does_fit in (
         lambda row: row.name == name,
         lambda row: row.model == name or row.run.id in named,
-        lambda row: name in row.name or fnmatchcase(row.name, name),
+        lambda row: folded in row.name.lower() or fnmatchcase(row.name.lower(), folded),
         # A setup that other tasks of these results show, and that is the only one here.
-        lambda row: not row.setup and base in row.model and _protocol_of(row) == protocol,
+        lambda row: not row.setup and base in row.model.lower() and _protocol_of(row) == protocol,
     ):
         fitting = list(filter(does_fit, newest))
         if fitting:
             break
-    models = sorted({model_name(row.run.spec) for row in fitting})
+    models = sorted({without_version(row.model, row.run.spec) for row in fitting})
     if len(models) > 1:
-        shown = ", ".join(models[:5]) + (", ..." if len(models) > 5 else "")
-        raise UsageError(f"{name!r} is part of {len(models)} names ({shown}): expected one.")
+        raise UsageError(
+            f"{name!r} matches {len(models)} models; type more of the name: {first_few(models)}."
+        )
     if not models:
         names = {text for row in rows for text in (row.name, row.model, model_name(row.run.spec))}
         short = {text.partition("?")[0].rpartition("/")[2] for text in names}

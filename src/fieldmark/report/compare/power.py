@@ -65,7 +65,7 @@ def measured_spread(
     names = [model_name(alike[number].spec) for number in (a, b)]
     basis = f"{names[0]} and {names[1]}"
     if len(pairs) > 1:
-        basis = f"{len(pairs)} pairs of models, the middle one"
+        basis = f"median of {len(pairs)} model pairs"
     return MeasuredSpread(spread, basis, paired.metric.bounds == (0.0, 1.0))
 
 
@@ -163,7 +163,7 @@ def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:
     """A line per task and wanted difference."""
     if not rows:
         return "Too few units to say how many more would show a smaller difference."
-    names = ["to see 4 times in 5", "difference", "units", "needed", "more units", "more items"]
+    names = ["to see 4 times in 5", "difference", "units", "needed", "more units", "more photos"]
     body = [
         [
             f"{row.heading} {row.metric}".strip(),
@@ -179,7 +179,7 @@ def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:
     legend = [
         "units: photos that are independent of each other (a burst, camera or animal counts once)",
         "needed: how many units would show such a difference 4 times in 5, in a test at 5 %",
-        "more items: photos, with as many per unit as here",
+        "more photos: with as many per unit as here",
     ]
     if rows[0].heading == ALL:
         legend.append(f"{ALL}: every task grows in the same proportion")

@@ -116,12 +116,9 @@ def _smallest(overall: OverallDifference) -> list[str]:
     least = number(comparison.detectable, overall.score) + _unit(overall.score)
     needed = comparison.spread.units_to_detect(comparison.detectable / 2)
     more = (needed or 0) - comparison.n_units
-    noun = "photos" if comparison.n_units == comparison.n else "independent units"
-    halve = (
-        f" About {more:,} more {noun} like these would let you detect half that difference."
-        if more > 0
-        else ""
-    )
+    noun = "photos" if comparison.n_units == comparison.n else "units"
+    half = number(comparison.detectable / 2, overall.score) + _unit(overall.score)
+    halve = f" With about {more:,} more {noun} you could detect {half}." if more > 0 else ""
     n = counted(comparison.n, "photo")
     if comparison.n_units != comparison.n:
         n += f" ({comparison.n_units:,} independent units)"

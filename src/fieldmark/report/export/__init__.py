@@ -50,7 +50,7 @@ def export(form: str, chosen: Chosen) -> list[ExportFile]:
     if chosen.has_predictions and not _has_predictions(form):
         able = [name for name in EXPORTS if _has_predictions(name)]
         raise UsageError(
-            f"{form} holds no predictions: --predictions works with {', '.join(able)}."
+            f"{form} contains no predictions: --predictions works with {', '.join(able)}."
         )
     return [ExportFile(*file) for file in _format(form).export(chosen)]
 

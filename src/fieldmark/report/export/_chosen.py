@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import yaml
+
 from fieldmark import draws
 from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import (
@@ -30,6 +32,7 @@ OF_TABLES = (
     "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
     "answered_rate", "among_answered", *RATES, "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""
 
@@ -177,3 +180,8 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
         frame = chosen.store.predictions(run.id)
         content = pl.col("content").bin.encode("hex")
         yield frame.select(*columns, *frame.columns[:-1], content)
+
+
+def yaml_text(value: Any) -> str:
+    """The mapping or list as YAML, keys in the order given, each text on its own line."""
+    return str(yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=10**6))

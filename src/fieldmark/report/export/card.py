@@ -63,7 +63,7 @@ def _pieces(
 
 def _table(rows: Sequence[Row], main: Sequence[Row]) -> str:
     lines = [
-        "| task | asked by | metric | score | 95 % interval | items | answered | other metrics |",
+        "| task | asked by | metric | score | 95 % interval | photos | answered | other metrics |",
         "|---|---|---|---:|---|---:|---:|---|",
     ]
     for row in main:

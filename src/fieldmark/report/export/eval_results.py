@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.export._chosen import Chosen, ExportFile, yaml_text
 from fieldmark.report.facts import TaskFacts, signature
 from fieldmark.report.rows import Row
 from fieldmark.report.table.layout import number

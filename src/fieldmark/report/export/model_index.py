@@ -12,8 +12,7 @@ from typing import Any
 
 from fieldmark.protocols import protocol_of
 from fieldmark.registry import ANSWERS, DUAL
-from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.export._chosen import Chosen, ExportFile, yaml_text
 from fieldmark.report.facts import TaskFacts, developer_and_name, signature
 from fieldmark.report.rows import Row
 

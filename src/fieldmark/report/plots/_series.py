@@ -166,7 +166,9 @@ def _x(axis: Axis, series: Sequence[Series]) -> Spec:
     if axis.kind == "ordinal":
         return {**base, "type": "ordinal", "sort": seen, "axis": {"labelAngle": 0, "grid": False}}
     spread = _spread(seen, axis)
-    scale = {"type": axis.kind, "nice": False, "zero": False}
+    # Points of several lines stand a little apart: what is labelled lies on the axis all the same.
+    ends = {"unionWith": [seen[0], seen[-1]]}
+    scale = {"type": axis.kind, "nice": False, "zero": False, "domain": ends}
     return {
         **base,
         "type": "quantitative",

@@ -52,8 +52,8 @@ def plot(results: Results) -> Spec:
     unplaced = sorted({row.model for row in rows if n_train[row.run.id] is None})
     flat = sorted({name.partition("\n")[0] for name in lines if name not in grown})
     notes = [
-        f"{level_note(rows)} {'Dash: how the model was asked. ' * (_n_kinds(lines, shown) > 1)}"
-        f"{_luck(rows)}",
+        f"{level_note(rows)} "
+        f"{'Line style: how the model was used. ' * (_n_kinds(lines, shown) > 1)}{_luck(rows)}",
         *chance_words(list(chance.values())),
         few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),

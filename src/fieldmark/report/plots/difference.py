@@ -44,13 +44,13 @@ def plot(results: Results) -> Spec:
     if not able:
         row = next(iter(columns.values()))[0]
         why = why_not_paired(row.run, row.score.metric)
-        raise DataError(f"{why}: models cannot be compared item by item.")
+        raise DataError(f"{why}: models cannot be compared photo by photo.")
     readable, _ = first_panels(able)
     most = MOST_MODELS if len(readable) == 1 else MOST_OF_MANY
     drawn = {name: _panel(results, columns[name], most) for name in readable}
     parts = {name: part for name, part in drawn.items() if part is not None}
     if not parts:
-        raise DataError("no two models were asked the same items: there is nothing to compare.")
+        raise DataError("no two models answered the same photos: there is nothing to compare.")
     unread = [heading(columns[name][0]) for name in columns if name not in parts]
     n_cut = max(len(columns[name]) - 1 - most for name in parts)
     notes = [

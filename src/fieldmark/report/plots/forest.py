@@ -66,8 +66,8 @@ def plot(results: Results) -> Spec:
 
 
 _BANDS = (
-    "Blue (A): could be the best model for this task. Next band (B): clearly behind A, could "
-    "be the best of the others. Two models in one band may still differ."
+    "Blue (A): could be the best model for this task. Next band (B): clearly worse than A; "
+    "may be the best of the rest. Two models in one band may still differ."
 )
 
 

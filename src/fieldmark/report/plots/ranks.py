@@ -60,8 +60,8 @@ def plot(results: Results) -> Spec:
     )
     letters = "Letter" if len(tasks) <= _ROOMY else "Colour"
     notes = [
-        f"{letters}: tier on the task. A could be the best model; B is clearly behind A and could "
-        "be the best of the others. Two models of one letter may still differ."
+        f"{letters}: tier on the task. A could be the best model; B is clearly worse than A and "
+        "may be the best of the rest. Two models of one letter may still differ."
         f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
         few_answers([row for column_rows in columns.values() for row in column_rows]),
         _rank_note(standings),

@@ -115,7 +115,7 @@ def check_place(out: Path) -> None:
         raise DataError(f"{out}  is a file: name a folder for the site.")
     if out.exists() and any(out.iterdir()) and not is_site(out):
         raise DataError(
-            f"{out}  holds other files than a fieldmark site: name an empty or a new folder."
+            f"{out}  contains other files than a fieldmark site: name an empty or a new folder."
         )
 
 

@@ -42,7 +42,7 @@ CHANGED, MISSING, UNKNOWN = "changed", "missing", "unknown"
 _WHY = {
     CHANGED: ("changed since the run", "changed since the run"),
     MISSING: ("is not there", "are not there"),
-    UNKNOWN: ("was not noted by the run", "were not noted by the runs"),
+    UNKNOWN: ("was not recorded by the run", "were not recorded by the runs"),
 }
 """of one, of several"""
 
@@ -75,7 +75,7 @@ def thumbnail(photo: ItemPhoto) -> bytes:
     not what the run saw, DataError where they cannot be read.
     """
     if not photo.frames:
-        raise DataError("this item is not in the data any more.")
+        raise DataError("this photo is no longer in the data.")
     middle, shown, keys = len(photo.frames) // 2, b"", []
     for at, frame in enumerate(photo.frames):
         data = read_bytes(photo.root, frame.image)

@@ -37,7 +37,7 @@ from fieldmark.report.site.pages import public_names, without_folders
 from fieldmark.report.table.notes import run_lines
 from fieldmark.report.table.ranking import mean_notes, rank_rows
 from fieldmark.report.table.text import chance_texts, unanswered_words
-from fieldmark.report.table.verdict import verdict
+from fieldmark.report.table.verdict import is_told, verdict
 from fieldmark.report.tiers import Study
 from fieldmark.store import RunFilter, Store
 
@@ -123,7 +123,7 @@ def plain_answer(table: Table) -> str:
     ordered = sorted(rows, key=lambda row: (-row.score.value, row.name))
     best, *others = ordered
     rest = [f"{row.name} on {round(100 * row.score.value)}" for row in others[:N_NAMED]]
-    is_best = sum(row.tier == "A" for row in rows) == 1
+    is_best = sum(row.tier == "A" for row in rows) == 1 and is_told(table, best.column_key)
     lead = f"Use {best.name}: right" if is_best else f"{best.name} is right"
     text = ", ".join([f"{lead} on {round(100 * best.score.value)} of 100 photos", *rest])
     study = table.study.columns.get(best.column_key) if table.study else None
@@ -205,7 +205,7 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
         "is_told": study.is_told_from_blind if study else None,
         "blind": _known(study.blind) if study else None,
         "chance": chance_texts(rows),
-        "warning": next((row.score.warning for row in rows if row.score.warning), ""),
+        "warning": "; ".join(dict.fromkeys(row.score.warning for row in rows if row.score.warning)),
         "has_replies": any(may_fail(protocol_of(row.run.spec.protocol)) for row in rows),
     }
 

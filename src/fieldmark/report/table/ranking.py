@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 
 from fieldmark.report.rows import Row, Table, without_stand_ins
-from fieldmark.report.table.layout import MISSING, arrow, number
+from fieldmark.report.table.layout import MISSING, arrow, margin_text, number
 from fieldmark.report.tiers import ColumnKey, averaged
 from fieldmark.stats import kendall_tau
 
@@ -104,7 +104,7 @@ def _mean_cells(
         one = table.study.standing(name) if table.study else None
         text = MISSING if math.isnan(means[name]) else number(means[name], row.score)
         if one and one.low is not None and one.high is not None:
-            text += f" ± {number((one.high - one.low) / 2, row.score)}"
+            text += f" {margin_text(one.mean, one.low, one.high, row.score)}"
         cells.append(text)
     return cells
 
@@ -169,7 +169,7 @@ def mean_notes(table: Table) -> Iterator[str]:
     values = _values(table.rows, keys)
     gaps = [abs(studied[name] - _mean(values[name], keys)) for name in studied]
     if max(gaps, default=0.0) > 1e-6:
-        yield "Means use the photos and trainings that all models share, cells all of their own."
+        yield "Means use only photos and training samples that all models share, scores use all."
     _, keys_with_chance = above_chance(table)
     unknown = [rows[key].heading for key in keys if key not in keys_with_chance]
     if keys_with_chance and unknown:

@@ -1,7 +1,7 @@
 """Slices (subgroups) and groups of tasks: how good is each model on each class, camera, family, and
 on all tasks of a group?
 
-The share of right answers among the items that share a value of a column; where the task
+The share of right answers among the photos that share a value of a column; where the task
 values answers by rules of its own, the mean of these values. Intervals as everywhere.
 """
 
@@ -22,7 +22,8 @@ from fieldmark.report.providers import (
     why_not_paired,
 )
 from fieldmark.report.rows import Row, Table, answered_share
-from fieldmark.report.run_labels import columns_of_runs, setup_labels
+from fieldmark.report.run_labels import columns_of_runs
+from fieldmark.report.setup_labels import setup_labels
 from fieldmark.store import OK, Run, Score, Store, canonical_json
 
 if TYPE_CHECKING:

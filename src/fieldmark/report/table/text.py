@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from fieldmark.report.table.layout import (
     arrow,
     column_of_cells,
     interval_cell,
+    is_lopsided,
     marks,
     number,
     text_width,
@@ -40,7 +41,7 @@ from fieldmark.report.table.ranking import (
 )
 from fieldmark.report.table.verdict import verdict
 from fieldmark.store import OK, UNANSWERED, RunSpec, Score
-from fieldmark.words import counted, first_few
+from fieldmark.words import counted, first_few, grouped
 
 if TYPE_CHECKING:
     from fieldmark.report.tiers import Study
@@ -58,7 +59,7 @@ def wide_table(table: Table, width: int = 80) -> str:
         column: column_of_cells([grid.get((name, column)) for name in ranking.names])
         for column in dict.fromkeys(column for _, column in grid)
     }
-    lines = _blocks(_labels(table, ranking.names), ranking.summary, cells, width)
+    lines = _blocks(_labels(table, ranking.names), ranking.summary | cells, width)
     has_gaps = len(grid) < len(ranking.names) * len(cells)
     signs = ("±", *(MISSING * has_gaps), *ranking.summary)
     alike = textwrap.wrap(agreement(grid_of(table)), width)
@@ -86,19 +87,22 @@ def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
             name: column_of_cells([grid.get((part, name)) for part in parts]) for name in names
         }
         labels = {heading: [part or WHOLE for part in parts]}
-        sections += [column.replace("\n", GAP), *_blocks(labels, {}, cells, width), ""]
+        sections += [column.replace("\n", GAP), *_blocks(labels, cells, width), ""]
     return _text(table, width, sections[:-1], [], ("±",)) if sections else ""
 
 
 def score_lines(rows: Sequence[Row], width: int | None = None) -> list[str]:
-    """A line for each score: what it is of, and its margin of error. Long headings go on below."""
+    """A line for each score: what it is of, and its margin of error."""
     cells = column_of_cells(rows)
-    names = ["model", "task", "score"]
+    metrics = [row.score.metric for row in rows]
+    if len(set(metrics)) == 1:
+        body = [[row.name, row.heading, cell] for row, cell in zip(rows, cells, strict=True)]
+        return align(["model", "task", metrics[0]], body, metrics[:1], width)
     body = [
-        [row.name, row.heading, f"{cell} {row.score.metric}"]
-        for row, cell in zip(rows, cells, strict=True)
+        [row.name, row.heading, cell, metric]
+        for row, cell, metric in zip(rows, cells, metrics, strict=True)
     ]
-    return align(names, body, width=width)
+    return align(["model", "task", "score", "metric"], body, ("score",), width)
 
 
 def long_table(table: Table, width: int = 80, is_screen: bool = False) -> str:
@@ -161,38 +165,38 @@ def _heading(row: Row) -> str:
 
 
 def _blocks(
-    labels: dict[str, list[str]],
-    summary: dict[str, list[str]],
-    cells: dict[str, list[str]],
-    width: int,
+    labels: Mapping[str, list[str]], cells: Mapping[str, list[str]], width: int
 ) -> Iterator[str]:
-    """The columns side by side; what does not fit goes below, with the labels again."""
-    labels_shown, rest = {**labels, **summary}, list(cells)
+    """The columns side by side; what does not fit goes below, with the labels again. Rows that were
+    not run on any task of a block are not in it.
+    """
+    rest = list(cells)
     while rest:
-        taken = _fitting(
-            labels_shown, rest, cells, width, may_be_none=bool(summary) and labels_shown != labels
-        )
-        block = {**labels_shown, **{name: cells[name] for name in taken}}
-        body = list(zip(*block.values(), strict=True))
-        yield from align(list(block), body, right=[name for name in block if name not in labels])
-        labels_shown, rest = labels, rest[len(taken) :]
+        taken = _fitting(labels, rest, cells, width)
+        block = {**labels, **{name: cells[name] for name in taken}}
+        body = [
+            row
+            for row in zip(*block.values(), strict=True)
+            if any(cell.strip() != MISSING for cell in row[len(labels) :])
+        ]
+        yield from align(list(block), body, taken, width)
+        rest = rest[len(taken) :]
         if rest:
             yield ""
 
 
 def _fitting(
-    labels: dict[str, list[str]],
+    labels: Mapping[str, list[str]],
     rest: Sequence[str],
-    cells: dict[str, list[str]],
+    cells: Mapping[str, list[str]],
     width: int,
-    may_be_none: bool,
 ) -> list[str]:
-    """As many columns as fit beside the labels, and one at least where these stand alone."""
+    """As many columns as fit beside the labels, and one at least."""
     used = sum(_column_width(name, column) + len(GAP) for name, column in labels.items())
     taken: list[str] = []
     for name in rest:
         used += _column_width(name, cells[name])
-        if (taken or may_be_none) and used > width:
+        if taken and used > width:
             break
         taken.append(name)
         used += len(GAP)
@@ -210,7 +214,7 @@ def _text(
     table: Table, width: int, body: Sequence[str], notes: Sequence[str], signs: Sequence[str]
 ) -> str:
     """The verdict, the table, and all that is to know of it."""
-    opening = textwrap.wrap(verdict(table), width)
+    opening = [line for text in verdict(table).split("\n") for line in textwrap.wrap(text, width)]
     rows = table.rows
     about = [
         *textwrap.wrap(" · ".join(_legend(table, signs)), width),
@@ -220,7 +224,7 @@ def _text(
         *_wrapped(_chance_notes(table, is_long=not signs), width),
         *_unanswered(rows, width),
         *_wrapped(_no_intervals(rows), width),
-        *_left_out(table),
+        *_wrapped(_left_out(table), width),
         *_wrapped(iter(table.notes), width),
         *(() if signs else signatures(rows)),
     ]
@@ -244,22 +248,24 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
         shown = " or ".join(f"{100 * level:g} %" for level in levels)
         what = f"± margin of error ({shown})" if "±" in signs else f"intervals of {shown}"
         yield f"{what} {_source_of_error(rows)}"
+        if "±" in signs and any(map(is_lopsided, rows)):
+            yield "[low, high] the same interval, where ± would leave 0–100"
     yield "n test photos"
     if MISSING in signs:
         yield f"{MISSING} not run"
     tiers = {row.tier for row in rows if row.tier}
     if tiers:
-        further = ", C: clearly behind B, and so on" if tiers - {"A", "B"} else ""
+        further = "; and so on" if tiers - {"A", "B"} else ""
         yield (
-            "A: could be the best model for this task, B: clearly behind A, could be the best of "
-            f"the others{further} (95 % confidence)"
+            "A: could be the best model for this task · B: clearly worse than A; may be the best "
+            f"of the rest{further} (95 % confidence)"
         )
     if ABOVE in signs:
         yield "above chance: 0 = always the most common label, 100 = all right"
     if HERE in signs:
         yield "rank (these tasks): 95 % interval of the rank by the mean"
     if ELSEWHERE in signs:
-        yield "rank (similar tasks): likely rank on new tasks like these"
+        yield "rank (similar tasks): rank expected on similar tasks"
 
 
 def _source_of_error(rows: Sequence[Row]) -> str:
@@ -285,12 +291,12 @@ def _class_notes(table: Table) -> Iterator[str]:
     """Means over classes are over those that the test items have."""
     columns = table.study.columns if table.study else {}
     counts = [
-        f"{key[0].replace(chr(10), ' ')} {column.n_classes:,}"
+        f"{column.n_classes:,} in {key[0].replace(chr(10), ' ')}"
         for key, column in columns.items()
         if column.n_classes
     ]
     if counts:
-        yield f"macro metrics average over the classes in the test photos: {', '.join(counts)}."
+        yield f"macro metrics average over the classes of the test photos ({', '.join(counts)})."
 
 
 MOST_LEVELS = 3
@@ -355,8 +361,8 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if row.score.warning and (not row.score.part or len(row.runs) > 1):
             what = "" if is_valued(row.run) or row.score.low is not None else "no interval: "
-            lines[f"{NO_INTERVAL} {row.heading}: {what}{row.score.warning}"] = None
-    yield from lines
+            lines[f"{row.heading}: {what}{row.score.warning}"] = None
+    yield from (f"{NO_INTERVAL} {line}" for line in grouped(lines))
 
 
 def _left_out(table: Table) -> Iterator[str]:

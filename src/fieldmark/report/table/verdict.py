@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from fieldmark.report.chance import OPTIONS
+from fieldmark.report.chance import OPTIONS, trained_words
 from fieldmark.report.rows import Row, Table, names_with_caveats
 from fieldmark.report.tiers import ColumnKey, Overall
 
@@ -21,11 +21,11 @@ N_NAMED = 3
 
 
 def verdict(table: Table) -> str:
-    """The sentence for a table; "" where nothing was compared."""
+    """The sentence for a table, a line for each question; "" where nothing was compared."""
     if table.study is None:
         return ""
     if table.study.overall is not None:
-        return _overall(table.study.overall, table.rows)
+        return _overall(table, table.study.overall)
     columns: dict[ColumnKey, list[Row]] = {}
     for row in table.rows:
         if row.tier is not None:
@@ -38,22 +38,25 @@ def verdict(table: Table) -> str:
         return " ".join([_task_by_task(table, counted_rows), *apart])
     ordered = sorted(columns.values(), key=lambda rows: not rows[0].is_counted)
     is_alone = len({row.column_key for row in table.rows}) == 1
-    return " ".join(_on_one(rows, "" if is_alone else f" on {rows[0].heading}") for rows in ordered)
+    return "\n".join(_on_one(table, rows, is_alone) for rows in ordered)
 
 
-def _overall(overall: Overall, rows: Sequence[Row]) -> str:
+def _overall(table: Table, overall: Overall) -> str:
+    rows = table.rows
     names = names_with_caveats(rows)
-    leader, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
-    n_rows = len(overall.standings)
+    best = {names[one.name]: one.mean for one in overall.standings if one.may_be_best}
+    leader = next(iter(best), "")
+    worse = [names[one.name] for one in overall.standings if not one.may_be_best]
     is_up = next(r.score.higher_is_better for r in rows if r.column_key == overall.columns[0])
     is_synthetic = all(row.is_synthetic for row in rows if row.column_key in overall.columns)
     where = task_words(len(overall.columns), overall.n_photo_sets, is_synthetic)
-    if n_rows == len(others) + 1:
-        text = f"No clear winner overall ({where}). {leader} is ahead, but that could be chance."
-    elif others:
-        text = f"Too close to call overall ({where}): {_close(leader, others, is_up)}"
+    where += _of_size([row for row in rows if row.column_key in overall.columns], ", ")
+    if not any(is_told(table, key) for key in overall.columns):
+        text = f"{NOT_TOLD} ({where}). {leader} scored {'highest' if is_up else 'lowest'}."
+    elif len(best) > 1:
+        text = f"Too close to call overall ({where}): {_close(best, is_up)}"
     else:
-        text = f"Best overall ({where}): {leader}. All others are clearly worse."
+        text = f"Best overall ({where}): {leader}. Clearly worse: {named(worse)}."
     kept = {one.name for one in overall.standings}
     return " ".join([text, *_left_out(rows, overall.columns, kept, names)])
 
@@ -110,9 +113,15 @@ def _choice(row: Row) -> str:
     return row.chance.among if row.chance else row.column.partition(OPTIONS)[2] or "all classes"
 
 
-def _close(leader: str, others: Sequence[str], is_up: bool) -> str:
-    end = "highest" if is_up else "lowest"
-    return f"{leader} scored {end}, but {named(others, 'or')} could be as good."
+def _close(scores: Mapping[str, float], is_up: bool) -> str:
+    """Of those that may be the best, the best first; equal scores share the first place."""
+    top = next(iter(scores.values()))
+    leaders = [name for name, score in scores.items() if score == top or abs(score - top) < 1e-9]
+    others = [name for name in scores if name not in leaders]
+    text = f"{leaders[0]} scored {'highest' if is_up else 'lowest'}"
+    if len(leaders) > 1:
+        text = f"{named(leaders)} share the {'top' if is_up else 'lowest'} score"
+    return f"{text}, but {named(others, 'or')} could be as good." if others else f"{text}."
 
 
 def task_words(n_tasks: int, n_photo_sets: int, is_synthetic: bool = False) -> str:
@@ -125,22 +134,39 @@ def task_words(n_tasks: int, n_photo_sets: int, is_synthetic: bool = False) -> s
     return tasks if n_photo_sets == n_tasks else f"{tasks}, {photos}"
 
 
-def _on_one(rows: Sequence[Row], where: str) -> str:
-    ordered = sorted((row for row in rows if row.is_tied), key=_standing)
-    names = names_with_caveats(rows)
-    best, *others = [names[row.name] for row in ordered]
-    if not others:
-        return f"Best{where}: {best}. All others are clearly worse."
-    if len(rows) == len(ordered) and len({row.score.value for row in rows}) == 1:
-        return f"{named([best, *others])} score the same{where}."
-    if len(rows) == len(ordered):
-        return f"No clear winner{where}. {best} is ahead, but that could be chance."
-    return f"Too close to call{where}: {_close(best, others, rows[0].score.higher_is_better)}"
+NOT_TOLD = "No model is clearly better than always giving the most common label"
+
+
+def is_told(table: Table, key: ColumnKey) -> bool:
+    """Is the best model of a column better than that, as far as is known?"""
+    column = table.study.columns.get(key) if table.study else None
+    return column is None or column.is_told_from_blind is not False
+
+
+def _of_size(rows: Sequence[Row], before: str) -> str:
+    """Which training sizes are compared, where not all are; "" = all."""
+    if all(row.has_compared_size for row in rows):
+        return ""
+    return before + trained_words([row.size for row in rows if row.competes])
+
+
+def _on_one(table: Table, rows: Sequence[Row], is_alone: bool) -> str:
+    key, names, is_up = rows[0].column_key, names_with_caveats(rows), rows[0].score.higher_is_better
+    where = "" if is_alone else f" on {rows[0].heading}"
+    where += _of_size([row for row in table.rows if row.column_key == key], " ")
+    ordered = sorted(rows, key=_standing)
+    tied = {names[row.name]: row.score.value for row in ordered if row.is_tied}
+    best = next(iter(tied))
+    worse = [names[row.name] for row in ordered if not row.is_tied]
+    if not is_told(table, key):
+        return f"{NOT_TOLD}{where}. {best} scored {'highest' if is_up else 'lowest'}."
+    if len(tied) == 1:
+        return f"Best{where}: {best}. Clearly worse: {named(worse)}."
+    return f"Too close to call{where}: {_close(tied, is_up)}"
 
 
 def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
-    columns = table.study.columns if table.study else {}
-    telling = [row for row in rows if columns[row.column_key].is_told_from_blind is not False]
+    telling = [row for row in rows if is_told(table, row.column_key)]
     n_tasks = len({row.column_key for row in telling})
     n_best = Counter(row.name for row in telling if row.is_tied)
     if not n_best:

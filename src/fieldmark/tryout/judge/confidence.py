@@ -37,8 +37,7 @@ def fit_temperature(score_nc: np.ndarray, code_n: np.ndarray, weight_n: np.ndarr
     from scipy.optimize import minimize_scalar
 
     rows = np.arange(len(code_n))
-    # A label that its fold did not train says nothing.
-    is_scored = np.isfinite(score_nc[rows, code_n])
+    is_scored = np.isfinite(score_nc[rows, code_n])  # its fold may not have trained the label
     if not is_scored.any():
         return 1.0
     score_nc, code_n, weight_n = score_nc[is_scored], code_n[is_scored], weight_n[is_scored]

@@ -20,8 +20,12 @@ import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
-from fieldmark.data.read.own_photos import LabelledPhotos, tell_unread
-from fieldmark.taxa import merge_spellings, spelling_key
+from fieldmark.data.read.own_photos import (
+    LabelledPhotos,
+    fold_label,
+    merge_spellings,
+    tell_unread,
+)
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
@@ -231,7 +235,7 @@ def _unreadable(bad: Mapping[str, str]) -> Iterator[DataFinding]:
 
 def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
     if folders:
-        n = counted(len(folders), "folder holds", "folders hold")
+        n = counted(len(folders), "folder contains", "folders contain")
         yield DataFinding("empty", f"{n} no photos: {first_few(folders, 3)}.")
 
 
@@ -348,7 +352,7 @@ def _one_letter_apart(counts: Mapping[str, int]) -> list[tuple[str, str]]:
     """
     left: dict[str, list[str]] = defaultdict(list)
     for name in sorted(counts):
-        folded = spelling_key(name)
+        folded = fold_label(name)
         letters = (at for at, mark in enumerate(folded) if mark.isalpha())
         for rest in {folded, *(folded[:at] + folded[at + 1 :] for at in letters)}:
             left[rest].append(name)
@@ -356,7 +360,7 @@ def _one_letter_apart(counts: Mapping[str, int]) -> list[tuple[str, str]]:
 
     def is_slip(pair: tuple[str, str]) -> bool:
         few, many = sorted(counts[name] for name in pair)
-        return _is_one_slip(spelling_key(pair[0]), spelling_key(pair[1]), few <= RARE * many)
+        return _is_one_slip(fold_label(pair[0]), fold_label(pair[1]), few <= RARE * many)
 
     return sorted(filter(is_slip, pairs))
 
@@ -383,7 +387,7 @@ def _is_one_slip(first: str, second: str, is_rare: bool = False) -> bool:
 
 
 def _may_be_slip(one: str, other: str) -> bool:
-    a, b = spelling_key(one), spelling_key(other)
+    a, b = fold_label(one), fold_label(other)
     if min(len(a), len(b)) < 6 or abs(len(a) - len(b)) > 2 or a[0] != b[0]:
         return False
     if re.sub(r"\D", "", a) != re.sub(r"\D", "", b):

@@ -204,8 +204,8 @@ def _jobs(
     if packed:
         names = " ".join(shlex.quote(str(path)) for path in packed)
         raise DataError(
-            f"{_some([str(path) for path in packed], len(packed))}  training jumps within shards, "
-            f"which compressed ones do not allow. Unpack them: `gunzip {names}`."
+            f"{_some([str(path) for path in packed], len(packed))}  training reads shards in "
+            f"random order, so compressed ones cannot be used. Unpack them: `gunzip {names}`."
         )
     sidecars = {} if captions is None else captions_files(paths, captions)
     return tuple(
@@ -314,11 +314,11 @@ class _Checked:
             )
         if not any(job.sidecar and job.sidecar.is_file() for job, _ in self.pairs):
             return (
-                f"{self.captions}  holds captions of other shards, none of "
+                f"{self.captions}  contains captions of other shards, none of "
                 f"{_some([job.shard.name for job, _ in self.pairs], len(self.pairs))}: run "
                 "`fieldmark caption` on these."
             )
-        return f"{self.captions}  holds no caption for these shards: all were rejected or failed."
+        return f"{self.captions}  has no caption for these shards: all were rejected or failed."
 
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""

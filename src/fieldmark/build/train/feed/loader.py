@@ -392,7 +392,18 @@ class _BatchLoader:
             replaced = self._bad.count(step, samples)
             with stream.use():
                 images = self._images(self._slot(step))
-                batch = self._batch(step, images, samples)
+                texts = [sample.text.text for sample in samples]
+                type_ids = [sample.text.type_id for sample in samples]
+                projectors = [self.job.texts.projectors[type_id] for type_id in type_ids]
+                batch = TrainBatch(
+                    step=step,
+                    images=images,
+                    tokens=self._moved(self.tokens(texts)),
+                    type_ids=self._moved(np.array(type_ids, np.int64)),
+                    projectors=self._moved(np.array(projectors, np.int64)),
+                    text_ids=self._moved(text_ids(texts)),
+                    wait_s=0.0,
+                )
                 stream.wait(stream.mark())
             self._source.finished()
             self.threads.put(self._ready, replace(batch, replaced=replaced))
@@ -417,20 +428,6 @@ class _BatchLoader:
         images = slot.to(self.device, non_blocking=is_waited_for)
         return images.permute(0, 3, 1, 2).contiguous()
 
-    def _batch(self, step: int, images: Any, samples: Sequence[ReadSample]) -> TrainBatch:
-        texts = [sample.text.text for sample in samples]
-        type_ids = [sample.text.type_id for sample in samples]
-        projectors = [self.job.texts.projectors[type_id] for type_id in type_ids]
-        return TrainBatch(
-            step=step,
-            images=images,
-            tokens=self._moved(self.tokens(texts)),
-            type_ids=self._moved(np.array(type_ids, np.int64)),
-            projectors=self._moved(np.array(projectors, np.int64)),
-            text_ids=self._moved(text_ids(texts)),
-            wait_s=0.0,
-        )
-
     def _moved(self, numbers: np.ndarray) -> Any:
         tensor = torch.from_numpy(numbers)
         if self.device.type != "cuda":
@@ -447,14 +444,10 @@ class _BatchLoader:
             except PipelineStopped:
                 self.threads.raise_error()
                 return
-            self._hand_over(batch)
+            # The memory was taken on another stream: it must not be used again before this one is
+            # done with it
+            if self.device.type == "cuda":
+                stream = torch.cuda.current_stream(self.device)
+                for name in ("images", "tokens", "type_ids", "projectors", "text_ids"):
+                    getattr(batch, name).record_stream(stream)
             yield replace(batch, wait_s=time.perf_counter() - began)
-
-    def _hand_over(self, batch: TrainBatch) -> None:
-        """The memory was taken on another stream: it must not be used again before this one is
-        done with it.
-        """
-        if self.device.type == "cuda":
-            stream = torch.cuda.current_stream(self.device)
-            for name in ("images", "tokens", "type_ids", "projectors", "text_ids"):
-                getattr(batch, name).record_stream(stream)

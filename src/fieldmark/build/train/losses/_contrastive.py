@@ -157,6 +157,8 @@ def _block(
     """
     if groups is None:
         return _Block(rows, columns, columns[positions], torch.ones_like(positions))
+    # The mean of a row's positive logits is its product with the mean of the positives (L_out of
+    # supervised contrastive learning, Khosla et al. 2020): no mask of n × m is made.
     sums = torch.zeros_like(columns).index_add(0, groups, columns)
     sizes = torch.zeros_like(groups).index_add(0, groups, torch.ones_like(groups))
     column_groups = groups[positions]

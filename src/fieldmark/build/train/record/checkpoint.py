@@ -168,7 +168,7 @@ class CheckpointFolder:
         except OSError as error:
             raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from None
         if hasher.hexdigest() != note.checksum:
-            raise DataError(f"{path}  is damaged: its bytes are not those that were written.")
+            raise DataError(f"{path}  is damaged: its checksum is wrong.")
 
     def read(self, step: int) -> dict[str, Any]:
         """All that was saved, on the CPU. DataError where its bytes have changed since."""

@@ -261,7 +261,7 @@ def export_run(
         raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
     is_model = any((folder / name).exists() for name in (CONFIG, *WEIGHTS))
     if not is_model and folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise UsageError(f"{folder}  holds something else: give a new folder with --export.")
+        raise UsageError(f"{folder}  contains something else: give a new folder with --export.")
     recipe = load_recipe(run / "recipe.toml")
     if projector and projector not in recipe.model.projectors:
         raise UnknownName("projector", projector, recipe.model.projectors)
@@ -269,7 +269,7 @@ def export_run(
     note = checkpoints.newest_whole(say, _best_step(run) if recipe.evaluate.best else None)
     if note is None:
         raise DataError(
-            f"{run}  holds no whole checkpoint: train it first, with "
+            f"{run}  contains no whole checkpoint: train it first, with "
             f"`fieldmark train RECIPE --out {run}`."
         )
     clip_model = make_clip_model(recipe.model, recipe.loss.kind, recipe.train.seed, is_loaded=True)

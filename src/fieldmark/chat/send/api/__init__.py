@@ -112,7 +112,7 @@ def read_json(data: bytes) -> dict[str, Any]:
     except ValueError:
         if data.lstrip()[:1] == b"<":
             raise BadReply(
-                "the server sent a web page, not JSON: is the address right? It usually ends in /v1"
+                "the server sent a web page, not JSON. Is the address right? It usually ends in /v1"
             ) from None
         raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
     if not isinstance(reply, dict):

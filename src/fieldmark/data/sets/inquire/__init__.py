@@ -121,7 +121,7 @@ INFO = Info(
         Source(
             steps="Only to rank all five million photos: fetch the embeddings of a model from the "
             "folder that https://github.com/inquire-benchmark/INQUIRE/tree/main/data names (3.8 to "
-            "8.3 GB a model), and unpack them so that ROOT/embs/MODEL holds img_emb and metadata."
+            "8.3 GB a model), and unpack them so that ROOT/embs/MODEL has img_emb and metadata."
         ),
     ),
 )
@@ -146,7 +146,17 @@ def _reranked(root: Path) -> pl.DataFrame:
         pl.col("query", *KINDS, "inat24_image_id", "relevant").cast(pl.String).str.strip_chars()
     )
     frame = frame.with_columns(pl.col("query", *KINDS).replace("", None))
-    _refuse_odd_rows(root, frame)
+    # Raises for the first row without a query, a photo's number, or an answer
+    rules = {
+        "query": (is_given("query"), "a text"),
+        "inat24_image_id": (is_given("inat24_image_id"), "the number of a photo"),
+        "relevant": (as_boolean("relevant").is_not_null(), "0 or 1"),
+    }
+    for column, (rule, expected) in rules.items():
+        odd = frame.filter(~rule)
+        if len(odd):
+            image, value = odd.select("image", column).row(0)
+            raise DataError(f"{root / image}  {column} is {value!r}: expected {expected}.")
     frame = frame.join(
         _known_queries(root), on=["split", "query"], how="left", maintain_order="left"
     )
@@ -172,27 +182,13 @@ def _parts(root: Path) -> list[ParquetFile]:
 
 def _nothing_to_rerank(root: Path) -> str:
     return (
-        f"{root}  holds no rows to rerank: expected data/validation-*.parquet and "
+        f"{root}  contains no rows to rerank: expected data/validation-*.parquet and "
         "data/test-*.parquet. `fieldmark datasets inquire` shows layout and sources."
     )
 
 
 def _hashed(text: str) -> str:
     return draws.digest("inquire", text).hex()[:12]
-
-
-def _refuse_odd_rows(root: Path, frame: pl.DataFrame) -> None:
-    """Raises for the first row without a query, a photo's number, or an answer."""
-    rules = {
-        "query": (is_given("query"), "a text"),
-        "inat24_image_id": (is_given("inat24_image_id"), "the number of a photo"),
-        "relevant": (as_boolean("relevant").is_not_null(), "0 or 1"),
-    }
-    for column, (rule, expected) in rules.items():
-        odd = frame.filter(~rule)
-        if len(odd):
-            image, value = odd.select("image", column).row(0)
-            raise DataError(f"{root / image}  {column} is {value!r}: expected {expected}.")
 
 
 def _known_queries(root: Path) -> pl.DataFrame:

@@ -149,7 +149,7 @@ def _task_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     sides = rows.group_by("task", "split").agg(n=pl.col("label").n_unique()).filter(pl.col("n") < 2)
     single = sorted(f"{task} ({split})" for task, split, _ in sides.rows())
     if single:
-        yield Finding("error", f"tasks with one class only: {name_some(single)}.")
+        yield Finding("error", f"tasks with only one class: {name_some(single)}.")
 
 
 def _label_findings(rows: pl.DataFrame) -> Iterator[Finding]:

@@ -71,7 +71,8 @@ function comparisonBody(a, b, { verdict, more, note, methods, tasks: compared })
   const titles = heads.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at ? "number" : null }, breakable(each)));
   const legend = [
     "First minus second, on the photos that both answered", isAlone ? "" : "better: after Holm's correction over all tasks",
-    "could be detected: the smallest difference that these photos would show 4 times in 5", ...methods, note,
+    compared.some((each) => !each.side && each.visible !== null) ? "could be detected: the smallest difference that these photos would show 4 times in 5" : "",
+    ...methods, note,
   ];
   return [
     h("p", { class: "verdict" }, verdict),

@@ -21,7 +21,8 @@ function leaderboard(place) {
   return [
     h("h1", {}, "Leaderboard"),
     summary.answer && h("p", { class: "answer-first" }, summary.answer),
-    summary.verdict && h("p", { class: summary.answer ? "verdict" : "verdict alone" }, summary.verdict),
+    (summary.verdict ? summary.verdict.split("\n") : []).map((line, at) =>
+      h("p", { class: at || summary.answer ? "verdict" : "verdict alone" }, line)),
     strip(),
     h("p", { class: "facts" }, boardFacts()),
     boardNotes(),
@@ -30,10 +31,11 @@ function leaderboard(place) {
   ];
 }
 
-/** Photos of the task that most models answered, and whether its best model was right about them. */
+/** Photos of the task that counts and that most models answered, and whether its best model was right about them. */
 function strip() {
   const answered = columns.filter((each) => !each.is_valued && tasks[each.task].samples?.some(([, , said]) => said));
-  const [column] = answered.sort((a, b) => ranked(b).length - ranked(a).length || a.number - b.number);
+  const order = (/** @type {Column} */ each) => Number(each.is_counted) * cells.length + ranked(each).length;
+  const [column] = answered.sort((a, b) => order(b) - order(a) || a.number - b.number);
   const best = column && ranked(column)[0];
   if (!best) return null;
   const task = tasks[column.task];
@@ -143,7 +145,9 @@ function boardBody() {
   if (!shown.length) return [h("p", { class: "empty" }, "No task is ticked: tick one above.")];
   if (!rows.length) return [h("p", { class: "empty" }, "No model fits these filters.")];
   say(`${counted(rows.length, "model")}, ${counted(shown.length, "task")}`);
-  return [boardTable(rows, shown, options), legend(shown)];
+  const n = shown.length + Number(summary.summed.headings.length > 0);
+  const hint = n > 2 && h("p", { class: "facts sideways" }, `${n} columns: scroll the table sideways →`);
+  return [hint, boardTable(rows, shown, options), legend(shown)].filter(Boolean);
 }
 
 /** @param {number} number @param {URLSearchParams} options @param {Column[]} shown */
@@ -167,9 +171,9 @@ function legend(shown) {
   return h("p", { class: "legend" },
     h("span", { class: "swatch tied" }),
     "A: could be the best model for this task · ",
-    h("span", { class: "swatch second" }), "B: clearly behind A, could be the best of the others · no shade: further behind, or not compared · ",
-    h("span", { class: "swatch bars" }), `dot: the score, line: its ${level} interval · ± margin of error (${level}) · ${MISSING} not run`,
+    h("span", { class: "swatch second" }), "B: clearly worse than A; may be the best of the rest · no shade: further behind, or not compared · ",
+    h("span", { class: "swatch bars" }), `dot: the score, line: its ${level} interval · ± margin of error (${level}), [low, high] where that would leave 0–100 · ${MISSING} not run`,
     hasRank("these tasks") && " · rank (these tasks): its place, given other photos of the same kind",
-    hasRank("similar tasks") && " · rank (similar tasks): its likely place on new tasks",
+    hasRank("similar tasks") && " · rank (similar tasks): rank expected on similar tasks",
     shown.filter((each) => each.warning).map((each) => h("span", { class: "weak" }, ` · ‡ ${each.heading}: ${each.warning}`)));
 }

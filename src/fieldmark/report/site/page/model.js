@@ -63,7 +63,7 @@ function modelSentence(number) {
 /** @param {string} kind @param {string} name */
 function notFound(kind, name) {
   return [
-    h("h1", {}, "Not here"), h("p", {}, `This site holds no ${kind} called “${name}”.`),
+    h("h1", {}, "Not here"), h("p", {}, `This site has no ${kind} called “${name}”.`),
     h("p", {}, h("a", { href: "#/" }, "To the leaderboard"))
   ];
 }

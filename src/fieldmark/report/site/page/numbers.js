@@ -16,6 +16,15 @@ function oneDecimal(value) {
   return (isTie ? (2 * Math.round(5 * value)) / 10 : value).toFixed(1);
 }
 
+/** Half the interval, or both its ends where that would leave 0–100, as `margin_text` of the table.
+ * @param {number | null} value @param {number | null} low @param {number | null} high @param {Column} column */
+function marginText(value, low, high, column) {
+  if (value === null || low === null || high === null) return "";
+  const half = (high - low) / 2;
+  if (column.is_fraction && (half > value || value > 1 - half)) return `[${scoreText(low, column)}, ${scoreText(high, column)}]`;
+  return `±${scoreText(half, column)}`;
+}
+
 /** With a sign, for differences. @param {number | null} value @param {Column} column */
 function signedText(value, column) {
   if (value === null) return MISSING;

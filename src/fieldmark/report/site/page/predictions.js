@@ -238,7 +238,7 @@ function itemParts(data, item, column, which) {
       h("code", {}, data.ids[data.id[item]])
     ),
     scrolling("Answers", h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))),
-    hasSure && !data.judged && h("p", { class: "facts" }, "Score: how strongly the model chose its answer. Scores of two models do not compare."),
+    hasSure && !data.judged && h("p", { class: "facts" }, "Score: how strongly the model chose its answer. You cannot compare the scores of two models."),
     replies,
   ];
 }

@@ -108,22 +108,22 @@ function boardRow(row, shown, scales, isCompact) {
     shown.map((column, at) => boardCell(cellOf(row, column.number), column, scales[at], isCompact)));
 }
 
-/** A mean with its ± quieter. @param {string} text */
+/** A mean with its margin quieter. @param {string} text */
 function meanText(text) {
-  const [value, half] = text.split(" ± ");
-  return [h("b", {}, value), half ? h("small", {}, `±${half}`) : ""];
+  const [value, margin] = text.split(/ (?=[±[])/);
+  return [h("b", {}, value), margin ? h("small", {}, margin.replace("± ", "±")) : ""];
 }
 
 /** The interval is the cell's background: with thousands of cells, every element counts.
  * @param {Cell | undefined} cell @param {Column} column @param {[number, number]} scale @param {boolean} isCompact */
 function boardCell(cell, column, scale, isCompact) {
   if (!cell) return h("td", { class: "none" }, MISSING);
-  const half = cell.low === null || cell.high === null ? null : (cell.high - cell.low) / 2;
+  const margin = marginText(cell.value, cell.low, cell.high, column);
   const link = h("a", { href: address("predictions", column.name, { a: models[cell.model].name }) },
     cell.value === null ? "undefined" : scoreText(cell.value, column));
   const style = cell.value === null ? null : barStyle(cell.value, cell.low, cell.high, scale);
   const td = h("td", { class: tierClass(cell.tier), style }, link,
-    half !== null && !isCompact && h("small", {}, `±${scoreText(half, column)}`),
+    margin && !isCompact && h("small", {}, margin),
     cell.unanswered && h("sup", { title: `no answer counts as a wrong one: ${cell.unanswered}` }, "†"));
   behind.set(td, cell);
   return td;

@@ -164,6 +164,6 @@ function partCell(score, column) {
   const title = low === null ? `${n} items` : `${scoreText(low, column)} to ${scoreText(high, column)}, ${n} items`;
   return h(
     "td", { class: "number", title }, scoreText(value, column),
-    low === null ? "" : h("small", {}, ` ±${scoreText((high - low) / 2, column)}`)
+    low === null ? "" : h("small", {}, ` ${marginText(value, low, high, column)}`)
   );
 }
