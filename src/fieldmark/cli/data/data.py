@@ -337,7 +337,7 @@ def make(args: DataMakeArgs) -> int:
         ) from error
     talk(f"{root}  contains about {args.size} drawn photos, in the layout of `{args.name}`.")
     if args.name == "folder":  # as a user's own photos lie
-        talk(f"next: fieldmark try {shlex.quote(str(root))}")
+        talk(f"next: fieldmark try {shlex.quote(str(root / 'train'))}")
         return 0
     where = f" --data {shlex.quote(f'{dataset_key(args.name)}={root}')}" if args.out else ""
     talk(f"next: {_use_of(args.name)}{where}")
