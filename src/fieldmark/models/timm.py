@@ -168,15 +168,10 @@ def architectures() -> list[str]:
     spec = importlib.util.find_spec("timm")
     folders = (spec and spec.submodule_search_locations) or ()
     files = [path for folder in folders for path in sorted(Path(folder, "models").glob("*.py"))]
-<<<<<<< HEAD
-    lists = (re.findall(r"@register_model\ndef (\w+)\(", path.read_text("utf-8")) for path in files)
-    return [name for names in lists for name in names]
-=======
     names_of = (
         re.findall(r"@register_model\ndef (\w+)\(", path.read_text("utf-8")) for path in files
     )
     return [name for names in names_of for name in names]
->>>>>>> main
 
 
 def local_files(checkpoint: str) -> list[Path]:
