@@ -92,8 +92,8 @@ class MissingExtra(ModelError):
     def __init__(self, wanted_by: str, extra: str, package: str) -> None:
         super().__init__(
             f"{wanted_by} needs the package {package!r}, which is not installed: "
-            f"`pip install 'fieldmark[{extra}]'` (in a clone: `pip install '.[{extra}]'`, with uv "
-            f"`uv sync --extra {extra}`)."
+            f"type `pip install '.[{extra}]'` in the folder you cloned (with uv: `uv sync --extra "
+            f"{extra}`; from an index: `pip install 'fieldmark[{extra}]'`)."
         )
 
 
@@ -178,6 +178,16 @@ def meant(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'x'?`, or nothing where no known name is close."""
     near = closest(name, names, most=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def meant_path(path: Path) -> str:
+    """The same for a file or folder that does not exist: one of its kind beside it."""
+    try:
+        names = [file.name for file in path.parent.iterdir() if file.suffix == path.suffix]
+    except OSError:
+        return ""
+    near = closest(path.name, names, most=1)
+    return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
 
 
 def join_problems(problems: Sequence[str], ending: str = "nothing was started") -> str:

@@ -82,11 +82,19 @@ def test_a_rehearsal_says_what_it_was(built: Path, capsys: pytest.CaptureFixture
     assert marks == ["mock"] * 3
     command = ["caption", str(built / "shards"), "--out", str(out), "--model", "chat/mock/wren"]
     assert main([*command, "--descriptions", str(built / "words")]) == 0
-    told = "This was a rehearsal: chat/mock/wren is a mock. Do not use its captions."
-    lines = capsys.readouterr().err
-    assert told in lines and "fieldmark train" not in lines
+    told = "This was a rehearsal: chat/mock/wren is a mock. Do not use its captions. "
+    assert f"{told}You can go on and try training with them." in capsys.readouterr().err
     files = sorted((out / "captions").glob("*.parquet"))
-    assert caption_models(files) == ("chat/mock/wren (a stand-in that saw no photo)",)
+    wrote = "chat/mock/wren (a mock that saw no photo)"
+    assert caption_models(files) == (wrote,)
+    copies = str(out.parent / "copies")
+    assert main(["shards", "join", str(out.parent / "shards"), str(out), "--out", copies]) == 0
+    assert f"captions written by {wrote}" in capsys.readouterr().err.splitlines()
+    check = ["train", "tiny", "--shards", copies, "--out", copies + "/../run", "--check"]
+    assert main([*check, "--set", "train.batch=8"]) == 0
+    shown = capsys.readouterr().err.splitlines()
+    assert f"captions written by {wrote}" in shown
+    assert any("3 shards of world" in line for line in shown)
 
 
 def test_webdataset_reads_images_and_all_texts(built: Path) -> None:

@@ -254,7 +254,7 @@ def test_photos_without_a_model_lead_to_try(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["data", "make", "folder", "--out", "My leaves", "--size", "12"]) == 0
-    assert "next: fieldmark try 'My leaves'" in capsys.readouterr().err
+    assert "next: fieldmark try 'My leaves/train'" in capsys.readouterr().err
     for words in (["My leaves"], ["--task", "My leaves"]):
         assert main(["run", *words]) == 2
         assert "`fieldmark try 'My leaves'` finds a model" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def test_a_run_ends_with_its_scores_and_the_next_command(
     told = capsys.readouterr()
     scores = [line.split()[0] for line in told.out.splitlines() if "(n=" in line]
     assert scores == ["classical/colour", "classical/texture"], "each run shows its own"
-    assert told.out.splitlines()[-1].startswith(("Best", "No clear", "Too close", "classical"))
+    assert told.out.splitlines()[-1].startswith(("Best", "No model", "Too close"))
     assert told.err.splitlines()[-2:] == ["next: fieldmark table", "page: fieldmark site report"]
     sizes = ["--model", "classical/colour", "--task", "world-stage", "--n-train", "12"]
     assert main(["plan", *sizes]) == 0

@@ -51,14 +51,33 @@ def test_shards_that_are_replaced_are_told(capsys: pytest.CaptureFixture[str]) -
     assert told in capsys.readouterr().err.splitlines()
 
 
+def test_shards_of_two_datasets_are_not_mixed_silently(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(place / "photos", place / "more")
+    assert main(MAKE) == 0 and "Warning" not in capsys.readouterr().err
+    assert main(["shards", "make", "more"]) == 0
+    assert (
+        "Warning: shards also holds 2 shards that were made before (photos-00000.tar, "
+        "photos-00001.tar). Commands that are given shards use all of them. --out packs into "
+        "another folder." in capsys.readouterr().err.splitlines()
+    )
+
+
 def test_photos_to_be_tested_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "photos").rename(place / "train")
     shutil.copytree(place / "train", place / "set" / "test")
     (place / "train").rename(place / "set" / "train")
     assert main(["shards", "make", "set"]) == 0
-    told = "Only split train is packed, not 6 photos of others (--split all for all)."
+    told = (
+        "Packed the training photos only; 6 photos of other splits were left out (--split all "
+        "packs them too)."
+    )
     lines = capsys.readouterr().err
     assert told in lines.splitlines() and "Warning" not in lines
+    assert main(["shards", "make", "set/test", "--out", "tests"]) == 0
+    called = "Warning: the folder is called test. Do not test a model on photos it was trained on."
+    assert called in capsys.readouterr().err.splitlines()
     assert main(["shards", "make", "set", "--split", "all"]) == 0
     assert (
         "Warning: 6 of 12 photos are not training photos (split test: 6). Do not test a model on "
@@ -152,7 +171,10 @@ def test_captions_are_joined_into_copies(place: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     join = ["shards", "join", "shards", "captions"]
     assert main([*join, "--out", "train"]) == 0
-    assert capsys.readouterr().err.splitlines()[-1] == "train: 2 shards with 6 captions."
+    joined, written_by, example, following = capsys.readouterr().err.splitlines()
+    assert joined == "train: 2 shards with 6 captions."
+    assert written_by == "captions written by chat/mock/wren (a mock that saw no photo)"
+    assert example.startswith('example: "') and following == "next: fieldmark shards check train"
     assert main(["shards", "check", "train", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["extensions"]["caption.txt"] == 6
     assert main([*join, "--out", "shards"]) == 2

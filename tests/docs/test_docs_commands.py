@@ -35,7 +35,8 @@ WITH_COMMANDS = [page for page in PAGES if any(lang == "sh" for lang, _, _ in co
     "page", mostly_slow(WITH_COMMANDS, ROOT / "docs" / "add-a-probe.md"), ids=lambda page: page.name
 )
 def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own. A
+    """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own: one
+    for a page, and one for each block of the README, whose readers go through one door only. A
     comment may say with which exit code a command ends. Pages share made data and features.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -46,19 +47,22 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
         "FIELDMARK_OFFLINE": "1",
         "FIELDMARK_CACHE": str(cache / "docs-cache"),
     }
-    (tmp_path / "examples").symlink_to(ROOT / "examples")  # readers are in their clone
     n_run = 0
-    for lang, title, text in commands(page):
+    for number, (lang, title, text) in enumerate(commands(page)):
+        folder = tmp_path / (str(number) if page.name == "README.md" else "page")
+        folder.mkdir(exist_ok=True)
+        if not (folder / "examples").exists():
+            (folder / "examples").symlink_to(ROOT / "examples")  # readers are in their clone
         if title:
-            (tmp_path / title).parent.mkdir(exist_ok=True)
-            (tmp_path / title).write_text(text)
+            (folder / title).parent.mkdir(exist_ok=True)
+            (folder / title).write_text(text)
         for line in text.splitlines() if lang == "sh" else []:
             line, _, comment = line.removeprefix("pip install uv && uv run ").partition(" #")
             line, code = line.strip(), re.search(r"exit code (\d)", comment)
             if line in ("pip install .", "--all-extras --group dev pytest"):
                 continue  # test_installation.py, and this very run
             run = run_shared if MAKE.fullmatch(line) else run_line
-            run(line, tmp_path, environment, int(code[1]) if code else 0)
+            run(line, folder, environment, int(code[1]) if code else 0)
             n_run += 1
     assert n_run
 

@@ -421,7 +421,7 @@ def test_environment_variables_do_not_count_as_the_docs_say(
     docs = Path(__file__).parents[2] / "docs"
     assert "Environment variables do not count" in (docs / "add-a-probe.md").read_text()
     assert (
-        "does not count, nor do other files in the folder, environment variables"
+        "Not counted: where the files are, other files in the folder, environment variables"
         in (docs / "add-a-model.md").read_text()
     )
 

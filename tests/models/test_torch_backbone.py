@@ -332,8 +332,8 @@ def test_missing_packages_name_the_extra() -> None:
     first, second, third = done.stdout.splitlines()
     assert first == (
         "timm/resnet18 needs the package 'torch', which is not installed: "
-        "`pip install 'fieldmark[vision]'` (in a clone: `pip install '.[vision]'`, with uv "
-        "`uv sync --extra vision`)."
+        "type `pip install '.[vision]'` in the folder you cloned (with uv: `uv sync --extra "
+        "vision`; from an index: `pip install 'fieldmark[vision]'`)."
     )
     assert second.startswith("fieldmark.models.TorchBackbone needs the package 'torch'")
     assert third == "64"

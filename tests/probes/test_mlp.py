@@ -291,7 +291,7 @@ def test_without_torch_one_line_names_the_extra(name: str, monkeypatch: pytest.M
         load_probe(name).fit(np.eye(4), [0, 0, 1, 1])
     assert str(caught.value).startswith(
         f"probe {name!r} needs the package 'torch', which is not installed: "
-        "`pip install 'fieldmark[vision]'`"
+        "type `pip install '.[vision]'` in the folder you cloned"
     )
 
 

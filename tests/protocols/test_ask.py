@@ -171,7 +171,7 @@ def test_a_cap_stops_the_run_and_more_money_goes_on_from_there(
     Path("fieldmark.toml").write_text(PRICED)
     assert main(command(world, "--model", WREN, *cap)) == 4
     told = [line for line in capsys.readouterr().err.splitlines() if "budget" in line]
-    assert len(told) == 1 and "kept. Run the same command to continue; it may" in told[0]
+    assert len(told) == 1 and "kept. Run the same command to continue: it may" in told[0]
     n_before = len(journalled(settings))
     assert n_before > 0
     assert main(command(world, "--model", WREN, cap[0], "99999")) == 0

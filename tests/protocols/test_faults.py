@@ -170,7 +170,7 @@ def test_no_server_ends_the_run_at_once_and_leaves_none(terminal: Terminal) -> N
         port = taken.getsockname()[1]
     url = f"http://127.0.0.1:{port}/v1"
     assert terminal.run(url) == 4
-    assert "nothing listens on 127.0.0.1:" in terminal.last_line
+    assert "Nothing listens on 127.0.0.1:" in terminal.last_line
     assert_nothing_recorded(terminal)
     server = FaultServer(port=port)
     with running(server):

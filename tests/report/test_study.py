@@ -225,7 +225,7 @@ def test_models_that_chose_among_other_options_share_no_tier_and_no_verdict(empt
         "c/e": ("t", "C"),
     }
     sentences = ("c/c. Clearly worse: c/d and c/e.", "c/a. Clearly worse: c/b.")
-    both = f"Best on t: {sentences[0]} Best on t options=3: {sentences[1]}"
+    both = f"Best on t: {sentences[0]}\nBest on t options=3: {sentences[1]}"
     assert verdict(table) == both == build_summary(empty)["verdict"]
     assert [column["verdict"] for column in build_summary(empty)["columns"]] == [
         f"Best: {sentence}" for sentence in sentences

@@ -35,7 +35,7 @@ def test_check_says_what_try_says(
     for line in found:
         assert line.partition("  ")[2] in told.splitlines()
     assert "note  3 photos are copies of others" in "\n".join(found)
-    assert last.startswith("photos: 3 findings. 75 photos with 4 labels: from 2 of species cc to")
+    assert last.startswith("photos: 3 findings. 75 photos with 4 labels: 2 (species cc) to")
     assert "1 file is not a labelled photo and was ignored" in last
 
 

@@ -168,10 +168,8 @@ def architectures() -> list[str]:
     spec = importlib.util.find_spec("timm")
     folders = (spec and spec.submodule_search_locations) or ()
     files = [path for folder in folders for path in sorted(Path(folder, "models").glob("*.py"))]
-    names_of = (
-        re.findall(r"@register_model\ndef (\w+)\(", path.read_text("utf-8")) for path in files
-    )
-    return [name for names in names_of for name in names]
+    lists = (re.findall(r"@register_model\ndef (\w+)\(", path.read_text("utf-8")) for path in files)
+    return [name for names in lists for name in names]
 
 
 def local_files(checkpoint: str) -> list[Path]:

@@ -362,7 +362,8 @@ def _with_warnings(row: Row) -> Row:
 
 def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """A task counts once: where it stands in several columns, the one with most models, of equal
-    ones the first by its heading. That column comes first; and a line for each that does not count.
+    ones the first by its heading. That column comes first, drawings come last; and a line for each
+    that does not count.
     """
     columns: dict[str, dict[tuple[str, str], set[str]]] = {}
     for row in rows:
@@ -380,17 +381,19 @@ def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     ]
     counted = [replace(row, is_counted=False) if row.column_key in spare else row for row in rows]
     tasks = list(columns)
-    counted.sort(key=lambda row: (tasks.index(row.run.spec.task), not row.is_counted))
+    counted.sort(
+        key=lambda row: (row.is_synthetic, tasks.index(row.run.spec.task), not row.is_counted)
+    )
     return counted, notes
 
 
 def _drawn_apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Drawings come last and count only where there are no photos: no mean is over both."""
+    """Drawings count only where there are no photos: no mean is over both."""
     if len({row.is_synthetic for row in rows}) < 2:
         return list(rows), []
     note = "Drawn tasks are left out of means and ranks because this table has real photos."
     apart = [replace(row, is_counted=False) if row.is_synthetic else row for row in rows]
-    return sorted(apart, key=lambda row: row.is_synthetic), [note]
+    return apart, [note]
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import UsageError, at, closest
+from fieldmark.errors import UsageError, at, meant_path
 
 _TOML_WORDS = {
     "Cannot overwrite a value": "a key is given twice: keep one",
@@ -70,7 +70,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         if path.is_symlink():
             raise UsageError(f"{path}  is a link to a file that does not exist.") from None
-        raise UsageError(f"{path}  does not exist.{_close_file(path)}") from None
+        raise UsageError(f"{path}  does not exist.{meant_path(path)}") from None
     except IsADirectoryError:
         raise UsageError(f"{path}  is a folder; a file is needed.") from None
     except UnicodeDecodeError as error:
@@ -80,16 +80,6 @@ def read_text(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{path}  cannot be read: {reason}.") from None
-
-
-def _close_file(path: Path) -> str:
-    """A hint at the file of the same kind that was probably meant."""
-    try:
-        names = [file.name for file in path.parent.iterdir() if file.suffix == path.suffix]
-    except OSError:
-        return ""
-    near = closest(path.name, names, most=1)
-    return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
 
 
 # --- lines of TOML ---

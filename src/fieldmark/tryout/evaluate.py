@@ -43,12 +43,7 @@ from fieldmark.tryout.judge.findings import (
     genus_of,
     plan_search,
 )
-from fieldmark.tryout.judge.heads import (
-    LABEL_NAMES,
-    Head,
-    kinds_for,
-    out_of_unit,
-)
+from fieldmark.tryout.judge.heads import LABEL_NAMES, Head, kinds_for, out_of_unit
 from fieldmark.tryout.judge.split import make_folds
 from fieldmark.tryout.survey import Survey, embed_options, embed_photos
 
@@ -229,10 +224,7 @@ def score(sample: TrialSample, name: str, settings: Settings, progress: Progress
 
 
 def _held_out(
-    sample: TrialSample,
-    head: str | Head,
-    x_nd: np.ndarray,
-    may_train: np.ndarray | bool = True,
+    sample: TrialSample, head: str | Head, x_nd: np.ndarray, may_train: np.ndarray | bool = True
 ) -> np.ndarray:
     """Scores of the tested photos by heads that saw no photo of their unit."""
     n_labels = len(sample.labels)

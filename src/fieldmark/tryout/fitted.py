@@ -60,6 +60,8 @@ class About:
     n_units: int
     unit_word: str
     is_unit_length: bool
+    wrong_of_named: float = 0.0
+    """of the photos that it named in its test"""
     format: Literal["fieldmark-model"] = "fieldmark-model"
     version: Literal[2] = 2
     fieldmark: str = app_version()
@@ -129,6 +131,7 @@ def fit_model(
         sample.n_units,
         sample.unit_word,
         head.is_unit_length,
+        verdict.threshold.wrong_of_named,
     )
     drawn, photo_nb = _drawn_features(model), np.frombuffer(b"".join(contents), np.uint8)
     photo_nb, seen_n = photo_nb.reshape(-1, _KEY_BYTES), distance_n[is_known]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import codecs
 import datetime
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,20 +21,21 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.data.read.folders import is_image
-from fieldmark.data.read.own_formats import PACKAGE, read_resource
+from fieldmark.data.read.own_formats import OBSERVATIONS, read_resource
 from fieldmark.data.read.own_photos import COPIES, photo_files, tell_unread, unread_files
 from fieldmark.embed import embed
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, UsageError, meant_path
 from fieldmark.files import copy_file, write_file
 from fieldmark.models import load_model
 from fieldmark.progress import Progress
 from fieldmark.registry import app_version
 from fieldmark.settings import Settings
-from fieldmark.tryout.fitted import FittedModel, check_backbone, load_fitted
+from fieldmark.tryout.fitted import About, FittedModel, check_backbone, load_fitted
 from fieldmark.tryout.judge.confidence import NOVEL_P
 from fieldmark.tryout.judge.findings import genus_of
-from fieldmark.tryout.products import write_table
+from fieldmark.tryout.products import label_cells, label_columns, write_table
 from fieldmark.tryout.survey import embed_options
+from fieldmark.tryout.words import MOST_COLUMNS
 
 UNSURE, UNLIKE, UNREADABLE = "unsure", "unlike anything seen", "unreadable"
 
@@ -56,6 +58,8 @@ class Prediction:
     """was the model made with this very photo? Then its answer says nothing about new ones"""
     problem: str = ""
     """why the file cannot be read"""
+    by_label: tuple[float, ...] = ()
+    """the probability of each label of the model"""
 
 
 def predict(folder: Path, photos: Path, settings: Settings, progress: Progress) -> list[Prediction]:
@@ -88,7 +92,8 @@ def _find(photos: Path, progress: Progress) -> tuple[Path, list[str]]:
     if photos.is_file() and is_image(photos.name):
         return photos.parent, [photos.name]
     if not photos.exists():
-        raise DataError(f"{photos} does not exist: give a folder of photos, or one photo.")
+        near = meant_path(photos) or " Give a folder of photos, or one photo."
+        raise DataError(f"{photos} does not exist.{near}")
     images, others = ([], [photos.name]) if photos.is_file() else photo_files(photos)
     unread = " ".join(tell_unread(unread_files(others, images)))
     if not images:
@@ -117,26 +122,33 @@ def _answer(fitted: FittedModel, images: list[str], x_nd: np.ndarray) -> Iterato
             answer = f"{genera[label]} sp." if prob_c[is_same].sum() >= threshold else UNSURE
         best, *others = [(labels[code], float(prob_c[code])) for code in order_c[:2]]
         second, share = others[0] if others else ("", None)
-        yield Prediction(image, answer, *best, second, share, float(p))
+        of_each = tuple(map(float, prob_c)) if len(labels) <= MOST_COLUMNS else ()
+        yield Prediction(image, answer, *best, second, share, float(p), by_label=of_each)
 
 
 # --- products
 
+_COLUMNS = Prediction.__slots__[:-1]
+
 
 def refuse_other(path: Path) -> None:
     """Refuses to write over a file that is no table of predictions, before any work."""
-    header = ",".join(Prediction.__slots__)
+    header = ",".join(_COLUMNS)
     if path.is_dir():
         raise UsageError(f"{path} is a folder: --out names a file, such as predictions.csv.")
     if path.exists() and not path.read_bytes().startswith(codecs.BOM_UTF8 + header.encode()):
         raise UsageError(f"{path} contains something else: choose another file with --out.")
 
 
-def write_csv(predictions: list[Prediction], path: Path) -> None:
-    """One row per photo."""
-    names = Prediction.__slots__
-    rows = ([_short(getattr(photo, name)) for name in names] for photo in predictions)
-    write_table(path, names, rows)
+def write_csv(predictions: list[Prediction], labels: Sequence[str], path: Path) -> None:
+    """One row per photo, and a column for the probability of each label: sorted by it, the photos
+    that are most likely to show the label come first.
+    """
+    rows = (
+        [*(_short(getattr(photo, name)) for name in _COLUMNS), *label_cells(photo.by_label)]
+        for photo in predictions
+    )
+    write_table(path, [*_COLUMNS, *label_columns(labels)], rows)
 
 
 def _short(value: object) -> object:
@@ -147,15 +159,6 @@ def _short(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else value
 
 
-OBSERVATIONS = (
-    "observationID", "deploymentID", "mediaID", "eventID", "eventStart", "eventEnd",
-    "observationLevel", "observationType", "cameraSetupType", "scientificName", "count",
-    "lifeStage", "sex", "behavior", "individualID", "individualPositionRadius",
-    "individualPositionAngle", "individualSpeed", "bboxX", "bboxY", "bboxWidth", "bboxHeight",
-    "classificationMethod", "classifiedBy", "classificationTimestamp",
-    "classificationProbability", "observationTags", "observationComments",
-)  # fmt: skip
-"""columns of Camtrap DP 1.0 (tdwg/camtrap-dp, observations-table-schema.json), in its order"""
 _NO_ANIMAL = {
     **dict.fromkeys(("blank", "empty"), "blank"),
     **dict.fromkeys(("human", "person", "people", "homo sapiens"), "human"),
@@ -164,20 +167,10 @@ _NO_ANIMAL = {
 _SPECIES = re.compile(r"[A-Z][a-z-]+( [a-z-]+){1,2}")
 
 
-def check_package(photos: Path) -> None:
-    """Refuses photos without what the standard requires of an observation, before any work."""
-    if not (photos / PACKAGE).is_file():
-        raise DataError(
-            f"{photos} has no {PACKAGE}: Camtrap DP observations need the deployment and the time "
-            "of each photo, which a Camtrap DP names. Leave --camtrap-dp out, or give the package."
-        )
-
-
 def write_observations(
-    predictions: list[Prediction], folder: Path, photos: Path, path: Path
+    predictions: list[Prediction], about: About, photos: Path, path: Path
 ) -> int:
     """Camtrap DP observations of the photos that the package names; how many there are."""
-    about = load_fitted(folder).about
     columns = ("filePath", "mediaID", "deploymentID", "timestamp")
     media = read_resource(photos, "media", columns)
     named = media.select(pl.col("filePath").str.replace_all("\\", "/", literal=True), *columns[1:])
@@ -224,8 +217,8 @@ def _observation(photo: Prediction) -> dict[str, object]:
 
 _ABOUT_COPIES = """\
 Copies of photos, sorted by the answers of a model. `fieldmark predict` made them.
-These answers are not checked. `fieldmark try` leaves this folder out for as long as this file is
-in it.
+These answers are not checked. `fieldmark try` ignores this folder while this file is in it.
+The next `fieldmark predict` into this folder replaces these copies, but none that you changed:
 """
 
 
@@ -241,28 +234,50 @@ def refuse_copies(photos: Path, out: Path) -> None:
         )
 
 
-def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> int:
-    """Copies each photo into a folder named after its answer; how many were copied now. Copies
-    keep all that the originals hold, positions too.
+def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> tuple[int, int, int]:
+    """Copies each photo into a folder named after its answer: how many were copied now, were there
+    already, and were removed, for they stood under an earlier answer. Copies keep all that the
+    originals hold, positions too.
 
-    Nothing is moved, deleted or written over: a copy of the same size is taken to be done. What is
-    no file (a pipe, a link that leads nowhere) is left out.
+    No photo is moved, deleted or written over, nor is a copy that somebody has moved or changed: a
+    list in the folder says which copies are ours, and one of the same size is taken to be done.
+    What is no file (a pipe, a link that leads nowhere) is left out.
     """
-    write_file(out / COPIES, _ABOUT_COPIES.encode())
     root = photos if photos.is_dir() else photos.parent
-    n_copied = 0
-    for prediction in predictions:
-        target = out / _folder_name(prediction.answer) / prediction.image
-        source = root / prediction.image
-        if not source.is_file():
+    sources = {one.image: root / one.image for one in predictions if (root / one.image).is_file()}
+    answers = ((_folder_name(one.answer), one.image) for one in predictions)
+    planned = {f"{folder}/{image}": sources[image] for folder, image in answers if image in sources}
+    ours = _copies_of(out)
+    listed = "".join(f"{json.dumps(name)}\n" for name in sorted(ours | planned.keys()))
+    write_file(out / COPIES, (_ABOUT_COPIES + listed).encode())
+    n_copied, n_removed = 0, 0
+    for name in ours - planned.keys():
+        old, source = out / name, sources.get(name.partition("/")[2])
+        is_below = old.resolve().is_relative_to(out.resolve())
+        if not (source and is_below and old.is_file()):
             continue
-        if target.exists() and target.stat().st_size == source.stat().st_size:
-            continue
-        if target.exists():
+        if old.stat().st_size == source.stat().st_size:
+            old.unlink()
+            n_removed += 1
+            if not any(old.parent.iterdir()):
+                old.parent.rmdir()
+    for name, source in planned.items():
+        target = out / name
+        if not target.exists():
+            copy_file(source, target)
+            n_copied += 1
+        elif target.stat().st_size != source.stat().st_size:
             raise DataError(f"{target} is there already and differs: choose another --copy-into.")
-        copy_file(source, target)
-        n_copied += 1
-    return n_copied
+    return n_copied, len(planned) - n_copied, n_removed
+
+
+def _copies_of(out: Path) -> set[str]:
+    """The copies that an earlier command has listed."""
+    try:
+        lines = (out / COPIES).read_text(encoding="utf-8").splitlines()
+        return {str(json.loads(line)) for line in lines if line.startswith('"')}
+    except (OSError, ValueError):
+        return set()
 
 
 def _folder_name(answer: str) -> str:

@@ -28,8 +28,8 @@ from fieldmark.registry import app_version
 from fieldmark.settings import Settings
 from fieldmark.tryout.evaluate import Verdict, features_of, open_model
 from fieldmark.tryout.fitted import ARRAYS, fit_model, save_model
-from fieldmark.tryout.judge.findings import iterate_labels
-from fieldmark.tryout.words import MOST, tell_data, tell_methods
+from fieldmark.tryout.judge.findings import iterate_labels, worst_cell
+from fieldmark.tryout.words import MOST, MOST_COLUMNS, tell_data, tell_methods
 
 THUMB_PX, QUALITY = 160, 70
 FILES = ("data.csv", "predictions.csv", "methods.txt", "index.html")
@@ -37,6 +37,7 @@ MOST_SHOWN = 12
 """photos of one finding on the page"""
 MOST_CONFUSED = 24
 """labels against which answers are set"""
+OTHERS = "another label"
 
 
 def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Progress) -> Path:
@@ -49,8 +50,9 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
     content_of = contents.learn(verdict.sample.photos.root, images)
     keys = [content_of[image].key for image in images]
     save_model(fit_model(verdict, x_nd, model, keys), out / "model")
+    columns = [*_PREDICTIONS, *label_columns(verdict.sample.labels)]
     write_table(out / "data.csv", _DATA, _data_rows(verdict))
-    write_table(out / "predictions.csv", _PREDICTIONS, _prediction_rows(verdict))
+    write_table(out / "predictions.csv", columns, _prediction_rows(verdict))
     write_file(out / "methods.txt", "".join(f"{s}\n" for s in tell_methods(verdict)).encode())
     chart = confusion_chart(verdict)
     for suffix in ("svg", "png"):
@@ -134,6 +136,15 @@ _DATA = ("image", "label", "label_used", "unit", "status", "copy_group", "burst"
 _PREDICTIONS = ("image", "label", "best_guess", "probability", "is_right", "fold", "is_sure")
 
 
+def label_columns(labels: Sequence[str]) -> list[str]:
+    """A column for the probability of each label: whoever looks for one sorts by it."""
+    return [f"p({label})" for label in labels] if len(labels) <= MOST_COLUMNS else []
+
+
+def label_cells(prob_c: Sequence[float]) -> list[str]:
+    return [f"{prob:.4f}" for prob in prob_c] if len(prob_c) <= MOST_COLUMNS else []
+
+
 def write_table(
     path: Path, names: Sequence[str], rows: Iterable[Sequence[object]], encoding: str = "utf-8-sig"
 ) -> None:
@@ -145,6 +156,7 @@ def _data_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
     sample, survey = verdict.sample, verdict.sample.survey
     left_out = "left out: label cannot be tested"
     status = np.where(survey.is_ok_n, left_out, "unreadable").astype(object)
+    status[survey.audit.is_spare_n] = "left out: copy of a photo of another unit"
     status[sample.rows] = "tested"
     names = survey.photos.table.select("image", "label", "unit").iter_rows()
     for row, (image, label, unit) in enumerate(names):
@@ -166,6 +178,7 @@ def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
             int(held_out.is_right_n[at]),
             int(sample.fold_n[at]),
             int(top_n[at] >= verdict.threshold.at_least),
+            *label_cells(held_out.prob_nc[at]),
         )
 
 
@@ -175,15 +188,19 @@ def _prediction_rows(verdict: Verdict) -> Iterable[Sequence[object]]:
 def _confusion(verdict: Verdict) -> dict[str, dict[str, float]]:
     """Label → answer → of 100 of the label's photos, how many got this answer."""
     held_out, labels = verdict.held_out, verdict.sample.labels
-    # With hundreds of labels only those that are mistaken most often can be read.
-    shown = sorted(code for code, *_ in islice(iterate_labels(held_out), MOST_CONFUSED))
-    answers = {given: held_out.answer_n[held_out.code_n == given] for given in shown}
-    return {
-        labels[given]: {
-            labels[answer]: round(100 * float((answer_k == answer).mean()), 1) for answer in shown
-        }
-        for given, answer_k in answers.items()
-    }
+    # With hundreds of labels only those that the text names, and the hardest, can be read.
+    named = [name for pair in verdict.mix_ups[:MOST] for name in (pair.first, pair.second)]
+    hardest = (name for _, name, *_ in iterate_labels(held_out))
+    order = dict.fromkeys([*named, *(worst_cell(held_out) or ())[:2], *hardest])
+    shown = sorted(labels.index(name) for name in islice(order, MOST_CONFUSED))
+    shares = {}
+    for given in shown:
+        n_c = np.bincount(held_out.answer_n[held_out.code_n == given], minlength=len(labels))
+        share_c = 100 * n_c / n_c.sum()
+        shares[labels[given]] = {labels[answer]: float(share_c[answer]) for answer in shown}
+        if len(shown) < len(labels):
+            shares[labels[given]][OTHERS] = float(100 - share_c[shown].sum())
+    return shares
 
 
 def confusion_chart(verdict: Verdict) -> dict[str, Any]:
@@ -194,7 +211,7 @@ def confusion_chart(verdict: Verdict) -> dict[str, Any]:
         for label, shares in share_of.items()
         for answer, share in shares.items()
     ]
-    axis = {"type": "nominal", "sort": list(share_of)}
+    axis = {"type": "nominal", "sort": [*share_of, OTHERS]}
     scale = {"domain": [0, 100], "range": ["white", BLUE], "interpolate": "rgb"}
     colour = {"field": "share", "type": "quantitative", "scale": scale, "title": "of 100 photos"}
     encoding = {
@@ -222,6 +239,7 @@ def _page(verdict: Verdict) -> str:
         unit_word=verdict.sample.unit_word,
         findings=list(_photo_groups(verdict)),
         confusion=_confusion(verdict),
+        n_labels=len(verdict.sample.labels),
         heads={entry.head for entry in verdict.entries},
         chat=verdict.chat,
         methods=list(tell_methods(verdict)),
@@ -254,6 +272,7 @@ def _label_rows(verdict: Verdict) -> list[dict[str, Any]]:
 _GROUPS = {
     "conflict": "One photo, two labels",
     "duplicate": "Copies",
+    "elsewhere": "Copies at two places",
     "burst": "Near-identical photos",
 }
 
@@ -275,7 +294,7 @@ def _photo_groups(verdict: Verdict) -> Iterator[tuple[str, list[dict[str, str]]]
         codes = [labels.index(name) for name in (pair.first, pair.second)]
         ways = [(code_n == a) & (answer_n == b) for a, b in (codes, codes[::-1])]
         both = np.concatenate([np.flatnonzero(way)[: MOST_SHOWN // 2] for way in ways])
-        texts = [f"is {labels[code]}" for code in code_n[both]]
+        texts = [f"labelled {labels[code_n[at]]}, called {labels[answer_n[at]]}" for at in both]
         yield f"Mixed up: {pair.first} and {pair.second}", shown(sample.rows[both], texts)
     seen = sample.survey.audit
     for kind, title in _GROUPS.items():

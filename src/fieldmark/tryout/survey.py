@@ -21,13 +21,13 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef, open_header
-from fieldmark.data.read.own_photos import LabelledPhotos, merge_spellings
+from fieldmark.data.read.own_photos import LabelledPhotos, merge_spellings, place_word
 from fieldmark.embed import Embedded, EmbedOptions, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.settings import Settings
-from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested, unit_numbers
-from fieldmark.tryout.look.audit import Audit, Evidence, audit, number_groups
+from fieldmark.tryout.judge.split import LEAST_PHOTOS, can_be_tested
+from fieldmark.tryout.look.audit import Audit, Evidence, audit
 from fieldmark.tryout.look.hashes import Looker, Looks, read_looks
 from fieldmark.words import first_few
 
@@ -39,7 +39,7 @@ class Survey:
     photos: LabelledPhotos
     audit: Audit
     is_ok_n: np.ndarray
-    """can it be read? This and what follows has one entry for each photo of the table"""
+    """can it be read, and is it no copy from another unit? One entry for each photo of the table"""
     looks: Looks
     unit_n: np.ndarray
 
@@ -51,9 +51,10 @@ class Survey:
     def unit_name(self) -> str:
         """Camera, site; bursts are not what a person counts, so that they are called photos."""
         source = self.photos.unit_from
+        if not source.startswith("column "):
+            return place_word(self.photos.table.get_column("unit")) if source else "photo"
         word = source.removeprefix("column ").removesuffix("_id").removesuffix("ID").lower()
-        named = word if source.startswith("column ") and word.isalpha() else "unit"
-        return named if source else "photo"
+        return word if word.isalpha() else "unit"
 
     @property
     def unit_word(self) -> str:
@@ -120,7 +121,8 @@ def look_at(photos: LabelledPhotos, settings: Settings, progress: Progress) -> S
     looks = read_looks(np.nan_to_num(embedded.features, copy=False))
     seen = audit(photos, _evidence(photos, embedded, looks))
     small = replace(looks, grey_np=np.empty((len(looks.grey_np), 0), np.float32))
-    return Survey(photos, seen, embedded.is_ok, small, _units(photos, seen))
+    is_used_n = embedded.is_ok & ~seen.is_spare_n
+    return Survey(photos, seen, is_used_n, small, _units(photos, seen))
 
 
 def embed_photos(
@@ -182,11 +184,10 @@ def _time(text: str, fraction: str) -> datetime.datetime | None:
 
 
 def _units(photos: LabelledPhotos, seen: Audit) -> np.ndarray:
-    """The unit of each photo: the one that is named, else its burst; copies are in one unit."""
+    """The unit of each photo: the one that is named, else that of a copy of it, else its own."""
     if not photos.unit_from:
         return seen.burst_n
-    named = unit_numbers(photos.table.get_column("unit").to_numpy())
-    by_copy = np.argsort(seen.copy_n, kind="stable")
-    is_same = np.flatnonzero(np.diff(seen.copy_n[by_copy]) == 0)
-    pairs = np.stack([named[by_copy[is_same]], named[by_copy[is_same + 1]]], axis=1)
-    return np.asarray(number_groups(int(named.max()) + 1, pairs)[named])
+    pairs = list(zip(photos.table.get_column("unit"), seen.copy_n.tolist(), strict=True))
+    unit_of = {copy: unit for unit, copy in reversed(pairs) if unit is not None}
+    names = [unit_of.get(copy, f"\0{copy}") if unit is None else unit for unit, copy in pairs]
+    return np.asarray(np.unique(np.array(names), return_inverse=True)[1])

@@ -143,9 +143,8 @@ def run_trial(
         ask_one(sample, options.chat, settings)
     entries, notes, absent = list[Entry](), list[str](), list[str]()
     for name in names:
-        if name in DOWNLOADS and not settings.offline:
-            mb, licence = DOWNLOADS[name].mb, DOWNLOADS[name].licence
-            show(f"{name}: downloads {mb} MB, unless it is here already ({licence} licence).")
+        if (hub := DOWNLOADS.get(name)) and not settings.offline:
+            show(f"{name}: downloads {hub.mb} MB, unless it is here already ({hub.licence}).")
         try:
             entries += score(sample, name, settings, progress)
         except FieldmarkError as error:
@@ -156,27 +155,32 @@ def run_trial(
             continue
         show(_told(sample, entries, is_first=False))
     if not entries:
-        raise ModelError(f"No model could be run. {' '.join(notes or _told_last(absent))}")
+        raise ModelError(
+            f"No model could be run. {' '.join(notes or _told_last(absent, settings.offline))}"
+        )
     verdict = conclude(sample, entries, settings, progress, options.wanted)
     if options.chat is not None:
         verdict = _with_chat(verdict, options.chat, settings, progress, notes)
-    return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent)))
+    return dataclasses.replace(verdict, notes=(*notes, *_told_last(absent, settings.offline)))
 
 
 def _told(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> str:
     choice = choose_entry(sample, entries)
     n_first = len(sample.rows) if is_first else 0
-    return tell_short(entries[-1].model, entries[choice.best].model, choice, n_first)
+    best = entries[choice.best]
+    return tell_short(entries[-1].model, best.model, sample.accuracy(best), n_first)
 
 
-def _told_last(absent: Sequence[str]) -> Iterator[str]:
+def _told_last(absent: Sequence[str], offline: bool) -> Iterator[str]:
     """What to do for better models; `absent` are those whose weights could not be fetched."""
     if absent:
-        total = sum(DOWNLOADS[name].mb for name in absent)
+        total, were = sum(DOWNLOADS[name].mb for name in absent), ("were", "was")[len(absent) == 1]
+        how = "Once it is online, the same command downloads them and continues from here."
+        if offline:
+            how = "`--offline` forbids the download: leave it out to continue with them."
         yield (
-            f"{', '.join(absent)} {'was' if len(absent) == 1 else 'were'} not tried: the weights "
-            f"({total} MB) are not on this machine. Once it is online, the same command downloads "
-            "them and continues from here."
+            f"{', '.join(absent)} {were} not tried: the weights ({total} MB) are not on this "
+            f"machine. {how}"
         )
     if not has_torch():
         extra = MissingExtra("Every better model", "vision", "torch")

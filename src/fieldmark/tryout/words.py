@@ -6,18 +6,20 @@ that it is a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from fieldmark.tryout.judge.choice import ROUGH_UNITS, ModelChoice
-from fieldmark.tryout.judge.confidence import WRONG_PER_PHOTO
-from fieldmark.tryout.judge.findings import iterate_labels
+from fieldmark.data.read.own_photos import SHOWN
+from fieldmark.tryout.judge.choice import ROUGH_UNITS
+from fieldmark.tryout.judge.confidence import POOR, WRONG_PER_PHOTO
+from fieldmark.tryout.judge.findings import iterate_labels, worst_cell
 from fieldmark.tryout.judge.heads import CLASS_MEANS, LABEL_NAMES, RIDGE
 from fieldmark.words import counted, first_few
 
 if TYPE_CHECKING:
-    from fieldmark.tryout.evaluate import Verdict
+    from fieldmark.tryout.evaluate import Rival, Verdict
     from fieldmark.tryout.survey import Survey
 
 MOST = 3
@@ -28,6 +30,12 @@ MOST_NAMES = 12
 """labels that are listed"""
 MOST_LOOKED_AT = 0.8
 """of all photos, to find those of a label: beyond that, the ranking saves nothing"""
+MOST_MORE = 10
+"""times as many units as there are: nobody takes so many more photos to decide"""
+SMALL = 0.02
+"""of accuracy: a difference that does not matter where only so many photos would show it"""
+MOST_COLUMNS = 200
+"""labels whose probabilities have a column each in tables of predictions"""
 _HEADS = {
     CLASS_MEANS: "the nearest class mean",
     RIDGE: "a ridge classifier",
@@ -56,21 +64,19 @@ def tell_counts(survey: Survey) -> Iterator[str]:
     if counts[small] == counts[large]:
         yield f"{whole}, {counts[small]} of each."
     else:
-        yield f"{whole}: from {counts[small]} of {small} to {counts[large]} of {large}."
+        span = f"{counts[small]} ({small}) to {counts[large]} ({large})"
+        yield f"{whole}: {span} photos per label."
     names = first_few([*counts], MOST_NAMES)
     yield f"Labels are read from {survey.photos.label_from}: {names}."
-    if survey.photos.hint:
-        yield survey.photos.hint
     if n_cut := int(survey.photos.table.get_column("crop").filter(survey.is_ok_n).count()):
         rest = "" if n_cut == sum(counts.values()) else " The others stay whole."
         yield f"{counted(n_cut, 'photo is cut to its box', 'photos are cut to their boxes')}.{rest}"
     if survey.photos.unit_from:
         n_alone = survey.photos.table.get_column("unit").filter(survey.is_ok_n).null_count()
-        yield (
-            f"{survey.n_units - n_alone:,} {survey.unit_word} are read from "
-            f"{survey.photos.unit_from}. Models are tested on {survey.unit_word} that they were "
-            "not trained on."
-        )
+        n_named, units = survey.n_units - n_alone, survey.unit_word
+        are_read = counted(n_named, f"{survey.unit_name} is", f"{units} are") + " read from"
+        tested = f"Models are tested on {units} that they were not trained on."
+        yield f"{are_read} {survey.photos.unit_from}. {tested}"
         if n_alone:
             have = "has" if n_alone == 1 else "have"
             yield (
@@ -79,7 +85,10 @@ def tell_counts(survey: Survey) -> Iterator[str]:
             )
     if n := survey.photos.n_ignored:
         is_one = "file is not a labelled photo and was ignored"
-        yield f"{counted(n, is_one, 'files are not labelled photos and were ignored')}."
+        ignored = counted(n, is_one, "files are not labelled photos and were ignored")
+        shown = ", ".join(survey.photos.ignored)
+        more = f" and {n - SHOWN:,} more" if n > SHOWN else ""
+        yield f"{ignored}: {shown}{more}." if shown else f"{ignored}."
 
 
 def tell_single(survey: Survey) -> str:
@@ -93,14 +102,13 @@ def tell_single(survey: Survey) -> str:
     )
 
 
-def tell_short(tried: str, best: str, choice: ModelChoice, n_first: int = 0) -> str:
-    """The answer so far, in a line; `n_first` photos were a sample for a first answer."""
+def tell_short(tried: str, best: str, accuracy: float, n_first: int = 0) -> str:
+    """The score so far, in a line; `n_first` photos were a sample for a first answer."""
     if best != tried:
         return f"Tried {tried}. Still the best: {best}."
-    limits = f" ({_per_100(choice.low)} to {_per_100(choice.high)})" if choice.has_interval else ""
-    first = f"A first answer, from {n_first} photos: {best}"
-    opening = first if n_first else f"Tried {tried}: the best so far. It"
-    return f"{opening} is right on {_per_100(choice.accuracy)} of 100 photos{limits}."
+    opening = f"A first answer, from {n_first} photos: {best} was"
+    opening = opening if n_first else f"Tried {tried}: the best so far,"
+    return f"{opening} right on {_per_100(accuracy)} of 100 photos."
 
 
 def tell(verdict: Verdict) -> Iterator[str]:
@@ -128,6 +136,10 @@ def tell_methods(verdict: Verdict) -> Iterator[str]:
         f"{sample.n_folds}-fold cross-validation. {alike} were never on both sides of a test "
         f"({sample.n_units:,} {units})."
     )
+    if n_left := int(sample.survey.is_ok_n.sum()) - len(sample.rows):
+        n_labels = len(sample.survey.counts) - len(sample.labels)
+        left = f"{counted(n_left, 'photo')} of {counted(n_labels, 'label')}"
+        yield f"Left out were {left} with too few photos or units to be tested."
     if any(entry.untrained for entry in verdict.entries):
         yield (
             "Models that read text were also asked for the nearest label name, without training "
@@ -163,10 +175,11 @@ def _round(n: float) -> int:
 def _answer(verdict: Verdict) -> Iterator[str]:
     choice, best = verdict.choice, verdict.best
     name, units = f"{best.model} with {_HEADS[best.head]}", verdict.sample.unit_word
+    shown = float(verdict.held_out.is_right_n.mean())
     if not choice.has_interval:
         yield (
-            f"{name} was right on {_per_100(choice.accuracy)} of 100 photos, but {choice.n_units} "
-            f"{units} are too few to say how it does on new ones."
+            f"{name} was right on {_per_100(shown)} of 100 photos, but {choice.n_units} {units} "
+            "are too few to say how it does on new ones."
         )
         return
     if verdict.is_useful and choice.accuracy >= GOOD:
@@ -188,7 +201,6 @@ def _answer(verdict: Verdict) -> Iterator[str]:
         yield f"These limits are rough: there are only {choice.n_units} {units}."
     leak = verdict.leak
     if leak and leak.low > 0 and leak.difference >= 0.01:
-        shown = float(verdict.held_out.is_right_n.mean())
         more = _per_100(shown + leak.difference)
         is_named = verdict.sample.photos.unit_from
         alike = f"photos of the same {units}" if is_named else "near-identical photos"
@@ -204,19 +216,13 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     close = [rival for rival in verdict.rivals if rival.is_as_good]
     if close:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in close]
-        highest = _per_100(float(verdict.held_out.is_right_n.mean()))
+        highest = float(verdict.held_out.is_right_n.mean())
         yield (
-            f"Too close to call: {verdict.best.model} scored highest ({highest}), but "
+            f"Too close to call: {verdict.best.model} scored highest ({_per_100(highest)}), but "
             f"{first_few(names, 4)} could be as good."
         )
-        more = max(rival.units_to_decide for rival in close)
-        if more:
-            yield (
-                f"Telling these models apart would take about {_round(more):,} more "
-                f"{verdict.sample.unit_word} like yours. Until then, use the faster one."
-            )
-    behind = [rival for rival in verdict.rivals if not rival.is_as_good]
-    if behind:
+        yield from _faster(verdict, close, highest)
+    if behind := [rival for rival in verdict.rivals if not rival.is_as_good]:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
     if asked := [
@@ -225,6 +231,25 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
         best = max(asked, key=verdict.sample.accuracy)
         right = _per_100(verdict.sample.accuracy(best))
         yield f"With the names of your labels alone, untrained, {best.model} is right on {right}."
+
+
+def _faster(verdict: Verdict, close: Sequence[Rival], highest: float) -> Iterator[str]:
+    """Is another model worth waiting for? Speeds of about the same size count as equal."""
+    speed_of = {entry.model: entry.images_per_s for entry in verdict.entries}
+    pace_of = {name: round(math.log2(max(speed, 0.01))) for name, speed in speed_of.items()}
+    names = [verdict.best.model, *(rival.model for rival in close)]
+    fastest = max((name for name in pace_of if name in names), key=lambda name: pace_of[name])
+    rival = next((rival for rival in close if rival.model == fastest), None)
+    more = rival.units_to_decide if rival else max(one.units_to_decide for one in close)
+    n_units, units = verdict.sample.n_units, verdict.sample.unit_word
+    is_far, use = more > MOST_MORE * n_units, f"`--models {fastest}`"
+    if rival and (not more or (is_far and highest - rival.accuracy < SMALL)):
+        yield f"The difference is too small to matter: use {fastest}, the fastest ({use})."
+    elif more:
+        need = f"{_round(more):,} more {units} like yours"
+        decide = f"Telling these models apart would take about {need}."
+        decide = f"{n_units} {units} are too few to tell these models apart." if is_far else decide
+        yield decide + (f" Until then, {fastest} is the fastest: {use} takes it." if rival else "")
 
 
 def _chat(verdict: Verdict) -> Iterator[str]:
@@ -240,15 +265,17 @@ def _chat(verdict: Verdict) -> Iterator[str]:
 
 
 def _mistakes(verdict: Verdict) -> Iterator[str]:
-    _, worst, n, n_right = next(iterate_labels(verdict.held_out))
-    if n_right < n:
-        yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
+    yield from _hardest(verdict)
     for pair in verdict.mix_ups[:MOST]:
         yield (
             f"It mixes up {pair.first} and {pair.second}: {pair.n_first_as_second} of "
             f"{pair.n_first} photos of {pair.first} were called {pair.second}, and "
             f"{pair.n_second_as_first} of {pair.n_second} the other way round."
         )
+    cell = worst_cell(verdict.held_out)
+    if cell and set(cell[:2]) not in [{pair.first, pair.second} for pair in verdict.mix_ups[:MOST]]:
+        given, answer, n_wrong, n = cell
+        yield f"Most common mistake: {n_wrong} of {n} photos of {given} were called {answer}."
     for weak in verdict.weaknesses[: 2 * MOST]:
         what = f"{weak.label} is" if weak.label else "Photos are"
         where = _WHERE.get(weak.condition, weak.condition)
@@ -268,14 +295,34 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"{suspects.expected:.0f} may be wrong: {first_few(shown, MOST)}."
         )
     elif suspects.is_checked:
-        yield "Labels checked: none looks clearly wrong to these models."
+        yield "No label looks wrong."
     else:
-        yield "Labels not checked: that takes two models that do clearly better than guessing."
+        scores = (float(verdict.held_out.is_right_n.mean()), *(r.accuracy for r in verdict.rivals))
+        why = "that takes two models that do clearly better than guessing"
+        if sum(score > verdict.majority + 0.1 for score in scores) > 1:
+            n_units, units = sample.n_units, sample.unit_word
+            why = f"{n_units} {units} are too few to say that two models do better than guessing"
+        yield f"Labels not checked: {why}."
+
+
+def _hardest(verdict: Verdict) -> Iterator[str]:
+    """The label that is right least often, or those that tie."""
+    labels = list(iterate_labels(verdict.held_out))
+    _, worst, n, n_right = labels[0]
+    if n_right == n:
+        return
+    tied = [f"{name} ({k} of {m})" for _, name, m, k in labels if k * n == n_right * m]
+    if len(tied) == 1:
+        yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
+    elif len(tied) < len(labels):
+        yield f"Hardest labels: {first_few(tied, MOST)} photos right."
 
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
     threshold, units = verdict.threshold, verdict.sample.unit_word
-    n_wrong, n_left = round(100 * threshold.share_wrong), round(100 * (1 - threshold.share_named))
+    shares = threshold.share_named - threshold.share_wrong, threshold.share_wrong
+    n_right, n_wrong = (round(100 * share) for share in shares)
+    n_left = 100 - n_right - n_wrong
     wrong = f"{n_wrong}" if n_wrong else "none" if not threshold.share_wrong else "fewer than 1"
     if not threshold.is_promise:
         n_needed = round(1 / WRONG_PER_PHOTO) - 1
@@ -287,36 +334,47 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         yield "It is not sure enough of any photo: look at all of them yourself."
     else:
         rest = f", and leaves {n_left} to you as unsure" if n_left else ""
-        yield (
-            f"Of 100 photos, it names {100 - n_left - n_wrong} correctly and {wrong} wrongly{rest}."
-        )
-        yield (
-            f"On new {units}, it will name at most {100 * WRONG_PER_PHOTO:.0f} of 100 photos "
-            "wrongly, on average."
-        )
+        yield f"Of 100 photos, it names {n_right} correctly and {wrong} wrongly{rest}."
+        if threshold.wrong_of_named >= POOR:
+            n_of_100 = _per_100(threshold.wrong_of_named)
+            yield f"Of 100 names that it gives, about {n_of_100} are wrong: check them all."
+        new = "" if units == "photos" else f" at new {units}"
+        n_most = round(100 * WRONG_PER_PHOTO)
+        yield f"Of 100 new photos{new}, expect at most {n_most} to get a wrong name."
         if unsure := _unsure(verdict):
-            yield f"It was unsure most often of {', '.join(unsure)}."
-    rarest = min(verdict.searches, key=lambda search: search.n_units)
-    if rarest.share > MOST_LOOKED_AT:
-        yield (
-            f"To find {rarest.label}, you would have to look at every photo: it ranks some of them "
-            "last."
-        )
-        return
+            yield f"It was unsure most often of {unsure}."
+    yield from _search(verdict)
+
+
+def _search(verdict: Verdict) -> Iterator[str]:
+    """How many photos to check for the rarest label, or of several the one found most easily."""
+    units, searches = verdict.sample.unit_word, verdict.searches
+    rarest = min(searches, key=lambda search: (search.n_units, search.share))
+    n, label, share = rarest.n_units, rarest.label, _per_100(rarest.share)
     is_promise = rarest.at_least >= verdict.wanted
-    what = f"{_per_100(verdict.wanted)} % of {rarest.label}" if is_promise else rarest.label
-    yield (
-        f"To find {what}, look at the {_per_100(rarest.share)} of 100 photos that it ranks highest."
+    what = f"{_per_100(verdict.wanted)} % of {label}" if is_promise else f"nearly all {label}"
+    reason = "your rarest label" if units == "photos" else f"the label at the fewest {units}"
+    if sum(search.n_units == n for search in searches) == 1:
+        what = f"{what} ({reason})"
+    if rarest.share > MOST_LOOKED_AT:
+        yield f"To find {what}, you would have to check {share} % of all photos."
+        return
+    how = (
+        f": sort predictions.csv by the column p({label})" if len(searches) <= MOST_COLUMNS else ""
     )
+    yield f"To find {what}, check the {share} % of photos most likely to be {label}{how}."
     if not is_promise:
-        n, n_found = rarest.n_units, round(rarest.share_found * rarest.n_units)
+        n_found = round(rarest.share_found * n)
+        few = "Two" if n == 2 else f"{n:,}"
+        at = f"{'both' if n == 2 else f'all {n:,}'} {units}"
+        at = at if n_found == n else f"{n_found:,} of {n:,} {units}"
         yield (
-            f"That found it in {n_found} of {n} {units} here, which promises "
-            f"{_per_100(rarest.at_least)} % of new ones."
+            f"This {'found' if units == 'photos' else 'worked at'} {at} here. {few} {units} are "
+            f"few: count on only {_per_100(rarest.at_least)} % of new ones."
         )
 
 
-def _unsure(verdict: Verdict) -> list[str]:
+def _unsure(verdict: Verdict) -> str:
     """The labels of which it was unsure most often, with counts of their photos."""
     held_out = verdict.held_out
     is_unsure_n = held_out.prob_nc.max(axis=1) < verdict.threshold.at_least
@@ -324,7 +382,12 @@ def _unsure(verdict: Verdict) -> list[str]:
     for code, name, n, _ in iterate_labels(held_out):
         if n_unsure := int(is_unsure_n[held_out.code_n == code].sum()):
             cells.append((-n_unsure / n, f"{name} ({n_unsure} of {n})"))
-    return [text for _, text in sorted(cells)[:MOST]]
+    cells.sort()
+    if (
+        len(cells) > MOST and cells[0][0] == cells[MOST][0]
+    ):  # the first of the alphabet mean nothing
+        return f"{sum(share == cells[0][0] for share, _ in cells)} labels alike"
+    return ", ".join(text for _, text in cells[:MOST])
 
 
 def _advice(verdict: Verdict) -> Iterator[str]:

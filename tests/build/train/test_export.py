@@ -64,6 +64,7 @@ def card(**changes: object) -> ModelCard:
         "caption_coverage": 0.5,
         "held_out": "",
         "caption_models": (),
+        "datasets": "world",
         "data_digest": "abc123",
         "data_licence": "CC BY 4.0",
         "n_steps": 10,
@@ -222,16 +223,16 @@ def test_card(tmp_path: Path) -> None:
     export_model(clip_model, clip_model.state_dict(), tmp_path / "model", card=card(scores=scores))
     text = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "12,345 in 3 shards" in text
-    assert "50.0% of the samples\n" in text
+    assert "- captions: 50 % of the samples have one\n" in text
     assert "`abc123`" in text
     assert "CC BY 4.0" in text
     assert "| world-species | accuracy | 0.500 | 0.400 to 0.600 | 1,200 |" in text
     assert "init = 'random'" in text
-    assert 'create_model_and_transforms("local-dir:model")' in text
+    assert f'create_model_and_transforms("local-dir:{tmp_path / "model"}")' in text
     assert "`taxonomic`, of taxonomic, caption" in text
     export_two(clip_model, clip_model.state_dict(), tmp_path / "two", card=card(data_licence=""))
     text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
-    assert "open-clip/local-dir:two?projector=caption" in text
+    assert f"open-clip/local-dir:{tmp_path / 'two'}?projector=caption" in text
     assert "Not evaluated." in text
     assert "not stated" in text and "warning" not in text
     spoilt = card(
@@ -242,7 +243,8 @@ def test_card(tmp_path: Path) -> None:
     export_two(clip_model, clip_model.state_dict(), tmp_path / "two", card=spoilt)
     text = (tmp_path / "two" / "README.md").read_text(encoding="utf-8")
     assert "- samples: 12,345 in 1 shard\n" in text
-    assert "50.0% of the samples, written by chat/a/b\n" in text
+    assert "50 % of the samples have one, written by chat/a/b\n" in text
+    assert "- datasets: world\n" in text
     assert "- warning: 4 of 12 photos are not training photos (split test: 4): scores on" in text
 
 

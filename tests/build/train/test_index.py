@@ -237,7 +237,7 @@ def test_photos_that_are_kept_for_tests_are_told(tmp_path: Path) -> None:
     for _ in range(2):  # as indexed, and as kept
         notes = Notes()
         data = open_data([shard], None, tmp_path / "index", recipe({"taxon": 1}), notes)
-        assert data.main.splits == {"test": 2, "train": 3}
+        assert data.main.facts["split"] == {"test": 2, "train": 3}
         assert notes.lines[-1] == (
             "Warning: 2 of 6 photos are not training photos (split test: 2). Scores on them will "
             "be too high. `fieldmark shards make` without --split packs only training photos."

@@ -214,8 +214,10 @@ def test_training_warns_of_a_warm_up_without_end(
         "Try --set optimiser.warmup_steps=0."
     )
     assert warning in lines
-    model = f"open-clip/local-dir:{tmp_path / 'run' / 'model-two'}"
-    assert f"next: fieldmark run --model {model} --task TASK" in lines
+    model = tmp_path / "run" / "model-two"
+    assert f"       {model}, with both projectors, for fieldmark only" in lines
+    test = f"fieldmark run --model open-clip/local-dir:{model} --task PHOTOS/"
+    assert f"To test it on your photos: {test}" in lines
 
 
 @pytest.mark.parametrize(
@@ -372,7 +374,8 @@ def test_the_best_checkpoint_outlives_the_newest(
     assert main(["train", str(out), "--export", str(tmp_path / "best")]) == 0
     assert capsys.readouterr().err.splitlines() == [
         f"model: {tmp_path / 'best'} (step 8)",
-        f"next: fieldmark run --model open-clip/local-dir:{tmp_path / 'best-two'} --task TASK",
+        "To test it on your photos: fieldmark run --model "
+        f"open-clip/local-dir:{tmp_path / 'best-two'} --task PHOTOS/",
     ]
     card = (tmp_path / "best" / "README.md").read_text()
     assert "birds | accuracy | 0.900" in card and "CC-BY-4.0" in card

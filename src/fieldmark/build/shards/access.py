@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fieldmark import draws
 from fieldmark.build.shards.captions import captioned_sha256, of_other_bytes, read_captions
 from fieldmark.build.shards.index import survey
-from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, sample_split
+from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, sample_facts
 from fieldmark.build.shards.tar import Defect
 from fieldmark.errors import DataError
 from fieldmark.files import parse_json, whole_file
@@ -32,7 +32,7 @@ from fieldmark.files import parse_json, whole_file
 CAPTION = "caption"
 """the text type of captions, from a file beside the shard or from members `caption.txt`"""
 MOST_NAMES = 5
-_VERSION = 3
+_VERSION = 4
 """raised when an index would hold something else"""
 _ABSENT = 0xFFFF_FFFF
 """the size of a member that a sample lacks"""
@@ -81,8 +81,8 @@ class IndexedShard:
     n_samples: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     """text type → samples that have it"""
-    splits: dict[str, int] = field(default_factory=dict)
-    """split → samples whose JSON member names it"""
+    facts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """`split`, `dataset` and `writer` → samples whose JSON members name which"""
     extensions: list[str] = field(default_factory=list)
     digest: str = ""
     """of keys, texts, captions and images, every byte, in their order"""
@@ -182,8 +182,10 @@ class _IndexRows:
             self.shard.add("no image", [sample.key])
         if not has:
             self.shard.add("no text", [sample.key])
-        if split := sample_split(sample, self.reader.read):
-            self.shard.splits[split] = self.shard.splits.get(split, 0) + 1
+        for name, value in sample_facts(sample, self.reader.read).items():
+            if value and not (name == "writer" and caption):  # of that one its manifest tells
+                counts = self.shard.facts.setdefault(name, {})
+                counts[value] = counts.get(value, 0) + 1
         self._keys.add(sample.key)
         self._captions.add(caption)
         self._place([image, *(members[kind] for kind, _ in self.job.members)])

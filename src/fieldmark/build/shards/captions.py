@@ -8,13 +8,14 @@ Captions from elsewhere need only the first two columns, and no such file.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from fieldmark.build.shards.index import shard_index
-from fieldmark.build.shards.samples import sound_samples
+from fieldmark.build.shards.samples import WRITER, sound_samples, writer
 from fieldmark.build.shards.tar import CHUNK, END_MARK, TarBytes, tar_member
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import parse_json, whole_file
@@ -106,16 +107,20 @@ def captioned_sha256(captions: Path, shard: Path) -> str:
 
 def caption_models(files: Iterable[Path]) -> tuple[str, ...]:
     """The models that wrote these captions, as far as their manifests say."""
-    names = set()
-    for path in files:
-        try:
-            manifest = parse_json(path.with_suffix(".json").read_bytes())
-            name = str(manifest.get("model") or manifest["made_from"]["model"]["model"])
-            is_stand_in = "stand_in" in manifest["made_from"]
-        except (OSError, ValueError, AttributeError, KeyError, TypeError):
-            continue
-        names.add(f"{name} (a stand-in that saw no photo)" if is_stand_in else name)
-    return tuple(sorted(names))
+    notes = [note for path in files if (note := _writer_note(path))]
+    return tuple(sorted({writer(note["model"], "stand_in" in note) for note in notes}))
+
+
+def _writer_note(captions: Path) -> dict[str, str]:
+    """Of the model that wrote these captions: its name, and `stand_in` where it was none."""
+    try:
+        manifest = parse_json(captions.with_suffix(".json").read_bytes())
+        made_from = manifest["made_from"]
+        name = str(manifest.get("model") or made_from["model"]["model"])
+        stand_in = {"stand_in": str(made_from["stand_in"])} if "stand_in" in made_from else {}
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return {}
+    return {"model": name, **stand_in}
 
 
 def of_other_bytes(captions: Path, shard: Path) -> DataError:
@@ -127,8 +132,9 @@ def of_other_bytes(captions: Path, shard: Path) -> DataError:
 
 # --- joined into the shard
 # Everything before the end mark is copied as it lies there, headers and padding too; behind the
-# last member of a sample its caption is put in, with a fixed time and owner. So the same shard and
-# the same captions give the same bytes, and no image is ever decoded.
+# last member of a sample its caption is put in, and which model wrote it, with a fixed time and
+# owner. So the same shard and the same captions give the same bytes, and no image is ever decoded.
+# The note lies in each sample, because other tools copy samples into shards of their own.
 
 
 def join_captions(shard: Path, captions: Path, out: Path) -> int:
@@ -146,14 +152,15 @@ def join_captions(shard: Path, captions: Path, out: Path) -> int:
     if expected and shard_index(shard).sha256 != expected:
         raise of_other_bytes(captions, shard)
     with whole_file(out, is_durable=True) as file:
-        n_added = _write(shard, texts, file)
+        n_added = _write(shard, texts, _writer_note(captions), file)
         if n_added < len(texts):
             raise DataError(f"{captions}  has captions for keys that {shard} lacks.")
     return n_added
 
 
-def _write(shard: Path, texts: Mapping[str, str], file: IO[bytes]) -> int:
+def _write(shard: Path, texts: Mapping[str, str], note: dict[str, str], file: IO[bytes]) -> int:
     n_added = 0
+    written_by = json.dumps(note, ensure_ascii=False).encode() if note else b""
     with TarBytes(shard) as headers, TarBytes(shard) as source:
         for sample in sound_samples(headers):
             text = texts.get(sample.key)
@@ -163,6 +170,8 @@ def _write(shard: Path, texts: Mapping[str, str], file: IO[bytes]) -> int:
                 raise DataError(f"{shard}  key {sample.key!r} already has a {EXTENSION}.")
             _copy(source, sample.end, file)
             file.write(tar_member(f"{sample.key}.{EXTENSION}", text.encode()))
+            if written_by:
+                file.write(tar_member(f"{sample.key}.{WRITER}", written_by))
             n_added += 1
         _copy(source, headers.content_end, file)
     file.write(END_MARK)

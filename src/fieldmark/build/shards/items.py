@@ -51,6 +51,8 @@ class ShardItem:
     taxon: Taxon
     caption: str = ""
     """a sentence on what the photo shows, where the table has one"""
+    dataset: str = ""
+    """name of the source"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ class ChosenItems:
     """labels that are read as genus and species, as no column says what they are"""
     common_labels: tuple[str, ...] = ()
     """labels that are read as common names"""
+    dataset: str = ""
+    """name of the source"""
 
     @property
     def splits(self) -> dict[str, int]:
@@ -92,7 +96,8 @@ class ChosenItems:
         return sum(bool(text.strip()) for text in self.table[_CAPTION])
 
     def items(self, start: int, n: int) -> list[ShardItem]:
-        return list(_items(self.table.slice(start, n), bool(self.scientific_labels)))
+        items = _items(self.table.slice(start, n), bool(self.scientific_labels))
+        return [replace(item, dataset=self.dataset) for item in items]
 
 
 def read_source(word: str, root_of: Callable[[str], Path]) -> ShardSource:
@@ -159,7 +164,7 @@ def choose_items(
     ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")
     counts = (table.height - named.height, named.height - once.height, once.height - n_photos)
     labels = _read_labels(once.filter(pl.col("label") != "").select(fields).unique())
-    return ChosenItems(ordered, *counts, split, n_other_splits, *labels)
+    return ChosenItems(ordered, *counts, split, n_other_splits, *labels, source.name)
 
 
 def _read_labels(names: pl.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -38,7 +38,7 @@ from fieldmark.files import remove_parts, try_lock, whole_file, write_file
 from fieldmark.progress import Progress, Silent
 from fieldmark.taxa import RANKS, taxon_texts
 
-VERSION = 1
+VERSION = 2
 """raised when the same items would give other bytes"""
 MANIFEST = "manifest"
 QUALITY = 95
@@ -77,6 +77,8 @@ class MadeShards:
     """shards that held something else before, or are no more"""
     bad: list[tuple[str, str]]
     """image and reason, of those left out"""
+    others: list[str]
+    """shards of other datasets in the same folder"""
     chosen: ChosenItems
 
 
@@ -113,6 +115,7 @@ def make_shards(
         n_kept=maker.n_kept,
         n_replaced=maker.n_replaced,
         bad=maker.bad,
+        others=sorted(path.name for path in out.glob("*.tar") if path.name not in urls),
         chosen=chosen,
     )
 
@@ -202,7 +205,8 @@ def sample_members(item: ShardItem, image: tuple[str, bytes]) -> list[bytes]:
     """The members of a sample, as they stand in the tar file."""
     extension, data = image
     about: dict[str, Any] = {"id": item.id, **dict(zip(RANKS, item.taxon.ranks, strict=True))}
-    about |= {"common_name": item.taxon.common_name, "image": item.image, "split": item.split}
+    about |= {"common_name": item.taxon.common_name, "image": item.image}
+    about |= {"dataset": item.dataset, "split": item.split}
     about |= {"crop": item.crop} if item.crop else {}
     caption = {"caption.txt": item.caption} if item.caption else {}
     texts = {**taxon_texts(item.taxon), **caption, "json": json.dumps(about, ensure_ascii=False)}

@@ -30,6 +30,8 @@ from fieldmark.files import parse_json
 from fieldmark.taxa import RANKS, Taxon, taxon_of_fields
 from fieldmark.taxa.text import COMMON, PHOTO
 
+WRITER = "caption.json"
+"""of joined shards: which model wrote the caption beside it"""
 _META = re.compile(r"__[^/]*__($|/)")
 
 
@@ -255,9 +257,19 @@ def sample_taxon(sample: Sample, read: Read) -> Taxon | None:
     return Taxon(taxon.ranks, common) if common or taxon.name else None
 
 
-def sample_split(sample: Sample, read: Read) -> str:
-    """`train`, `test`, … as the JSON member says; "" = it does not."""
-    return _json_fields(_text(sample, read, "json")).get("split", "").strip()
+def sample_facts(sample: Sample, read: Read) -> dict[str, str]:
+    """Where a sample comes from, as far as its JSON members say: `dataset`, `split`, and `writer`,
+    the model that wrote the caption.
+    """
+    about = _json_fields(_text(sample, read, "json"))
+    note = _json_fields(_text(sample, read, WRITER))
+    facts = {name: about.get(name, "").strip() for name in ("dataset", "split")}
+    return facts | {"writer": writer(note.get("model", ""), "stand_in" in note)}
+
+
+def writer(model: str, is_stand_in: bool) -> str:
+    """What a person reads of the model that wrote captions."""
+    return f"{model} (a mock that saw no photo)" if model and is_stand_in else model
 
 
 def _text(sample: Sample, read: Read, extension: str) -> str:

@@ -60,6 +60,8 @@ class ModelCard:
     """that wrote them; none where nobody says"""
     held_out: str
     """which photos are kept for tests; "" = none is known to be"""
+    datasets: str
+    """that the samples come from; "" = not known"""
     data_digest: str
     data_licence: str
     """"" = not known"""
@@ -87,7 +89,7 @@ def export_model(
     _write(folder, state, clip_model, False)
     if card is not None:
         name = clip_model.projector_names[number]
-        write_card(folder, card, _loading(folder.name, [name], clip_model.projector_names))
+        write_card(folder, card, _loading(folder, [name], clip_model.projector_names))
 
 
 def export_two(
@@ -106,7 +108,7 @@ def export_two(
             state[name] = beside[key]
     _write(folder, state, clip_model, True)
     if card is not None:
-        write_card(folder, card, _loading(folder.name, PROJECTORS, clip_model.projector_names))
+        write_card(folder, card, _loading(folder, PROJECTORS, clip_model.projector_names))
 
 
 def can_export_two(clip_model: ClipTrainingModel) -> bool:
@@ -205,12 +207,15 @@ def write_card(folder: Path, card: ModelCard, loading: str) -> None:
 
 def _data(card: ModelCard) -> str:
     models = ", ".join(card.caption_models)
-    captions = f"{card.caption_coverage:.1%} of the samples"
+    captions = f"{100 * card.caption_coverage:.3g} % of the samples have one"
+    if not card.caption_coverage:
+        captions, models = "none: trained on names alone", ""
     rows = {
         "samples": f"{card.n_samples:,} in {counted(card.n_shards, 'shard')}",
+        **({"datasets": card.datasets} if card.datasets else {}),
         **({"warning": f"{card.held_out}: scores on them are too high"} if card.held_out else {}),
         "captions": f"{captions}, written by {models}" if models else captions,
-        "seen in training": f"{card.n_pairs:,} image-text pairs in {card.n_steps:,} steps",
+        "seen in training": f"{card.n_pairs:,} image-text pairs in {counted(card.n_steps, 'step')}",
         "licence of the data": card.data_licence or "not stated: ask whoever gave you the data",
         "digest": f"`{card.data_digest}`",
     }
@@ -226,24 +231,38 @@ def _scores(scores: Sequence[CardScore]) -> str:
         f"{f'{row.n:,}' if row.n else ''} |"
         for row in scores
     ]
+    of_value = {(row.task, row.score, row.n): row for row in scores if row.metric == "accuracy"}
+    same = (of_value.get((row.task, row.score, row.n)) for row in scores)
+    if any(
+        one and (one.low, one.high) != (row.low, row.high)
+        for one, row in zip(same, scores, strict=True)
+    ):
+        lines += ["", _TWO_INTERVALS]
     return "\n".join(lines)
 
 
-def _loading(folder: str, names: Sequence[str], trained: Sequence[str]) -> str:
-    """`folder`: the folder's name; `names`: the projectors in it, of those that were trained."""
+_TWO_INTERVALS = (
+    "`accuracy` can have a narrower interval than another score of the same value: where all "
+    "classes have equally many photos, it takes the classes as fixed."
+)
+
+
+def _loading(folder: Path, names: Sequence[str], trained: Sequence[str]) -> str:
+    """`names`: the projectors in the folder, of those that were trained."""
+    moved = "The path is where the folder was written. Give another one if you have moved it."
     if len(names) > 1:
         models = [f"open-clip/local-dir:{folder}?projector={name}" for name in names]
         listed = "\n".join(models)
         return (
             "With two image projectors, one for names of taxa and one for sentences, which "
-            f"open_clip itself does not read:\n\n```\n{listed}\n```"
+            f"open_clip itself does not read:\n\n```\n{listed}\n```\n\n{moved}"
         )
     text = (
         "```python\nimport open_clip\n\n"
         "model, _, preprocess = open_clip.create_model_and_transforms("
         f'"local-dir:{folder}")\n'
         f'tokenizer = open_clip.get_tokenizer("local-dir:{folder}")\n```\n\n'
-        f"In fieldmark it is the model `open-clip/local-dir:{folder}`."
+        f"In fieldmark it is the model `open-clip/local-dir:{folder}`. {moved}"
     )
     if len(trained) > 1:
         text += f" Its image projector is `{names[0]}`, of {', '.join(trained)}."

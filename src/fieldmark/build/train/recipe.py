@@ -117,7 +117,7 @@ class LossRecipe(Strict):
     kind: str = "softmax"
     """softmax or siglip"""
     multi_positive: StrictBool = True
-    """samples with equal texts are positives of each other, not negatives"""
+    """photos with the same text are not treated as negatives (matters for siglip only)"""
 
     @field_validator("kind")
     @classmethod
@@ -372,6 +372,21 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TrainRecipe:
         return recipe
     model = recipe.model.model_copy(update={"architecture": str(beside.resolve())})
     return recipe.model_copy(update={"model": model})
+
+
+def check_export(run: Path, folder: Path, projector: str) -> TrainRecipe:
+    """The recipe of a run whose model, with this projector, may be written into the folder."""
+    from fieldmark.models.open_clip import CONFIG, WEIGHTS
+
+    if not (run / "recipe.toml").is_file():
+        raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
+    is_model = any((folder / name).exists() for name in (CONFIG, *WEIGHTS))
+    if not is_model and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise UsageError(f"{folder}  contains something else: give a new folder with --export.")
+    recipe = load_recipe(run / "recipe.toml")
+    if projector and projector not in recipe.model.projectors:
+        raise UnknownName("projector", projector, recipe.model.projectors)
+    return recipe
 
 
 def _with_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class TrainPlan:
     """results file that evaluations go into"""
     flags: tuple[str, ...] = ()
     """of `fieldmark run`, for evaluations: where data are"""
+    data: TrainData | None = None
+    """the samples, where the caller has opened them; None = the first process does"""
 
 
 @dataclass(slots=True)
@@ -97,11 +99,6 @@ def train(plan: TrainPlan, progress: Progress | None = None) -> TrainTotals:
         return TrainRun(plan, ranks, line).run()
 
 
-def count_steps(recipe: TrainRecipe, data: TrainData) -> int:
-    """Updates of the whole run."""
-    return recipe.train.steps or recipe.train.epochs * data.order(recipe).n_batches
-
-
 def check_cache(recipe: TrainRecipe, clip_model: ClipTrainingModel) -> None:
     """A gradient cache computes every row twice, and both must be the same."""
     names = random_modules(clip_model) if recipe.train.accumulate > 1 else []
@@ -123,7 +120,7 @@ class TrainRun:
     def run(self) -> TrainTotals:
         self.recipe.check_shares(self.ranks.n_ranks)
         data = self._open_data()
-        n_steps = self.totals.n_steps = count_steps(self.recipe, data)
+        n_steps = self.totals.n_steps = data.count_steps(self.recipe)
         if problem := self.recipe.warmup_problem(n_steps):
             self.progress.say(f"Warning: {problem}.")
         self._make_network(n_steps)
@@ -155,6 +152,8 @@ class TrainRun:
     def _open_data(self) -> TrainData:
         """The first process writes the indexes, the others find them."""
         plan, folder = self.plan, self.plan.out / "index"
+        if plan.data is not None:
+            return plan.data
         if not self.ranks.is_first:
             self.ranks.wait()
         data = open_data(plan.shards, plan.captions, folder, self.recipe, self.progress)

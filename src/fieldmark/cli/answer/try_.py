@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fieldmark.tryout.chat import ChatTrial
 
 FIRST_FLAGS = (
-    *("photos", "out", "models", "image", "label", "unit", "label_part", "boxes", "chat"),
-    *("max_usd", "json", "device", "offline", "quiet"),
+    *("photos", "out", "models", "image", "label", "unit", "label_part", "boxes", "find"),
+    *("chat", "max_usd", "json", "device", "offline", "quiet"),
 )
 COMPUTING = ("cache", "device", "precision", "decode", "threads", "batch_size", "offline", "quiet")
 
@@ -54,7 +54,7 @@ class TryArgs:
     boxes: Path | None = None
     """results of MegaDetector (.json): photos are cut to their animal"""
     find: float = 0.95
-    """share of a label's photos that you want to find when you look for it"""
+    """share of a label's photos to find when you check the photos most likely to show it"""
     chat: Annotated[str, arg(metavar="MODEL")] = ""
     """also ask this chat model about 200 photos, for at most $0.50 unless --max-usd says otherwise:
     they are sent to its provider"""

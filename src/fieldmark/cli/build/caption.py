@@ -14,7 +14,6 @@ starts the server for chat/vllm/MODEL.
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli.flags import ChatFlags, ChatModelFlags, Common, CommonFlags, Only, check_least
+from fieldmark.cli.next_steps import train_command
 from fieldmark.cli.show import counted, print_json, rehearsal, talk
 from fieldmark.errors import UsageError
 
@@ -106,10 +106,12 @@ def _show(totals: CaptionTotals, args: CaptionArgs, is_rehearsal: bool) -> None:
     if totals.n_done and not args.common.quiet:
         _tell(totals, args)
         if is_rehearsal:
-            talk(rehearsal(args.model, "captions"))
-            talk("next: run the same command with a --model that can see")
-        elif totals.counts["ok"]:
-            talk(f"next: {_training(totals, args)}")
+            rehearsed = rehearsal(args.model, "captions")
+            talk(f"{rehearsed} You can go on and try training with them.")
+        if totals.counts["ok"]:
+            shards = [shard for shard in args.shards if Path(shard).stem not in totals.refused]
+            beside = ("--captions", str(args.out))
+            talk(f"next: {train_command(shards, totals.counts.total(), beside)}")
     for reason in totals.refused.values():
         talk(f"left out: {reason}")
 
@@ -138,22 +140,3 @@ def _tell(totals: CaptionTotals, args: CaptionArgs) -> None:
         if example := (str(good[0]) if len(good) else ""):
             talk(f'example: "{example}"')
     talk(f"captions: {folder}")
-
-
-def _training(totals: CaptionTotals, args: CaptionArgs) -> str:
-    """The command that trains on the captions, with what few photos need."""
-    from fieldmark.build.train.recipe import load_recipe
-
-    shards = [shard for shard in args.shards if Path(shard).stem not in totals.refused]
-    given = ["--shards", *shards, "--captions", str(args.out), "--out", "runs/tiny"]
-    recipe, n = load_recipe("tiny"), totals.counts["ok"]
-    if n < recipe.train.batch:
-        given += ["--set", f"train.batch={_FEW}"]
-        n_steps = recipe.train.epochs * (n // _FEW)
-        if recipe.warmup_problem(n_steps):
-            given += [f"optimiser.warmup_steps={n_steps // 10}"]
-    return f"fieldmark train tiny {shlex.join(given)}"
-
-
-_FEW = 32
-"""a batch for photos that do not fill one of the recipe"""

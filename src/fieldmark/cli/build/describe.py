@@ -102,7 +102,7 @@ def _describe(
     elif not args.common.quiet:
         if "stand_in" in about:
             talk(rehearsal(args.filter, "choice of sentences"))
-        _tell(taxa, made)
+        _tell(args, settings, taxa, made)
     return 5 if made.counts.get("error") else 0
 
 
@@ -180,8 +180,10 @@ def _judge(args: DescribeArgs, settings: Settings) -> int:
     return 5 if report.undecided else 0
 
 
-def _tell(taxa: TaxonList, made: Described) -> None:
+def _tell(args: DescribeArgs, settings: Settings, taxa: TaxonList, made: Described) -> None:
     from fieldmark.build.describe.run import WHY
+    from fieldmark.cli.next_steps import caption_command
+    from fieldmark.data import DATASETS
 
     n_described, n = made.counts.get("described", 0), len(taxa.taxa)
     rows = counted(taxa.n_rows, "row")
@@ -199,5 +201,14 @@ def _tell(taxa: TaxonList, made: Described) -> None:
     texts = pl.read_parquet(made.files[0], columns=["description"])["description"].drop_nulls()
     if len(texts):
         talk(f'example: "{texts[0]}"')
-    folder = made.files[0].parent
-    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {folder} --out FOLDER")
+    # The dataset that the names belong to, where they lie in its folder.
+    root = args.names.resolve().parent if args.names is not None else Path()
+    beside = ("--descriptions", str(made.files[0].parent))
+    if any(Path("shards").glob("*.tar")):
+        talk(f"next: {caption_command(['shards'], *beside)}")
+    elif root.name in DATASETS.names() and settings.root_of(root.name).resolve() == root:
+        talk(f"next: fieldmark shards make {root.name} --out shards")
+        talk(f"then: {caption_command(['shards'], *beside)}")
+    else:
+        talk("Pack your photos with `fieldmark shards make`, and give the shards to")
+        talk(f"{caption_command(['SHARDS'], *beside)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from fieldmark.errors import DataError, UsageError, readable
 from fieldmark.words import first_few
 
 if TYPE_CHECKING:
-    from fieldmark.build.shards import MadeShards
+    from fieldmark.build.shards import MadeShards, ShardSource
+    from fieldmark.build.shards.check import ShardsReport
 
 # --- make ---
 
@@ -79,7 +81,7 @@ def make(args: ShardsMakeArgs) -> int:
     if args.json:
         print_json(_summary(made))
     elif not args.common.quiet:
-        _tell_made(made, args.out, name, args.caption)
+        _tell_made(made, args.out, source, name, args.caption)
     return 0
 
 
@@ -103,15 +105,27 @@ def _summary(made: MadeShards) -> dict[str, Any]:
     }
 
 
-def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> None:
+def _tell_made(
+    made: MadeShards, out: Path, source: ShardSource, name: str, caption: str | None
+) -> None:
     from fieldmark.build.shards import held_out
+    from fieldmark.cli.next_steps import example_of
+    from fieldmark.data import SPLITS
 
     chosen = made.chosen
+    if SPLITS.get(source.name.lower(), "train") != "train" and not chosen.splits:
+        talk(
+            f"Warning: the folder is called {source.name}. Do not test a model on photos it was "
+            "trained on."
+        )
     if spoilt := held_out(chosen.splits, chosen.table.height):
         talk(f"Warning: {spoilt}. Do not test a model on photos it was trained on.")
     if chosen.split:
-        others = counted(chosen.n_other_splits, "photo")
-        talk(f"Only split {chosen.split} is packed, not {others} of others (--split all for all).")
+        sort = "training" if chosen.split == "train" else chosen.split
+        n_out = counted(chosen.n_other_splits, "photo")
+        are = "was" if chosen.n_other_splits == 1 else "were"
+        left_out = f"; {n_out} of other splits {are} left out (--split all packs them too)"
+        talk(f"Packed the {sort} photos only{left_out if chosen.n_other_splits else ''}.")
     if chosen.scientific_labels or chosen.common_labels:
         talk(_label_line(chosen.scientific_labels, chosen.common_labels))
     for image, reason in made.bad[:20]:
@@ -134,7 +148,15 @@ def _tell_made(made: MadeShards, out: Path, name: str, caption: str | None) -> N
     n = f"{counted(len(made.files), 'shard')}, {counted(made.n_samples, 'sample')}"
     kept = f"; {made.n_kept:,} there already" if made.n_kept else ""
     talk(f"{out}  {n}, {size(made.n_bytes)}{kept}.")
-    talk(f"next: fieldmark shards check {out} --index {out / f'{name}-index.json'}")
+    if made.others:
+        talk(
+            f"Warning: {out} also holds {counted(len(made.others), 'shard')} that were made before "
+            f"({first_few(made.others, 3)}). Commands that are given {out} use all of them. "
+            "--out packs into another folder."
+        )
+    talk(example_of(made.files[0]))
+    index = out / f"{name}-index.json"
+    talk(f"next: {shlex.join(['fieldmark', 'shards', 'check', str(out), '--index', str(index)])}")
 
 
 def _label_line(scientific: Sequence[str], common: Sequence[str]) -> str:
@@ -201,7 +223,22 @@ def check(args: ShardsCheckArgs) -> int:
         n = f"{counted(len(paths), 'shard')}, {counted(report.n_samples, 'sample')}"
         state = "sound" if report.is_sound else counted(report.counts.total(), "defect")
         talk(f"{n}, {size(report.n_bytes)}: {state}.")
+        if report.is_sound and not args.common.quiet:
+            _tell_training(args.shards, report)
     return 0 if report.is_sound else 3
+
+
+def _tell_training(shards: Sequence[str], report: ShardsReport) -> None:
+    """What sound shards are good for: training, or captions and then training."""
+    from fieldmark.cli.next_steps import NAMES_ALONE, caption_command, has_names, train_command
+
+    if report.extensions.get("caption.txt"):
+        talk(f"next: {train_command(shards, report.n_samples)}")
+        return
+    talk(f"next: {caption_command(shards)}")
+    if has_names(report.extensions):
+        names = train_command(shards, report.n_samples, changes=NAMES_ALONE)
+        talk(f"The photos have no captions. To train on names alone: {names}")
 
 
 def _tell_counts(counts: dict[str, int], what: str) -> None:
@@ -278,6 +315,8 @@ class ShardsJoinArgs:
 
 def join(args: ShardsJoinArgs) -> int:
     from fieldmark.build.shards import captions_files, find_shards, join_captions, shard_name
+    from fieldmark.build.shards.captions import caption_models
+    from fieldmark.cli.next_steps import example_of
     from fieldmark.progress import for_people
 
     files = captions_files(find_shards([args.shards]), args.captions)
@@ -295,4 +334,8 @@ def join(args: ShardsJoinArgs) -> int:
     elif not args.common.quiet:
         n = f"{counted(len(files), 'shard')} with {counted(n_captions, 'caption')}"
         talk(f"{args.out}  {n}.")
+        if models := caption_models(files.values()):
+            talk(f"captions written by {', '.join(models)}")
+        talk(example_of(args.out / f"{shard_name(next(iter(files)))}.tar"))
+        talk(f"next: fieldmark shards check {shlex.quote(str(args.out))}")
     return 0

@@ -18,7 +18,9 @@ again to see how far the job is; it submits the rest if the job has ended early.
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +33,7 @@ from fieldmark.cli.show import counted, print_json, talk
 from fieldmark.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
+    from fieldmark.build.train.feed.index import TrainData
     from fieldmark.build.train.launch import TrainStanding
     from fieldmark.build.train.recipe import SlurmRecipe, TrainRecipe
     from fieldmark.build.train.run import TrainPlan, TrainTotals
@@ -76,27 +79,35 @@ def run(args: TrainArgs) -> int:
     from fieldmark.progress import for_people
 
     if args.export is not None:
-        _need_torch()
+        _need_packages()
+        from fieldmark.build.train.recipe import check_export
+
+        check_export(Path(args.recipe), args.export, args.projector)
         from fieldmark.build.train.record.scores import export_run
 
         step = export_run(Path(args.recipe), args.export, args.projector, talk)
         if not args.common.quiet:
             talk(f"model: {args.export} (step {step:,})")
-            talk(f"next: fieldmark run --model {_model(args.export)} --task TASK")
+            talk(_next_run(args, args.export, Path(args.recipe)))
         return 0
     if args.on == "slurm" and not args.check:
         return _submit(args)
-    plan = _plan(args)
+    recipe, out = _read_recipe(args)
+    _need_packages()
     with for_people(args.common.quiet) as progress:
+        n_processes = recipe.slurm.n_processes if args.on == "slurm" else 1
+        # Before torch is imported, which takes seconds. Processes of torchrun take turns later.
+        data = None if _OF_TORCHRUN in os.environ else _open(recipe, out, n_processes, progress)
         if args.check:
-            summary, lines = _check(plan, progress, args.on == "slurm")
+            data = data or _open(recipe, out, n_processes, progress)
+            summary, lines = _check(recipe, data, out)
         else:
             from fieldmark.build.train.run import train
 
-            totals = train(plan, progress)
+            totals = train(_plan(args, recipe, out, data), progress)
             if not totals.is_first:
                 return totals.exit_code
-            summary, lines = _summary(totals, plan.out)
+            summary, lines = _summary(args, totals, recipe, out)
     if args.json:
         print_json(summary)
     elif not args.common.quiet:
@@ -139,9 +150,21 @@ def _model(folder: Path) -> str:
     return shlex.quote(model_name(folder))
 
 
-def _plan(args: TrainArgs) -> TrainPlan:
-    recipe, out = _read_recipe(args)
-    _need_torch()
+_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
+
+
+def _open(recipe: TrainRecipe, out: Path, n_processes: int, progress: Lines | Live) -> TrainData:
+    """The samples, after all that can be refused of shards, captions and batch."""
+    from fieldmark.build.train.feed.index import open_data
+
+    recipe.check_shares(n_processes)
+    captions = Path(recipe.data.captions) if recipe.data.captions else None
+    data = open_data(recipe.data.shards, captions, out / "index", recipe, progress)
+    data.count_steps(recipe)
+    return data
+
+
+def _plan(args: TrainArgs, recipe: TrainRecipe, out: Path, data: TrainData | None) -> TrainPlan:
     from fieldmark.build.train.run import TrainPlan
     from fieldmark.build.train.suite import setting_flags
 
@@ -154,6 +177,7 @@ def _plan(args: TrainArgs) -> TrainPlan:
         device=settings.device,
         store=settings.store,
         flags=setting_flags(settings, recipe.evaluate.device),
+        data=data,
     )
 
 
@@ -162,9 +186,7 @@ def _submit(args: TrainArgs) -> int:
     from fieldmark.build.train.suite import setting_flags
 
     recipe, out = _read_recipe(args)
-    for package in ("torch", "open_clip"):  # loaded by the job only
-        if find_spec(package) is None:
-            raise MissingExtra("fieldmark train", "vision", package)
+    _need_packages()
     settings = args.common.settings()
     flags = ("--results", str(settings.results), *setting_flags(settings))
     standing = launch(recipe, out, flags)
@@ -212,37 +234,32 @@ def _with_flags(recipe: TrainRecipe, args: TrainArgs) -> TrainRecipe:
     )
 
 
-def _need_torch() -> None:
+def _need_packages() -> None:
     for package in ("torch", "open_clip"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise MissingExtra("fieldmark train", "vision", package) from error
+        if find_spec(package) is None:
+            raise MissingExtra("fieldmark train", "vision", package)
 
 
-def _check(
-    plan: TrainPlan, progress: Lines | Live, is_job: bool
-) -> tuple[dict[str, Any], list[str]]:
-    from fieldmark.build.train.feed.index import open_data
-    from fieldmark.build.train.run import count_steps
+def _check(recipe: TrainRecipe, data: TrainData, out: Path) -> tuple[dict[str, Any], list[str]]:
+    from fieldmark.cli.next_steps import example_line
     from fieldmark.progress import duration
 
-    recipe = plan.recipe
-    recipe.check_shares(recipe.slurm.n_processes if is_job else 1)
-    data = open_data(plan.shards, plan.captions, plan.out / "index", recipe, progress)
-    n_steps = count_steps(recipe, data)
+    n_steps = data.count_steps(recipe)
     seen = n_steps * recipe.train.batch
     lines = [
         f"{counted(n_steps, 'step')} of {counted(recipe.train.batch, 'pair')}: {seen:,} pairs, "
         f"{seen / max(1, data.n_samples):,.1f} times the {counted(data.n_samples, 'sample')}"
     ]
     lines += [f"  {name:<12}{n:>12,} samples have one" for name, n in data.coverage.items()]
+    lines.append(example_line(data.read(0).texts))
     lines += [problem] if (problem := recipe.warmup_problem(n_steps)) else []
-    left_s = _time_left(plan.out, n_steps, recipe.train.batch)
+    left_s = _time_left(out, n_steps, recipe.train.batch)
     if left_s is not None:
         lines.append(
-            f"{duration(left_s)} left without checkpoints, at the speed of {plan.out / 'log.jsonl'}"
+            f"{duration(left_s)} left without checkpoints, at the speed of {out / 'log.jsonl'}"
         )
+    command = [word for word in sys.argv[1:] if word != "--check"]
+    lines.append(f"next: {shlex.join(['fieldmark', *command])}")
     return {
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
@@ -264,14 +281,38 @@ def _time_left(out: Path, n_steps: int, batch: int) -> float | None:
     return float((n_steps - rows[-1]["step"]) * batch / rows[-1]["pairs_per_s"])
 
 
-def _summary(totals: TrainTotals, out: Path) -> tuple[dict[str, Any], list[str]]:
+def _next_run(args: TrainArgs, model: Path, run: Path) -> str:
+    """Evaluates a model on a task that is here, of the dataset it was trained on where possible."""
+    from fieldmark.build.train.record.scores import read_data_facts
+    from fieldmark.cli.next_steps import tasks_on
+    from fieldmark.data import DATASETS
+
+    settings, command = args.common.settings(), f"fieldmark run --model {_model(model)} --task"
+    known = [*read_data_facts(run).get("datasets", {}), *DATASETS.names()]
+    here = [name for name in known if name in DATASETS.names() and settings.root_of(name).is_dir()]
+    task = next((task for name in here for task in tasks_on(name)), "")
+    return f"next: {command} {task}" if task else f"To test it on your photos: {command} PHOTOS/"
+
+
+def _summary(
+    args: TrainArgs, totals: TrainTotals, recipe: TrainRecipe, out: Path
+) -> tuple[dict[str, Any], list[str]]:
+    from fieldmark.build.train.suite import TWO
+
     loss = "" if totals.loss is None else f", loss {totals.loss:.3f}"
     lines = [f"step {totals.step:,} of {totals.n_steps:,}{loss}"]
     if totals.exit_code > 128:
         lines.append("stopped on request: run the same command to continue from here")
     else:
-        lines.append(f"model: {out / 'model'}")
-        lines.append(f"next: fieldmark run --model {_model(out / 'model')} --task TASK")
+        model = out / "model"
+        lines.append(f"model: {model}")
+        if (two := model.with_name(f"{model.name}{TWO}")).is_dir():
+            lines.append(f"       {two}, with both projectors, for fieldmark only")
+        results = args.common.settings().results
+        where = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
+        is_scored = recipe.evaluate.tasks and not totals.exit_code
+        table = "next: fieldmark table" + where
+        lines.append(table if is_scored else _next_run(args, model, out))
     lines.append(f"page: {out / 'page.html'}")
     return {
         "steps": totals.n_steps,

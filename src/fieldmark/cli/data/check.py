@@ -7,6 +7,7 @@ examples:
   fieldmark check tasks/ --n-documents 2 --run-code
   fieldmark check grid.toml
   fieldmark check photos/
+  fieldmark check obs.csv --label species --unit camera
   fieldmark check data/newt --dataset newt
 """
 
@@ -50,6 +51,14 @@ class CheckArgs:
     path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH…", help_behavior_hint="")]
     """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, or
     labelled photos as `fieldmark try` takes them: a folder, a table (.csv)"""
+    image: str = ""
+    """of a table of photos: the column that names the photo"""
+    label: str = ""
+    """the column that names the label"""
+    unit: str = ""
+    """the column that names the camera, site or individual"""
+    label_part: Annotated[int, arg(metavar="N", help_behavior_hint="")] = 0
+    """which folder names the label, where folders of photos lie in folders: 1 is the outermost"""
     dataset: str = ""
     """read the data as this dataset [labelled photos]"""
     n_documents: Annotated[int, arg(metavar="N")] = 0
@@ -263,7 +272,7 @@ def _photo_problems(args: CheckArgs, path: Path) -> tuple[list[Problem], str]:
     from fieldmark.tryout.survey import look_at
     from fieldmark.tryout.words import tell_counts, tell_single
 
-    photos = read_photos(path, Columns())
+    photos = read_photos(path, Columns(args.image, args.label, args.unit, args.label_part))
     with for_people(quiet=len(photos.table) < MANY) as progress:
         survey = look_at(photos, args.common.settings(), progress)
     problems = [
@@ -340,8 +349,8 @@ def _summary(findings: Findings) -> str:
     counts = [counted(levels[level], level) for level in LEVELS]
     if checked is None or len(checked.files) < 2:
         result = counted(sum(levels.values()), "finding") if levels else "is fine"
-        mark = "." if levels else ":"
-        return f"{result}{mark} {findings.seen}." if findings.seen else f"{result}."
+        end = "." if ":" in findings.seen else ":"
+        return f"{result}{end} {findings.seen}." if findings.seen else f"{result}."
     kinds = Counter(file.kind for file in checked.files)
     looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
     took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""

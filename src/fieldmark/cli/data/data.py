@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import shutil
 from dataclasses import dataclass
@@ -336,13 +337,23 @@ def make(args: DataMakeArgs) -> int:
         ) from error
     talk(f"{root}  contains about {args.size} drawn photos, in the layout of `{args.name}`.")
     if args.name == "folder":  # as a user's own photos lie
-        talk(f"next: fieldmark try {shlex.quote(str(root))}")
+        talk(f"next: fieldmark try {shlex.quote(str(root / 'train'))}")
         return 0
-    talk(
-        f"next: fieldmark data check {args.name}"
-        + (f" --data {shlex.quote(f'{dataset_key(args.name)}={root}')}" if args.out else "")
-    )
+    where = f" --data {shlex.quote(f'{dataset_key(args.name)}={root}')}" if args.out else ""
+    talk(f"next: {_use_of(args.name)}{where}")
     return 0
+
+
+def _use_of(name: str) -> str:
+    """The run that a task's file opens with, where its model needs no weights."""
+    from fieldmark.cli.next_steps import tasks_on
+    from fieldmark.tasks import find_file
+
+    for task in tasks_on(name)[:1]:
+        head = find_file(task).read_text(encoding="utf-8").partition("\n")[0]
+        if run := re.search(r"fieldmark run --task \S+ --model classical/\w+", head):
+            return run[0]
+    return f"fieldmark data check {name}"
 
 
 def _refuse_foreign(root: Path) -> None:

@@ -65,6 +65,8 @@ def _show_one(args: DatasetsArgs, root: str) -> None:
         for source in info.sources:
             show_sentence(_indent(_source(source)))
     show_sentence(f"\ncite:\n{_indent(info.citation)}")
+    get, make = f"fieldmark data get {args.name}", f"fieldmark data make {args.name}"
+    talk(f"next: {get if info.sources else make}")
 
 
 def _source(source: Any) -> str:

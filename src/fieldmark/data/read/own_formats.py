@@ -29,10 +29,19 @@ from fieldmark.data.read.own_photos import (
     unread_files,
 )
 from fieldmark.data.read.table import read_annotations, read_json
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, meant_path
 from fieldmark.words import counted
 
 PACKAGE = "datapackage.json"
+OBSERVATIONS = (
+    "observationID", "deploymentID", "mediaID", "eventID", "eventStart", "eventEnd",
+    "observationLevel", "observationType", "cameraSetupType", "scientificName", "count",
+    "lifeStage", "sex", "behavior", "individualID", "individualPositionRadius",
+    "individualPositionAngle", "individualSpeed", "bboxX", "bboxY", "bboxWidth", "bboxHeight",
+    "classificationMethod", "classifiedBy", "classificationTimestamp",
+    "classificationProbability", "observationTags", "observationComments",
+)  # fmt: skip
+"""columns of Camtrap DP 1.0 (tdwg/camtrap-dp, observations-table-schema.json), in its order"""
 MARGIN = 0.075
 """of a box's longer side, added on each side before it is made square"""
 SURE_BOX = 0.2
@@ -54,7 +63,8 @@ def read_photos(path: Path, columns: Columns) -> LabelledPhotos:
     elif kind == ".json" and path.is_file():
         photos = read_coco(path)
     elif not path.exists():
-        raise DataError(f"{path} does not exist: give a folder of photos or a table (.csv).")
+        near = meant_path(path) or " Give a folder of photos or a table (.csv)."
+        raise DataError(f"{path} does not exist.{near}")
     elif kind in (".xlsx", ".xls", ".ods", ".numbers"):
         raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
     else:
@@ -209,6 +219,15 @@ def _crop(root: Path, image: str, boxes: dict[str, tuple[Box, bool]]) -> list[fl
 
 
 # --- Camtrap DP
+
+
+def check_package(photos: Path) -> None:
+    """Refuses photos without what the standard requires of an observation, before any work."""
+    if not (photos / PACKAGE).is_file():
+        raise DataError(
+            f"{photos} has no {PACKAGE}: Camtrap DP observations need the deployment and the time "
+            "of each photo, which a Camtrap DP names. Leave --camtrap-dp out, or give the package."
+        )
 
 
 def read_camtrap(folder: Path) -> LabelledPhotos:

@@ -32,6 +32,8 @@ JUNK = (
     *("__MACOSX", "@eaDir", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN"),
     *("site-packages", "node_modules"),
 )
+SHOWN = 3
+"""files that are named where all are counted"""
 _MARKS = (COPIES, "pyvenv.cfg")
 """files whose folder holds nobody's labelled photos; the second is of a Python environment"""
 _NEITHER = re.compile(r"conf_[\d.-]+|verified|DCIM|\d{3}[A-Z_]{5}|\d[\d ._:T-]*", re.IGNORECASE)
@@ -41,6 +43,7 @@ _PLACE = re.compile(
     r"burst|seq|sequence|observer|individual|animal|day|week|month)[ _-]?[\w-]*",
     re.IGNORECASE,
 )
+_NUMBERED = re.compile(r".*\d")
 _SPECIES = re.compile(r"[A-Z][a-z-]+[ _][a-z-]{3,}([ _][a-z-]{3,})?")
 FIGURE = "confusion.png"
 """that `try` leaves"""
@@ -83,7 +86,9 @@ class LabelledPhotos:
     hint: str = ""
     """what else could name the label or the unit, and how to say so"""
     n_ignored: int = 0
-    """files that are not photos, and photos in no folder"""
+    """files that are not photos, and photos in no folder or without a label"""
+    ignored: tuple[str, ...] = ()
+    """the first of them"""
     unread: tuple[str, ...] = ()
     """RAW files and videos"""
     empty: tuple[str, ...] = ()
@@ -165,9 +170,11 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         numbers = " or ".join(f"{least + at} ({_names_at(rest, at)})" for at in range(depth))
         raise UsageError(f"--label-part {label_part}: expected {numbers}.")
     parts = _choose_parts(rest, label_part - least if label_part else None)
-    rows = []
+    rows, ignored = [], sorted(set(others) - set(unread))
     for path, outer, names in zip(paths, inner, rest, strict=True):
-        if len(names) > parts.label:
+        if len(names) <= parts.label:
+            ignored.append(path)
+        else:
             split = _split_of(outer) if has_splits else None
             unit = () if parts.unit is None else names[parts.unit : parts.unit + 1]
             rows.append((path, path, split, names[parts.label], next(iter(unit), None), None))
@@ -177,7 +184,8 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
         f"folder {least + parts.label}" if depth > 1 else "the folder names",
         "" if parts.unit is None else f"folder {least + parts.unit}",
         _or_else(rest, parts.other, least),
-        len(others) - len(unread) + len(paths) - len(rows),
+        len(ignored),
+        tuple(ignored[:SHOWN]),
         tuple(unread),
         _empty_folders(root),
     )
@@ -205,8 +213,8 @@ def _or_else(folders: Sequence[Sequence[str]], at: int | None, offset: int) -> s
     """What else the label could be, and how to say so."""
     if at is None:
         return ""
-    names = _names_at(folders, at)
-    return f"--label-part {offset + at} reads them from folder {offset + at} ({names})."
+    folder = f"folder {offset + at} ({_names_at(folders, at)})"
+    return f"The label could also be {folder}: `--label-part {offset + at}` reads it from there."
 
 
 def _names_at(folders: Sequence[Sequence[str]], at: int) -> str:
@@ -246,9 +254,10 @@ class _Parts:
 
 
 def _choose_parts(folders: Sequence[Sequence[str]], chosen: int | None) -> _Parts:
-    """The label is the folder with the names of species, else the first that reads like a label.
-    The unit is the first that reads like a place (camera 3, site_B), else one above the label of
-    which most hold several labels.
+    """The label is the folder with the names of species. Else it is the first that reads like a
+    label, or one inside it whose names return in most of those above: sites that hold species, and
+    not a label's plants (plant 1, plant 2). The unit is the first that reads like a place (camera
+    3, site_B), else one above the label of which most hold several labels.
     """
     depth = max(map(len, folders))
     values = [Counter(p[at] for p in folders if len(p) > at) for at in range(depth)]
@@ -258,7 +267,10 @@ def _choose_parts(folders: Sequence[Sequence[str]], chosen: int | None) -> _Part
     named = [at for at in range(depth) if not is_neither[at] and not is_place[at]]
     species = [at for at in named if is_species[at]]
     is_known = chosen is not None or len(species) == 1
-    label = (species if len(species) == 1 else named or [0])[0] if chosen is None else chosen
+    inner = [at for at in named[1:] if _is_crossed(folders, named[0], at)]
+    inside = [at for at in inner if not _reads_as(_NUMBERED, values[at])]
+    candidates = species if len(species) == 1 else inside or named or [0]
+    label = candidates[0] if chosen is None else chosen
     others = [at for at in named if at != label and _is_crossed(folders, label, at)]
     units = [at for at in range(depth) if is_place[at] and at != label]
     units += [at for at in others if at < label]
@@ -270,6 +282,17 @@ def _is_crossed(folders: Sequence[Sequence[str]], one: int, other: int) -> bool:
     pairs = {(p[one], p[other]) for p in folders if len(p) > max(one, other)}
     sides = [Counter(pair[side] for pair in pairs) for side in (0, 1)]
     return all(sum(n > 1 for n in side.values()) > len(side) / 2 for side in sides)
+
+
+def place_word(names: Iterable[str | None]) -> str:
+    """What several folders call their places.
+
+    >>> place_word(["Site North", "site_2"]), place_word(["Site North", "Creek"])
+    ('site', 'unit')
+    """
+    places = [_PLACE.fullmatch(name) for name in names if name is not None]
+    words = {place[1].lower() if place else "unit" for place in places}
+    return words.pop() if len(words) == 1 else "unit"
 
 
 def _reads_as(pattern: re.Pattern[str], names: Counter[str]) -> bool:
@@ -296,8 +319,9 @@ def read_table(path: Path, columns: Columns) -> LabelledPhotos:
             "individual, or leave --unit out."
         )
     hint = "" if unit_from else _could_be_unit(table)
-    label_from, n_ignored = _same_column(table, "label"), len(every) - len(table)
-    return LabelledPhotos(path.parent, table, label_from, unit_from, hint, n_ignored)
+    label_from, ignored = _same_column(table, "label"), every.filter(pl.col("label").is_null())
+    names = tuple(ignored.get_column("image").head(SHOWN))
+    return LabelledPhotos(path.parent, table, label_from, unit_from, hint, len(ignored), names)
 
 
 def _could_be_unit(table: pl.DataFrame) -> str:

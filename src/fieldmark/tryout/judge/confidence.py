@@ -16,6 +16,8 @@ import numpy as np
 
 WRONG_PER_PHOTO = 0.05
 """accepted and wrong: what is promised at most"""
+POOR = 1 / 3
+"""of the names that are given, wrong: the promise holds, but nobody would expect that of "sure\""""
 NOVEL_P = 0.02
 """photos of known labels at new units that are called unlike anything seen, by mistake"""
 _BLOCK, _KNOWN_BLOCK = 256, 4096
@@ -62,12 +64,13 @@ class SureThreshold:
     share_wrong: float
     """named and wrong, of all photos"""
 
+    @property
+    def wrong_of_named(self) -> float:
+        return self.share_wrong / self.share_named if self.share_named else 0.0
+
 
 def fit_threshold(
-    prob_n: np.ndarray,
-    is_right_n: np.ndarray,
-    unit_n: np.ndarray,
-    wrong: float = WRONG_PER_PHOTO,
+    prob_n: np.ndarray, is_right_n: np.ndarray, unit_n: np.ndarray, wrong: float = WRONG_PER_PHOTO
 ) -> SureThreshold:
     """The lowest threshold with (Σ wrong shares of units + 1) / (K + 1) <= `wrong`.
 

@@ -23,6 +23,7 @@ from fieldmark.tryout.look.hashes import Looks
 LEVEL = 0.05
 LEAST_CELL = 5
 """units on each side of a comparison"""
+LEAST_MISTAKES = 3
 SURE = 0.9
 """probability from which a label is doubted"""
 FOUND = 0.95
@@ -92,6 +93,20 @@ def find_mix_ups(held_out: HeldOut) -> list[MixUp]:
             pair = MixUp(labels[a], labels[b], n_c[a], len(there), n_c[b], len(back))
             pairs.append((n, pair))
     return [pair for _, pair in sorted(pairs, key=lambda item: -item[0])]
+
+
+def worst_cell(held_out: HeldOut) -> tuple[str, str, int, int] | None:
+    """A label, the wrong answer that the largest share of its photos got, how many got it, and of
+    how many; None where that is one or two photos.
+    """
+    labels, pairs = held_out.labels, np.stack([held_out.code_n, held_out.answer_n])
+    cells, n_k = np.unique(pairs[:, ~held_out.is_right_n], axis=1, return_counts=True)
+    if not (n_k >= LEAST_MISTAKES).any():
+        return None
+    n_c = np.bincount(held_out.code_n)
+    at = int(np.where(n_k >= LEAST_MISTAKES, n_k / n_c[cells[0]], 0).argmax())
+    given, answer = cells[:, at].tolist()
+    return labels[given], labels[answer], int(n_k[at]), int(n_c[given])
 
 
 # --- conditions

@@ -21,12 +21,6 @@ LEAST_PHOTOS = 4
 """of a label: fewer cannot be tested"""
 
 
-def unit_numbers(names: np.ndarray) -> np.ndarray:
-    """Units numbered from 0; a photo without a name is its own unit."""
-    names_n = np.array([f"\0{row}" if name is None else name for row, name in enumerate(names)])
-    return np.asarray(np.unique(names_n, return_inverse=True)[1])
-
-
 def can_be_tested(code_n: np.ndarray, unit_n: np.ndarray, n_labels: int) -> np.ndarray:
     """Of each label whether it can be tested on units never seen: photos of two units at least."""
     pairs = np.unique(np.stack([code_n, unit_n], axis=1), axis=0)

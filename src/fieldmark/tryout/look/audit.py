@@ -69,6 +69,8 @@ class Audit:
     """photos with the same number are near-identical or of one burst"""
     copy_n: np.ndarray
     """photos with the same number are the same photo"""
+    is_spare_n: np.ndarray
+    """copies of a photo of another given unit: left out, for a photo was taken at one place"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +99,21 @@ def audit(photos: LabelledPhotos, evidence: Evidence) -> Audit:
     copy_n = number_groups(len(labels), np.concatenate([copies, same]))
     bursts = np.concatenate([copies, alike, _series(table, evidence), _close_in_time(evidence)])
     burst_n = number_groups(len(labels), bursts)
+    first_of = _first_copies(copy_n, table.get_column("unit").to_list())
+    is_used_n = evidence.is_ok_n & ~np.isin(np.arange(len(labels)), [*first_of])
     findings = [
+        *([DataFinding("unclear", photos.hint)] if photos.hint else []),
         *_unreadable(evidence.bad),
         *(DataFinding("unread", text) for text in tell_unread(photos.unread)),
         *_empty(photos.empty),
         *_spellings(labels, merged),
-        *find_slips(label_n[evidence.is_ok_n]),
-        *_duplicates(copy_n, label_n, table),
+        *find_slips(label_n[is_used_n]),
+        *_duplicates(copy_n, label_n, table, first_of),
         *_bursts(burst_n, copy_n),
-        *_small(label_n[evidence.is_ok_n]),
+        *_small(label_n[is_used_n]),
         *_untrained(label_n, table.get_column("split").to_list()),
     ]
-    return Audit(tuple(findings), label_n, burst_n, copy_n)
+    return Audit(tuple(findings), label_n, burst_n, copy_n, evidence.is_ok_n & ~is_used_n)
 
 
 # --- photos that belong together
@@ -198,6 +203,18 @@ def number_groups(n: int, pairs: np.ndarray) -> np.ndarray:
     return np.asarray(connected_components(edges, directed=False)[1])
 
 
+def _first_copies(copy_n: np.ndarray, units: Sequence[str | None]) -> dict[int, int]:
+    """Each copy of a photo of another given unit → that photo, by row. To join the two units would
+    make one of two cameras, and of a chain of copies one of all.
+    """
+    given = [row for row, unit in enumerate(units) if unit is not None]
+    first: dict[int, int] = {}
+    for row in given:
+        first.setdefault(int(copy_n[row]), row)
+    pairs = ((row, first[int(copy_n[row])]) for row in given)
+    return {row: one for row, one in pairs if units[row] != units[one]}
+
+
 def groups_of(number_n: np.ndarray) -> list[tuple[int, ...]]:
     """The rows of each number that several photos have."""
     order = np.argsort(number_n, kind="stable")
@@ -223,28 +240,37 @@ def _empty(folders: Sequence[str]) -> Iterator[DataFinding]:
 
 
 def _duplicates(
-    copy_n: np.ndarray, label_n: np.ndarray, table: pl.DataFrame
+    copy_n: np.ndarray, label_n: np.ndarray, table: pl.DataFrame, first_of: Mapping[int, int]
 ) -> Iterator[DataFinding]:
-    """Copies within a label, under two labels, and on both sides of a given split."""
+    """Copies within a label, at two units, under two labels, and on both sides of a split."""
     groups = groups_of(copy_n)
     conflicts = tuple(group for group in groups if len({label_n[row] for row in group}) > 1)
-    plain = tuple(group for group in groups if group not in set(conflicts))
-    if plain:
+    kept = ([row for row in g if row not in first_of] for g in groups if g not in set(conflicts))
+    if plain := tuple(tuple(group) for group in kept if len(group) > 1):
         copies = ("photo is a copy of another", "photos are copies of others")
         n = counted(sum(map(len, plain)) - len(plain), *copies)
         yield DataFinding("duplicate", f"{n}: copies stay together in every test.", plain)
-    image, split = (table.get_column(name).to_list() for name in ("image", "split"))
+    image, split, unit = (table.get_column(name).to_list() for name in ("image", "split", "unit"))
+    for row, one in first_of.items():
+        copy, of = (
+            image[at] if unit[at] in image[at] else f"{image[at]} ({unit[at]})" for at in (row, one)
+        )
+        text = f"{copy} is a copy of {of}: it was left out."
+        yield DataFinding("elsewhere", text, ((one, row),))
     for group in conflicts:
         labels = sorted({str(label_n[row]) for row in group})
         where = first_few([image[row] for row in group], 3)
         text = f"The same photo has {len(labels)} labels ({', '.join(labels)}): {where}."
         yield DataFinding("conflict", text, (group,))
-    leaks = tuple(g for g in groups if len({split[row] for row in g} - {None}) > 1)
-    if leaks:
-        n = sum(split[row] == "test" for group in leaks for row in group)
-        copied = counted(n, "test photo has", "test photos have")
-        text = f"{copied} a copy among the training photos of your own split"
-        yield DataFinding("leak", f"{text}: scores on it are too good.", leaks)
+    for sort, other, so in (
+        ([g for g in groups if g not in set(conflicts)], "", "scores on it are too good"),
+        (conflicts, " with another label", "no model can be right on both"),
+    ):
+        if leaks := tuple(g for g in sort if {"train", "test"} <= {split[row] for row in g}):
+            n = sum(split[row] == "test" for group in leaks for row in group)
+            copied = counted(n, "test photo has", "test photos have")
+            text = f"{copied} a copy{other} among the training photos of your own split: {so}."
+            yield DataFinding("leak", text, leaks)
 
 
 def _bursts(burst_n: np.ndarray, copy_n: np.ndarray) -> Iterator[DataFinding]:
@@ -288,55 +314,65 @@ def _spellings(labels: Sequence[str], merged: Mapping[str, str]) -> Iterator[Dat
 
 def find_slips(label_n: np.ndarray) -> Iterator[DataFinding]:
     """Labels one or two letters apart, of which one is rare, and labels of which one word differs
-    in one letter. True names are as close as that (Parus major and Parus minor), so they are asked
-    about and never merged.
+    in one letter, or in two that are swapped. True names are as close as that (Parus major and
+    Parus minor), so they are asked about and never merged.
     """
     counts = Counter(label_n.tolist())
-    asked = set[frozenset[str]]()
+    slips = set(_one_letter_apart(counts))
     # By count first: of 5,000 labels, few pairs differ so much, and only those are spelt out.
     common_first = sorted(counts, key=lambda name: (-counts[name], name))
     rare_first = common_first[::-1]
     for common in common_first:
         few = takewhile(lambda name: counts[name] < 0.1 * counts[common], rare_first)  # noqa: B023
-        for rare in sorted(name for name in few if _may_be_slip(name, common)):
-            rows = tuple(np.flatnonzero(label_n == rare).tolist())
-            text = f"Is {rare!r} ({counts[rare]}) a typing error for {common!r} ({counts[common]})?"
-            advice = "If so, rename it. Until then it counts as a label of its own."
-            yield DataFinding("slip", f"{text} {advice}", (rows,))
-            asked.add(frozenset((rare, common)))
-    for pair in _one_letter_apart(sorted(counts)):
-        if frozenset(pair) not in asked:
-            names = " and ".join(f"{name!r} ({counts[name]})" for name in pair)
-            rows = tuple(np.flatnonzero(np.isin(label_n, pair)).tolist())
-            text = f"Are {names} the same label? If so, give them one name; they count as two."
-            yield DataFinding("slip", text, (rows,))
+        rare_names = [name for name in few if _may_be_slip(name, common)]
+        slips |= {(min(name, common), max(name, common)) for name in rare_names}
+    for pair in sorted(slips):
+        rare, common = sorted(pair, key=lambda name: counts[name])
+        one, other = (f"{name!r} ({counts[name]})" for name in (rare, common))
+        if counts[rare] <= RARE * counts[common]:
+            text = f"Is {one} a typing error for {other}? If so, rename it."
+            rows = np.flatnonzero(label_n == rare)
+        else:
+            text = f"Are {one} and {other} the same label? If so, give them one name."
+            rows = np.flatnonzero(np.isin(label_n, pair))
+        text += " Until then they count as two."
+        yield DataFinding("slip", text, (tuple(rows.tolist()),))
 
 
 _LONG_WORD = 5
 """letters from which on two words that differ in one letter are asked about: bear and boar are not
 one label, nor are class A and class B"""
+RARE = 1 / 3
+"""of the other label's photos: of a name of several words, a shorter word is then asked about"""
 
 
-def _one_letter_apart(labels: Sequence[str]) -> list[tuple[str, str]]:
+def _one_letter_apart(counts: Mapping[str, int]) -> list[tuple[str, str]]:
     """Pairs of which one word differs in one letter; found by what is left when a letter is left
     out, for 5,000 labels make 12 million pairs.
     """
     left: dict[str, list[str]] = defaultdict(list)
-    for name in labels:
+    for name in sorted(counts):
         folded = fold_label(name)
         letters = (at for at, mark in enumerate(folded) if mark.isalpha())
         for rest in {folded, *(folded[:at] + folded[at + 1 :] for at in letters)}:
             left[rest].append(name)
     pairs = {pair for names in left.values() for pair in combinations(names, 2)}
-    return sorted(pair for pair in pairs if _is_one_slip(*map(fold_label, pair)))
+
+    def is_slip(pair: tuple[str, str]) -> bool:
+        few, many = sorted(counts[name] for name in pair)
+        return _is_one_slip(fold_label(pair[0]), fold_label(pair[1]), few <= RARE * many)
+
+    return sorted(filter(is_slip, pairs))
 
 
-def _is_one_slip(first: str, second: str) -> bool:
+def _is_one_slip(first: str, second: str, is_rare: bool = False) -> bool:
     """
-    >>> _is_one_slip("peach leaf", "peech leaf"), _is_one_slip("fox", "foxx")
+    >>> _is_one_slip("peach leaf", "paech leaf"), _is_one_slip("fox", "foxx")
     (True, True)
     >>> _is_one_slip("bear", "boar"), _is_one_slip("class a", "class b")
     (False, False)
+    >>> [_is_one_slip("rust leaf", "rust leef", is_rare) for is_rare in (True, False)]
+    [True, False]
     """
     words = first.split(), second.split()
     differing = [pair for pair in zip(*words, strict=False) if pair[0] != pair[1]]
@@ -346,7 +382,8 @@ def _is_one_slip(first: str, second: str) -> bool:
     if short[0] != long[0] or re.search(r"\d", short + long) or edits(short, long, 1) > 1:
         return False
     ends = {short + "s", *(short[: at + 1] + short[at:] for at in range(len(short)))}
-    return len(short) >= _LONG_WORD or (len(short) >= 3 and long in ends)
+    is_long = len(short) >= _LONG_WORD - (is_rare and len(words[0]) > 1)
+    return is_long or (len(short) >= 3 and long in ends)
 
 
 def _may_be_slip(one: str, other: str) -> bool:

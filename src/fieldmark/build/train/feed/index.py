@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -53,8 +53,8 @@ class ShardGroup(NamedTuple):
     """samples of each shard"""
     coverage: dict[str, int]
     """text type → samples that have it"""
-    splits: dict[str, int]
-    """split → samples that are of it, where their JSON says so"""
+    facts: dict[str, dict[str, int]]
+    """`split`, `dataset` and `writer` (of captions) → samples that are of which, where they say"""
 
     @property
     def n_samples(self) -> int:
@@ -88,13 +88,20 @@ class TrainData:
 
     @property
     def caption_models(self) -> tuple[str, ...]:
-        """Who wrote the captions beside the shards, as far as it is known."""
-        return caption_models(job.sidecar for job in self.main.jobs if job.sidecar)
+        """Who wrote the captions, beside the shards and in them, as far as it is known."""
+        beside = caption_models(job.sidecar for job in self.main.jobs if job.sidecar)
+        within = self.main.facts.get("writer", {}) if CAPTION in self.coverage else ()
+        return tuple(sorted({*beside, *within}))
 
     @property
     def held_out(self) -> str:
         """Says which of the samples are kept for tests; "" where none is known to be."""
-        return held_out(self.main.splits, self.n_samples)
+        return held_out(self.main.facts.get("split", {}), self.n_samples)
+
+    def count_steps(self, recipe: TrainRecipe) -> int:
+        """Updates of the whole run; DataError where the batch is larger than the data."""
+        n_batches = self.order(recipe).n_batches
+        return recipe.train.steps or recipe.train.epochs * n_batches
 
     def order(self, recipe: TrainRecipe) -> SampleOrder:
         """Which samples the steps of a run take."""
@@ -258,15 +265,16 @@ class _Checked:
     ) -> None:
         self.pairs, self.captions = list(zip(jobs, shards, strict=True)), captions
         self.types = [name for name, _ in jobs[0].members]
-        coverage, splits = Counter[str](), Counter[str]()
+        coverage, facts = Counter[str](), dict[str, Counter[str]]()
         for one in shards:
             coverage.update(one.counts)
-            splits.update(one.splits)
+            for name, counts in one.facts.items():
+                facts.setdefault(name, Counter()).update(counts)
         self.group = ShardGroup(
             tuple(jobs),
             tuple(one.n_samples for one in shards),
             {name: coverage[name] for name in self.types},
-            dict(sorted(splits.items())),
+            {name: dict(sorted(counts.items())) for name, counts in facts.items()},
         )
 
     def problems(self) -> list[str]:
@@ -323,7 +331,9 @@ class _Checked:
     def words(self) -> str:
         """`64 samples in 4 shards; 61 of 64 samples have a caption`."""
         n, kind = self.group.n_samples, "replay samples" if REPLAY in self.types else "samples"
-        parts = [f"{n:,} {kind} in {counted(len(self.pairs), 'shard')}"]
+        datasets = named_datasets(self.group.facts.get("dataset", {}), n)
+        where = counted(len(self.pairs), "shard") + (f" of {datasets}" if datasets else "")
+        parts = [f"{n:,} {kind} in {where}"]
         for name, n_with in self.group.coverage.items():
             if n_with < n:
                 noun = "caption" if name == CAPTION else f"text of type {name!r}"
@@ -334,6 +344,19 @@ class _Checked:
         if bare:
             parts.append(f"shards without captions: {len(bare):,} ({_some(bare, len(bare))})")
         return "; ".join(parts)
+
+
+def named_datasets(datasets: Mapping[str, int], n_samples: int) -> str:
+    """The datasets that samples come from, with numbers where there are several.
+
+    >>> named_datasets({"world": 56}, 56), named_datasets({"birds": 7, "world": 56}, 70)
+    ('world', 'birds (7), world (56), unknown (7)')
+    """
+    if len(datasets) < 2 and sum(datasets.values()) in (0, n_samples):
+        return "".join(datasets)
+    unknown = n_samples - sum(datasets.values())
+    every = {**datasets, **({"unknown": unknown} if unknown else {})}
+    return ", ".join(f"{name} ({n:,})" for name, n in every.items())
 
 
 def _some(names: Sequence[str], n: int) -> str:

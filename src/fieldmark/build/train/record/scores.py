@@ -23,18 +23,17 @@ from fieldmark.build.train.export import (
     export_model,
     export_two,
 )
-from fieldmark.build.train.feed.index import TrainData
+from fieldmark.build.train.feed.index import TrainData, named_datasets
 from fieldmark.build.train.network import ClipTrainingModel, make_clip_model
-from fieldmark.build.train.recipe import load_recipe, recipe_toml
+from fieldmark.build.train.recipe import check_export, recipe_toml
 from fieldmark.build.train.record.checkpoint import (
     CheckpointFolder,
     checkpoint_name,
     network_digest,
 )
 from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
-from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.errors import DataError, UsageError
 from fieldmark.files import remove_parts, write_file
-from fieldmark.models.open_clip import CONFIG, WEIGHTS
 from fieldmark.progress import Progress
 
 SCORES, BEST, DATA = "scores.json", "best.json", "data.json"
@@ -229,12 +228,22 @@ class RunExport:
             caption_coverage=data["coverage"].get("caption", 0) / max(1, data["samples"]),
             caption_models=data.get("caption_models", ()),
             held_out=data.get("held_out", ""),
+            datasets=named_datasets(data.get("datasets", {}), data["samples"]),
             data_digest=data["digest"],
             data_licence=self.checkpoints.recipe.data.licence,
             n_steps=step,
             n_pairs=step * self.checkpoints.recipe.train.batch,
             scores=rows,
         )
+
+
+def read_data_facts(run: Path) -> dict[str, Any]:
+    """What `write_data_facts` wrote; nothing where it cannot be read."""
+    try:
+        facts = json.loads((run / DATA).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def write_data_facts(run: Path, data: TrainData) -> None:
@@ -244,7 +253,8 @@ def write_data_facts(run: Path, data: TrainData) -> None:
         "samples": data.n_samples,
         "coverage": dict(data.coverage),
         "caption_models": data.caption_models,
-        "splits": data.main.splits,
+        "splits": data.main.facts.get("split", {}),
+        "datasets": data.main.facts.get("dataset", {}),
         "held_out": data.held_out,
         "digest": data.digest,
     }
@@ -257,14 +267,7 @@ def export_run(
     """The model of a run's best checkpoint, or the newest where none was chosen, with one projector
     in the place of the network's; returns its step.
     """
-    if not (run / "recipe.toml").is_file():
-        raise UsageError(f"{run}  is not the folder of a training run: expected recipe.toml in it.")
-    is_model = any((folder / name).exists() for name in (CONFIG, *WEIGHTS))
-    if not is_model and folder.exists() and (folder.is_file() or any(folder.iterdir())):
-        raise UsageError(f"{folder}  contains something else: give a new folder with --export.")
-    recipe = load_recipe(run / "recipe.toml")
-    if projector and projector not in recipe.model.projectors:
-        raise UnknownName("projector", projector, recipe.model.projectors)
+    recipe = check_export(run, folder, projector)
     checkpoints = CheckpointFolder(run / "checkpoints", recipe, "")
     note = checkpoints.newest_whole(say, _best_step(run) if recipe.evaluate.best else None)
     if note is None:
