@@ -23,9 +23,9 @@ BROKEN = {
     "aime/aime24_figures.yaml": "aggregation 'mean_last30' is not known",
     "mix_evals/audio2text/mix_evals_audio2text.yaml": "'mix_evals_audio2_text_freeform' is not",
     "mix_evals/audio2text/mix_evals_audio2text_hard.yaml": "'mix_evals_audio2_text_freeform_hard'",
-    "mmbench/reasoning/mmbench_en_dev_reasoning.yaml": "'mmbench_en_dev_reasoning' stands in",
-    "mmmu/reasoning/mmmu_val_reasoning.yaml": "'mmmu_val_reasoning' stands in",
-    "mmvetv2/mmvetv2_group_img.yaml": "'mmvetv2' stands in",
+    "mmbench/reasoning/mmbench_en_dev_reasoning.yaml": "'mmbench_en_dev_reasoning' is defined in",
+    "mmmu/reasoning/mmmu_val_reasoning.yaml": "'mmmu_val_reasoning' is defined in",
+    "mmvetv2/mmvetv2_group_img.yaml": "'mmvetv2' is defined in",
     "olympiadbench/olympiadbench.yaml": "'olympiadbench_testmini' is not known",
     "plm_videobench/rcap/rcap_test.yaml": "metric_list[0] is empty",
 }

@@ -163,7 +163,7 @@ def jobs(slurm: Slurm) -> list[str]:
 
 
 def starts(out: Path, job: str) -> int:
-    return (out / "slurm" / f"{job}.log").read_text().count("40 samples")
+    return (out / "slurm" / f"{job}.log").read_text().count("40 samples in")
 
 
 @pytest.mark.slow
