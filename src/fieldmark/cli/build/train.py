@@ -96,8 +96,8 @@ def run(args: TrainArgs) -> int:
     _need_packages()
     with for_people(args.common.quiet) as progress:
         n_processes = recipe.slurm.n_processes if args.on == "slurm" else 1
-        # Before torch is imported, which takes seconds. Processes of torchrun take turns later.
-        data = None if _OF_TORCHRUN in os.environ else _open(recipe, out, n_processes, progress)
+        # Before torch is imported, which takes seconds. One of several processes takes turns later.
+        data = None if "WORLD_SIZE" in os.environ else _open(recipe, out, n_processes, progress)
         if args.check:
             data = data or _open(recipe, out, n_processes, progress)
             summary, lines = _check(recipe, data, out)
@@ -148,9 +148,6 @@ def _model(folder: Path) -> str:
     from fieldmark.build.train.suite import model_name
 
     return shlex.quote(model_name(folder))
-
-
-_OF_TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
 def _open(recipe: TrainRecipe, out: Path, n_processes: int, progress: Lines | Live) -> TrainData:
