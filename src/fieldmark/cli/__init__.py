@@ -26,7 +26,7 @@ PLUGINS = "fieldmark.commands"
 GROUPS = {
     "get an answer": "demo* try* predict* run* plan",
     "data": "check* models* tasks* data* datasets embed",
-    "results": "table* site* compare plot serve export rescore",
+    "results": "table* site compare plot serve export rescore",
     "build a model": "train* describe shards caption",
     "cluster": "jobs*",
     "housekeeping": "doctor* runs cache",
