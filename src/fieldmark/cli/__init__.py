@@ -25,8 +25,8 @@ FILES = {path.stem.strip("_"): path for path in Path(__file__).parent.glob("*/[!
 PLUGINS = "fieldmark.commands"
 GROUPS = {
     "get an answer": "demo* try* predict* run* plan",
-    "data": "check* models* tasks* data* datasets embed",
-    "results": "table* site compare plot serve export rescore",
+    "data": "check* models* tasks* data datasets embed",
+    "results": "table* site* compare plot serve export rescore",
     "build a model": "train* describe shards caption",
     "cluster": "jobs*",
     "housekeeping": "doctor* runs cache",
