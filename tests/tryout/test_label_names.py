@@ -46,7 +46,7 @@ def test_answers_are_those_of_the_protocol(photos: Path, model: str) -> None:
     if model == "classical/words":
         assert (entry.answer_n == verdict.sample.code_n).mean() > 0.7, "chance is 0.25"
     assert len(verdict.entries) == 3, "it takes part in the choice beside the two heads"
-    told = f"With the names of your labels alone, untrained, {model} is right on "
+    told = f"From the names of your labels alone, untrained, {model} is right on "
     assert (told in str(verdict)) == (verdict.best is not entry)
 
 

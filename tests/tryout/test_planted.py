@@ -44,7 +44,7 @@ def test_a_clean_set_is_told_in_a_few_lines(clean: tuple[str, Verdict]) -> None:
     assert verdict.choice.low <= verdict.choice.accuracy <= verdict.choice.high
     for word in ("mixes up", "Check", "less often", "copies", "bursts", "typing error", "too few"):
         assert word not in text
-    assert "No label looks wrong." in text
+    assert "No label looks clearly wrong to these models." in text
 
 
 def test_a_poor_model_is_recommended_to_nobody(clean: tuple[str, Verdict]) -> None:

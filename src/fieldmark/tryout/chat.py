@@ -104,13 +104,8 @@ def _question(
         target=pl.Series(np.array(sample.labels)[sample.code_n]),
         unit=pl.Series(sample.unit_n).cast(pl.String),
     )
-    keys: dict[str, Any] = {
-        "task": "try",
-        "dataset": "folder",
-        "data": str(sample.photos.root),
-        "metric": "accuracy",
-        "ask": {},
-    }
+    keys: dict[str, Any] = {"task": "try", "dataset": "folder", "metric": "accuracy", "ask": {}}
+    keys["data"] = str(sample.photos.root)
     part = PartItems("", table.clear(), table)
     draw = Draw(n_train=0, n_test=n_test)
     task, ask = task_schema()(**keys), load_protocol("ask")

@@ -63,9 +63,7 @@ def write_products(verdict: Verdict, out: Path, settings: Settings, progress: Pr
 
 
 def refuse_others(out: Path, photos: LabelledPhotos) -> None:
-    """Before any work: would files be written over that are about other photos, or of another
-    kind?
-    """
+    """Refuses to write over files about other photos, or of another kind, before any work."""
     if out.is_file():
         raise UsageError(f"{out} is a file: --out names a folder for all that is written.")
     if (out / "model" / ARRAYS).exists():  # what an earlier command has left
@@ -95,9 +93,8 @@ def _tried(path: Path) -> set[str]:
 def as_json(verdict: Verdict) -> dict[str, Any]:
     """The verdict as data."""
     choice, sample, chat = verdict.choice, verdict.sample, verdict.chat
-    gain = (
-        {name: getattr(chat.gain, name) for name in ("difference", "low", "high")} if chat else {}
-    )
+    names = ("difference", "low", "high")
+    gain = {name: getattr(chat.gain, name) for name in names} if chat else {}
     limits = (choice.low, choice.high) if choice.has_interval else (None, None)
     return {
         "model": verdict.best.model,
@@ -119,15 +116,9 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _models(verdict: Verdict) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": entry.model,
-            "head": entry.head,
-            "accuracy": verdict.sample.accuracy(entry),
-            "photos_per_s": entry.images_per_s,
-        }
-        for entry in verdict.entries
-    ]
+    names, right = ("model", "head", "accuracy", "photos_per_s"), verdict.sample.accuracy
+    values = ((one.model, one.head, right(one), one.images_per_s) for one in verdict.entries)
+    return [dict(zip(names, row, strict=True)) for row in values]
 
 
 # --- tables

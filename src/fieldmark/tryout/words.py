@@ -225,12 +225,10 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
     if behind := [rival for rival in verdict.rivals if not rival.is_as_good]:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in behind]
         yield f"Clearly worse: {first_few(names, 4)}."
-    if asked := [
-        entry for entry in verdict.entries if entry.untrained and entry is not verdict.best
-    ]:
+    if asked := [one for one in verdict.entries if one.untrained and one is not verdict.best]:
         best = max(asked, key=verdict.sample.accuracy)
         right = _per_100(verdict.sample.accuracy(best))
-        yield f"With the names of your labels alone, untrained, {best.model} is right on {right}."
+        yield f"From the names of your labels alone, untrained, {best.model} is right on {right}."
 
 
 def _faster(verdict: Verdict, close: Sequence[Rival], highest: float) -> Iterator[str]:
@@ -295,7 +293,7 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"{suspects.expected:.0f} may be wrong: {first_few(shown, MOST)}."
         )
     elif suspects.is_checked:
-        yield "No label looks wrong."
+        yield "No label looks clearly wrong to these models."
     else:
         scores = (float(verdict.held_out.is_right_n.mean()), *(r.accuracy for r in verdict.rivals))
         why = "that takes two models that do clearly better than guessing"
@@ -359,9 +357,8 @@ def _search(verdict: Verdict) -> Iterator[str]:
     if rarest.share > MOST_LOOKED_AT:
         yield f"To find {what}, you would have to check {share} % of all photos."
         return
-    how = (
-        f": sort predictions.csv by the column p({label})" if len(searches) <= MOST_COLUMNS else ""
-    )
+    column = f": sort predictions.csv by the column p({label})"
+    how = column if len(searches) <= MOST_COLUMNS else ""
     yield f"To find {what}, check the {share} % of photos most likely to be {label}{how}."
     if not is_promise:
         n_found = round(rarest.share_found * n)
@@ -383,9 +380,8 @@ def _unsure(verdict: Verdict) -> str:
         if n_unsure := int(is_unsure_n[held_out.code_n == code].sum()):
             cells.append((-n_unsure / n, f"{name} ({n_unsure} of {n})"))
     cells.sort()
-    if (
-        len(cells) > MOST and cells[0][0] == cells[MOST][0]
-    ):  # the first of the alphabet mean nothing
+    # Of labels that tie, the first of the alphabet mean nothing.
+    if len(cells) > MOST and cells[0][0] == cells[MOST][0]:
         return f"{sum(share == cells[0][0] for share, _ in cells)} labels alike"
     return ", ".join(text for _, text in cells[:MOST])
 

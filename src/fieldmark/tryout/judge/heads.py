@@ -71,9 +71,7 @@ def out_of_unit(
     n_labels: int,
     may_train: np.ndarray | bool = True,
 ) -> np.ndarray:
-    """Scores (n × C) of each photo by a head fitted to the other folds, to those photos of them
-    that may be trained on.
-    """
+    """Scores (n × C) of each photo by a head fitted to what may be trained of the other folds."""
     score_nc = np.empty((len(x_nd), n_labels))
     with fitting_threads(x_nd.size):
         for fold in np.unique(fold_n):

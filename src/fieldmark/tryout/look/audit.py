@@ -20,12 +20,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.chat.parse.names import edits
-from fieldmark.data.read.own_photos import (
-    LabelledPhotos,
-    fold_label,
-    merge_spellings,
-    tell_unread,
-)
+from fieldmark.data.read.own_photos import LabelledPhotos, fold_label, merge_spellings, tell_unread
 from fieldmark.tryout.judge.split import LEAST_PHOTOS
 from fieldmark.tryout.look.hashes import Looks
 from fieldmark.words import counted, first_few
