@@ -50,6 +50,7 @@ class Tried:
     peak_mb: float
     n_embedded: int
     """rows in the cache, of the look and of all models"""
+    cpu_s: float
 
 
 def draw(root: Path, size: tuple[int, int], numbers: Sequence[int]) -> None:
@@ -97,7 +98,8 @@ def try_once(photos: Path, place: Path) -> Tried:
         raise SystemExit(f"{' '.join(command)} failed:\n{''.join(lines)}")
     keys = (place / "cache" / "features").rglob("*.keys")
     n_embedded = sum(path.stat().st_size // KEY_DTYPE.itemsize for path in keys)
-    return Tried(seconds, first_s or seconds, used.ru_maxrss / 1024, n_embedded)
+    cpu_s = used.ru_utime + used.ru_stime
+    return Tried(seconds, first_s or seconds, used.ru_maxrss / 1024, n_embedded, cpu_s)
 
 
 def main() -> int:
