@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -46,19 +47,25 @@ def test_what_counts_is_the_unpacked_size() -> None:
         read(sending(head, bomb))
 
 
+HEADERS = repeating(OK, b"X-A: b\r\n", 0.05)
+SILENCE = repeating(OK + b"Content-Length: 9\r\n\r\n", b"", 0.05)
+DRIPS = repeating(OK + b"Content-Length: 900000\r\n\r\n", b"x", 0.05)
+
+
 @pytest.mark.parametrize(
-    "script",
+    ("script", "total_s"),
     [
-        pytest.param(repeating(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), id="100 Continue"),
-        pytest.param(repeating(OK, b"X-A: b\r\n", 0.05), id="dripped header"),
-        pytest.param(repeating(OK + b"Content-Length: 900000\r\n\r\n", b"x", 0.05), id="drip"),
-        pytest.param(repeating(OK + b"Content-Length: 9\r\n\r\n", b"", 0.05), id="silence"),
+        pytest.param(repeating(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), None, id="100 Continue"),
+        pytest.param(HEADERS, None, id="dripped header"),
+        pytest.param(SILENCE, None, id="silence"),
+        pytest.param(DRIPS, 2.0, id="drip"),
     ],
 )
-def test_nothing_lasts_longer_than_stated(script: Script) -> None:
+def test_nothing_lasts_longer_than_stated(script: Script, total_s: float | None) -> None:
+    limits = replace(LIMITS, total_s=total_s)
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        read(script)
+        read(script, limits)
     assert time.monotonic() - began < 20
 
 
