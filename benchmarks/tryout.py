@@ -89,7 +89,7 @@ def try_once(photos: Path, place: Path) -> Tried:
     lines = []
     for line in process.stdout:
         lines.append(line)
-        if " is right on " in line and not first_s:
+        if line.lstrip().startswith("A first answer") and not first_s:
             first_s = time.perf_counter() - began
     _, status, used = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
