@@ -399,14 +399,14 @@ def _other_tables(
     runs: Sequence[Run], facts_of: Mapping[int, Mapping[str, Any]]
 ) -> list[tuple[str, str]]:
     """Pairs of data from different tables, of runs that differ in their draws at most: how many
-    photos were drawn does not change the table, which is the first half of what stands for data.
+    photos were drawn, or which examples are shown, does not change the table.
     """
     apart = {"data", *_DRAWN}
     data_of: dict[str, dict[str, None]] = {}
     for run in runs:
         rest = {k: v for k, v in facts_of[run.id].items() if k not in apart}
         data_of.setdefault(canonical_json(rest), {})[run.spec.data] = None
-    table = {run.spec.data: run.spec.data.partition("-")[0] for run in runs}
+    table = {run.spec.data: run.spec.rows for run in runs}
     several = [data for data in data_of.values() if len({table[one] for one in data}) > 1]
     pairs = [pair for data in several for pair in permutations(data, 2)]
     return [(one, two) for one, two in pairs if table[one] != table[two]]

@@ -84,7 +84,7 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
 
 
 def _subject(spec: RunSpec) -> tuple[str, str, str]:
-    return spec.task_name, spec.protocol.partition("/")[0], spec.data.partition("-")[0]
+    return spec.task_name, spec.protocol.partition("/")[0], spec.rows
 
 
 def _pairing_metric(store: Store, runs: Sequence[Run], name: str) -> Metric | None:
