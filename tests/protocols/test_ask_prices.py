@@ -9,6 +9,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.report import read_table
+from fieldmark.report.export import choose, export
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from kit.ask import TASK, Parrot, command
@@ -213,6 +214,9 @@ def test_fewer_examples_than_asked_for_are_said_everywhere(
         table = read_table(store)
         assert any(note.endswith(f"{words}.") for note in table.notes)
         (prompt,) = store.predictions(1)["info"].str.json_path_match("$.prompt").head(1)
+        for form in ("csv", "json", "card", "lmms-eval"):
+            content = b"".join(b"".join(chunks) for _, chunks in export(form, choose(store)))
+            assert words.encode() in content, form
     assert prompt.startswith("Which") and prompt.count("Example:") == 2
 
 
