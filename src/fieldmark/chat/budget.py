@@ -60,6 +60,8 @@ class Budget:
     spent_tokens: int = 0
     n_unpriced: int = 0
     """answers whose cost is unknown: spent_usd is a lower bound when there are any"""
+    n_answers: int = 0
+    """new ones, which are in the journal"""
     late_usd: float = 0.0
     """of spent_usd, what answers may have cost that never arrived"""
     late_tokens: int = 0
@@ -155,6 +157,7 @@ class Budget:
         """What an answer cost; `cost` is what counts where the provider does not tell."""
         if answer.is_replayed or not answer.is_answer:
             return
+        self.n_answers += 1
         if answer.usage is not None:
             self.spent_tokens += answer.usage.total
         else:
