@@ -312,6 +312,9 @@ class _JobRunner:
             protocol = load_protocol(job.protocol)
             for answers in protocol.answer(question, missing, model, plan.workspace, self.progress):
                 notes = answers.notes | _facts(model, self.settings)
+                budget, card = plan.workspace.shared.get("budget"), getattr(model, "card", None)
+                if budget is not None and card is not None:
+                    notes["charged_share"] = round(budget.estimator(card).charged_share, 4)
                 notes |= {"asked_with": job.groups} if job.groups else {}
                 _write(store, run, replace(answers, notes=notes), have, content)
         scores = self._score(question, spec, run)
