@@ -13,6 +13,8 @@ import pytest
 from fieldmark.errors import UnknownName
 from fieldmark.report import long_table, part_table, plain_rows, read_table, wide_table
 from fieldmark.report.facts import signature
+from fieldmark.report.rows import Table
+from fieldmark.report.table.ranking import rank_rows
 from fieldmark.store import RunFilter, RunSpec, Score, Store
 
 APP = version("fieldmark")
@@ -284,3 +286,10 @@ def test_the_signature_names_what_was_asked():
     )
     assert signature(replace(spec, model="other", model_version="")) == signature(spec)
     assert signature(replace(spec, settings={"k": 1})) != signature(spec)
+
+
+def test_numbers_in_names_are_sorted_as_numbers(store):
+    row = read_table(store).rows[0]
+    rows = [replace(row, setup=f"ask, n_train={n}") for n in (10, 3, 0)]
+    names = rank_rows(Table(tuple(rows))).names
+    assert [name.rpartition("=")[2] for name in names] == ["0)", "3)", "10)"]
