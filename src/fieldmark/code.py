@@ -32,6 +32,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fieldmark.files import hash_file
+
 PREFIX = "fieldmark_user_"
 DATA = (
     *(".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".joblib", ".npy", ".npz", ".onnx", ".parquet"),
@@ -61,18 +63,13 @@ def file_digest(path: Path) -> bytes:
     about = path.stat()
     stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     if max(about.st_mtime_ns, about.st_ctime_ns) > time.time_ns() - UNSETTLED_NS:
-        return _read_digest(path)
+        return hash_file(path)
     return _remembered_digest(path, stamp)
-
-
-def _read_digest(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 
 
 @lru_cache(maxsize=4096)
 def _remembered_digest(path: Path, stamp: tuple[int, ...]) -> bytes:  # noqa: ARG001 - the key
-    return _read_digest(path)
+    return hash_file(path)
 
 
 @dataclass(frozen=True, slots=True)

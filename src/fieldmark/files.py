@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import os
@@ -124,6 +125,26 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def small_json(path: Path) -> dict[str, Any]:
+    """The object in a small file of ours; {} where there is none, or it is damaged."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def json_bytes(values: object) -> bytes:
+    """What a small file that people may read holds."""
+    return (json.dumps(values, indent=1) + "\n").encode()
+
+
+def hash_file(path: Path) -> bytes:
+    """16 bytes of BLAKE2b of what the file holds; OSError."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 
 
 # --- tables that people open in a spreadsheet, or look at in a terminal ---

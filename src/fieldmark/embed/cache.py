@@ -21,7 +21,7 @@ from fieldmark.embed.rows import KEY_DTYPE
 from fieldmark.embed.shards import LEASES
 from fieldmark.embed.work import Throughput, n_parameters_of, noted_decode
 from fieldmark.errors import DataError
-from fieldmark.files import remove_parts, replacing
+from fieldmark.files import remove_parts, replacing, small_json
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
@@ -41,11 +41,7 @@ def write_about(folder: Path, about: dict[str, Any]) -> None:
 
 def kept_facts(folder: Path) -> dict[str, Any]:
     """What `write_about` kept of a model; nothing where that is absent or damaged."""
-    try:
-        about = json.loads((folder / "model.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
+    return small_json(folder / "model.json")
 
 
 def trusted_fingerprint(

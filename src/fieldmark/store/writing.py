@@ -27,6 +27,7 @@ from fieldmark.store.records import (
     score_sum,
     utc_now,
 )
+from fieldmark.words import is_text
 
 
 def insert_part(
@@ -275,11 +276,8 @@ def _checked(values: Iterable[str | None]) -> list[str]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a name is text, found {name!r} ({type(name).__name__})")
-        if not name.isascii():
-            try:
-                name.encode()
-            except UnicodeEncodeError as error:
-                raise DataError(
-                    f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
-                ) from error
+        if not name.isascii() and not is_text(name):
+            raise DataError(
+                f"the name {name!r} is not valid Unicode and cannot be stored: rename it."
+            )
     return names

@@ -26,7 +26,6 @@ from fieldmark.data.get.plan import (
 from fieldmark.data.get.state import locked_folder
 from fieldmark.data.get.urls import REPORT, is_here, write_report
 from fieldmark.data.get.verify import Download, DownloadResult
-from fieldmark.errors import ModelError
 from fieldmark.progress import Progress, Silent
 
 ListedSources = Callable[[Path], Sequence[Source]]
@@ -104,11 +103,7 @@ class _List:
                 todo.append(file)
             else:
                 self._set(file, "failed", f"is not the listed one, kept as {file.bad.name}")
-        if todo and self.choice.offline:
-            raise ModelError(
-                f"{todo[0].target}  is not here and --offline forbids fetching it: leave out "
-                "--offline, or put the file there."
-            )
+        self.choice.refuse_offline(todo)
         progress.start("files", len(todo))
 
         def done(result: DownloadResult) -> None:

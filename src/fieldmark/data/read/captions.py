@@ -32,7 +32,7 @@ from fieldmark.data._check import (
     counted,
     file_digest,
     image_findings,
-    name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Source, finish_table, need
@@ -162,10 +162,8 @@ def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     with ThreadPoolExecutor(8) as pool:
         actual = list(pool.map(lambda pair: file_digest(root / pair[0], "md5"), listed))
     others = [image for (image, md5), on_disk in zip(listed, actual, strict=True) if on_disk != md5]
-    if others:
-        n = counted(len(listed), "image")
-        text = f"{len(others)} of {n} are not the listed ones (md5): {name_some(others)}."
-        yield Finding("warning", text)
+    text = f"{len(others)} of {counted(len(listed), 'image')} are not the listed ones (md5)"
+    yield from named_findings("warning", others, text)
 
 
 # --- making ---

@@ -28,7 +28,14 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, image_findings, name_some, stray_findings
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    name_some,
+    named_findings,
+    stray_findings,
+)
 from fieldmark.data._dataset import Finding, find_home, finish_table, need
 from fieldmark.data._make import need_species, pick, species_like, write_rows
 from fieldmark.data.read.table import read_json
@@ -79,8 +86,7 @@ def read_sightings(root: Path, coco: WildMe) -> pl.DataFrame:
     """All annotations, those of unknown individuals too: these have no label."""
     home = _home(root, coco)
     frame = _flat(home / ANNOTATIONS)
-    prefix = home.relative_to(root).as_posix()
-    folder = IMAGES if prefix == "." else f"{prefix}/{IMAGES}"
+    folder = (home / IMAGES).relative_to(root).as_posix()
     is_alone = pl.len().over("image_id") == 1
     name = pl.col("label").str.strip_chars()
     text = pl.col("date").str.replace("T", " ", literal=True).str.slice(0, 19)
@@ -142,9 +148,7 @@ def _crop_findings(rows: pl.DataFrame, coco: WildMe) -> Iterator[Finding]:
             text = f"{counted(n_whole, 'annotation')} without a box: the whole image is used."
             yield Finding("warning", text)
     empty = rows.filter((crop.list.get(2) <= 0) | (crop.list.get(3) <= 0)).get_column("id")
-    if len(empty):
-        text = f"{counted(len(empty), 'box', 'boxes')} without area: {name_some(empty.to_list())}."
-        yield Finding("error", text)
+    yield from named_findings("error", empty, "without area", "box", "boxes")
 
 
 def _individual_findings(rows: pl.DataFrame) -> Iterator[Finding]:

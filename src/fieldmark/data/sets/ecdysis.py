@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, image_findings, labels_by_split, name_some
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    labels_by_split,
+    named_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._make import pick, species_pool, take_photo, write_rows
 from fieldmark.data.read.table import is_given, read_annotations, refuse_odd, with_optional
@@ -176,9 +182,10 @@ def _class_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         yield Finding("error", text)
     elif "test" not in by_split:
         yield Finding("error", "no label was seen on two days: nothing is left for the test.")
-    elif untested := sorted(labels - by_split["test"]):
-        n = f"{len(untested)} of {len(labels)} labels"
-        yield Finding("note", f"{n} seen on one day only, all train: {name_some(untested)}.")
+    else:
+        untested = sorted(labels - by_split["test"])
+        text = f"{len(untested)} of {len(labels)} labels seen on one day only, all train"
+        yield from named_findings("note", untested, text)
 
 
 # --- making ---

@@ -12,7 +12,6 @@ published test file keeps 18,015 of its 18,901 rows. iNaturalist's rows name no 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +23,11 @@ from fieldmark.data._check import (
     checksum_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.data._make import both_answers, pick, species_pool, take_photo, write_rows
+from fieldmark.data._make import both_answers, photo_key, pick, species_pool, take_photo, write_rows
 from fieldmark.data.read.table import (
     as_boolean,
     is_given,
@@ -37,7 +36,6 @@ from fieldmark.data.read.table import (
     read_annotations,
     refuse_odd,
 )
-from fieldmark.draws import digest
 from fieldmark.world import Scene
 
 if TYPE_CHECKING:
@@ -164,15 +162,11 @@ def _twin_findings(every: pl.DataFrame) -> Iterator[Finding]:
     by_image = every.group_by("image", maintain_order=True).agg(
         n=pl.len(), n_splits=pl.col("split").n_unique()
     )
-    shared = by_image.filter(pl.col("n_splits") > 1).get_column("image").to_list()
-    if shared:
-        text = f"{counted(len(shared), 'image')} both in train and in test: {name_some(shared)}."
-        yield Finding("warning", text)
+    shared = by_image.filter(pl.col("n_splits") > 1).get_column("image")
+    yield from named_findings("warning", shared, "both in train and in test", "image")
     is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
-    twins = by_image.filter(is_twin).get_column("image").to_list()
-    if twins:
-        text = f"{counted(len(twins), 'image')} on several rows of a file: {name_some(twins)}."
-        yield Finding("warning", text)
+    twins = by_image.filter(is_twin).get_column("image")
+    yield from named_findings("warning", twins, "on several rows of a file", "image")
 
 
 def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
@@ -182,8 +176,7 @@ def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         for trait in TRAITS
         if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
     ]
-    if constant:
-        yield Finding("error", f"traits with only one answer, or none: {name_some(constant)}.")
+    yield from named_findings("error", constant, "traits with only one answer, or none")
 
 
 # --- making ---
@@ -233,7 +226,7 @@ def _row(
     species = world.species[scene.species]
     ranks = species.ranks
     is_inat = pick(2, world.seed, "fishnet", "source", number) == 0
-    name = str(uuid.UUID(bytes=digest(world.seed, "fishnet", number)))
+    name = str(photo_key(world, "fishnet", number))
     short = f"{ranks['genus'][:2]}{ranks['species'][:3]}_u{number}.jpg"
     row: dict[str, object] = {
         "": number,

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted, image_findings, labels_by_split, name_some
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    labels_by_split,
+    named_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._make import both_answers, species_pool, take_photo, write_rows
 from fieldmark.data.read.folders import list_files
@@ -172,22 +178,17 @@ def _open_findings(rows: pl.DataFrame) -> Iterator[Finding]:
 def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     train = rows.filter(pl.col("split") == "train")
     constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
-    if constant:
-        yield Finding("error", f"traits with only one answer in train: {name_some(constant)}.")
+    yield from named_findings("error", constant, "traits with only one answer in train")
 
 
 def _species_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     by_split = {split: set[str]() for split in SPLITS} | labels_by_split(rows)
     leaked = sorted(by_split["test_lvsp"] & by_split["train"])
-    if leaked:
-        n = counted(len(leaked), "species", "species")
-        text = f"{n} of test_lvsp are in train, which should have none of them: {name_some(leaked)}"
-        yield Finding("warning", f"{text}.")
+    text = "of test_lvsp are in train, which should have none of them"
+    yield from named_findings("warning", leaked, text, "species", "species")
     unseen = sorted(by_split["test_insp"] - by_split["train"])
-    if unseen:
-        n = counted(len(unseen), "species", "species")
-        text = f"{n} of test_insp without a training image: {name_some(unseen)}."
-        yield Finding("warning", text)
+    text = "of test_insp without a training image"
+    yield from named_findings("warning", unseen, text, "species", "species")
 
 
 # --- making ---

@@ -28,7 +28,7 @@ from fieldmark.data._check import (
     as_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
@@ -253,11 +253,9 @@ def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     unlisted = (
         of_classes.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
     )
-    if len(unlisted):
-        n = counted(len(unlisted), "class", "classes")
-        where = POISON_FILE if path.is_file() else "the column `poisonous`"
-        names = name_some([str(class_id) for class_id in unlisted])
-        yield Finding("warning", f"{n} that {where} does not list: {names}.")
+    where = POISON_FILE if path.is_file() else "the column `poisonous`"
+    text = f"that {where} does not list"
+    yield from named_findings("warning", map(str, unlisted), text, "class", "classes")
 
 
 def _observation_findings(rows: pl.DataFrame) -> Iterator[Finding]:
@@ -269,9 +267,7 @@ def _observation_findings(rows: pl.DataFrame) -> Iterator[Finding]:
         "n_splits": "in train and in val",
     }.items():
         odd = sorted(by_unit.filter(pl.col(column) > 1).get_column("unit"))
-        if odd:
-            n = counted(len(odd), "observation")
-            yield Finding("warning", f"{n} {what}: {name_some(odd)}.")
+        yield from named_findings("warning", odd, what, "observation")
 
 
 # --- making ---

@@ -11,7 +11,6 @@ All photos lie in one folder, `train`, whatever their split.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,9 +37,8 @@ from fieldmark.data._dataset import (
     need,
     unique_names,
 )
-from fieldmark.data._make import pick, species_pool, take_photo, write_rows
+from fieldmark.data._make import photo_key, pick, species_pool, take_photo, write_rows
 from fieldmark.data.read.table import is_given, is_whole, read_annotations, read_json, refuse_odd
-from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.world import Scene
 
@@ -87,8 +85,7 @@ def table(root: Path) -> pl.DataFrame:
     home = _home(root)
     path = home / METADATA
     frame = _read(path)
-    prefix = home.relative_to(root).as_posix()
-    folder = IMAGE_FOLDER if prefix == "." else f"{prefix}/{IMAGE_FOLDER}"
+    folder = (home / IMAGE_FOLDER).relative_to(root).as_posix()
     frame = frame.with_columns(_label(home, frame))
     frame = frame.select(
         pl.col("filename").alias("id"),
@@ -294,7 +291,7 @@ def _write(
             camera=sequence.camera,
             condition="night" if is_night else "day",
         )
-        image = str(uuid.UUID(bytes=digest(world.seed, "iwildcam", number, shot)))
+        image = str(photo_key(world, "iwildcam", number, shot))
         take_photo(world, scene, home / IMAGE_FOLDER / f"{image}.jpg")
         when = (start + timedelta(seconds=shot)).strftime("%Y-%m-%d %H:%M:%S.000")
         rows.append(

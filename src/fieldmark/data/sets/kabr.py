@@ -26,7 +26,7 @@ from fieldmark.data._check import (
     as_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     torn_findings,
     training_findings,
 )
@@ -194,10 +194,9 @@ def _row(clip: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
 
 def _short_findings(every: pl.DataFrame) -> Iterator[Finding]:
     short = every.filter(pl.col("n") < N_FRAMES)
-    if len(short):
-        n = f"{len(short)} of {counted(len(every), 'clip')}"
-        names = name_some([f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()])
-        yield Finding("note", f"{n} with fewer than {N_FRAMES} frames, left out: {names}.")
+    names = [f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()]
+    n = f"{len(short)} of {counted(len(every), 'clip')}"
+    yield from named_findings("note", names, f"{n} with fewer than {N_FRAMES} frames, left out")
 
 
 def _order_findings(every: pl.DataFrame) -> Iterator[Finding]:
@@ -206,9 +205,7 @@ def _order_findings(every: pl.DataFrame) -> Iterator[Finding]:
         for fault in order_faults(frame_ids):
             odd.setdefault(fault, []).append(f"{split}/{video}")
     for fault in ORDER_FAULTS:
-        if names := odd.get(fault):
-            text = f"{counted(len(names), 'clip')} {fault}: {name_some(names)}."
-            yield Finding("warning", text)
+        yield from named_findings("warning", odd.get(fault, []), fault, "clip")
 
 
 # --- frames of a clip ---

@@ -24,7 +24,7 @@ from fieldmark.data._check import (
     as_findings,
     counted,
     image_findings,
-    name_some,
+    named_findings,
     torn_findings,
     training_findings,
 )
@@ -175,12 +175,9 @@ def _n_frames(folder: Path) -> int:
 
 def _lost_findings(every: pl.DataFrame) -> Iterator[Finding]:
     lost = every.filter(pl.col("n_frames") < N_FRAMES)
-    if len(lost):
-        n = f"{len(lost)} of {counted(len(every), 'clip')}"
-        names = name_some(
-            [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
-        )
-        yield Finding("warning", f"{n} without all {N_FRAMES} frames, left out: {names}.")
+    names = [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
+    n = f"{len(lost)} of {counted(len(every), 'clip')}"
+    yield from named_findings("warning", names, f"{n} without all {N_FRAMES} frames, left out")
 
 
 # --- making ---

@@ -30,7 +30,7 @@ from fieldmark.data._check import (
     as_findings,
     class_findings,
     image_findings,
-    name_some,
+    named_findings,
     set_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, find_home, finish_table
@@ -168,10 +168,8 @@ def check(root: Path) -> Iterator[Finding]:
     rows = table(root)
     there = rows.get_column("set").unique().to_list()
     missing = [album.folder for name, album in SETS.items() if name not in there]
-    if missing and root not in _folders(root).values():
-        yield Finding(
-            "note", f"{len(missing)} of {len(SETS)} sets not there: {name_some(missing)}."
-        )
+    if root not in _folders(root).values():
+        yield from named_findings("note", missing, f"{len(missing)} of {len(SETS)} sets not there")
     sizes = {name: (album.n_images, album.n_classes) for name, album in SETS.items()}
     yield from set_findings(rows, {name: size for name, size in sizes.items() if name in there})
     for _, part in rows.group_by("set", maintain_order=True):

@@ -28,6 +28,7 @@ from fieldmark.data._check import (
     counted,
     image_findings,
     name_some,
+    named_findings,
     published_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
@@ -297,16 +298,15 @@ def _rerank_findings(root: Path) -> Iterator[Finding]:
     by_query = rows.group_by("query", "split", maintain_order=True).agg(
         n_relevant=(pl.col("label") == "yes").sum(), query_id=pl.col("query_id").first()
     )
-    without = by_query.filter(pl.col("n_relevant") == 0).get_column("query").to_list()
-    if without:
-        n = counted(len(without), "query", "queries")
-        yield Finding("note", f"{n} to rerank without a relevant photo: {name_some(without)}.")
+    without = by_query.filter(pl.col("n_relevant") == 0).get_column("query")
+    text = "to rerank without a relevant photo"
+    yield from named_findings("note", without, text, "query", "queries")
     queries = _known_queries(root)
     unknown = by_query.join(queries, on=["split", "query"], how="anti", maintain_order="left")
-    if len(queries) and len(unknown):
-        n = counted(len(unknown), "query", "queries")
-        texts = unknown.get_column("query").to_list()
-        yield Finding("warning", f"{n} to rerank that no list of queries has: {name_some(texts)}.")
+    if len(queries):
+        text = "to rerank that no list of queries has"
+        texts = unknown.get_column("query")
+        yield from named_findings("warning", texts, text, "query", "queries")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -325,23 +325,19 @@ def _list_findings(root: Path) -> Iterator[Finding]:
     if odd:
         yield Finding("note", f"not the published number of queries: {', '.join(odd)}.")
     twins = listed.filter(pl.col("query").is_duplicated()).get_column("query").unique().sort()
-    if len(twins):
-        n = counted(len(twins), "query", "queries")
-        yield Finding("warning", f"{n} listed more than once: {name_some(twins.to_list())}.")
+    yield from named_findings("warning", twins, "listed more than once", "query", "queries")
     if not (root / ANNOTATIONS).is_file():
         level = "note" if _parts(root) else "warning"
         yield Finding(level, f"{ANNOTATIONS} is not here: all photos cannot be ranked without it.")
         return
     ids = set(read_positives(root).get_column("query_id"))
     without = [query for query in listed.get_column("query_id") if query not in ids]
-    if without:
-        n = counted(len(without), "query", "queries")
-        yield Finding("warning", f"{n} without a photo that answers it: {name_some(without)}.")
+    text = "without a photo that answers it"
+    yield from named_findings("warning", without, text, "query", "queries")
     unknown = sorted(ids - set(listed.get_column("query_id")))
-    if unknown and len(lists) == len(SPLITS):
-        n = counted(len(unknown), "query", "queries")
-        text = f"{n} in {ANNOTATIONS} that no list of queries has: {name_some(unknown)}."
-        yield Finding("warning", text)
+    if len(lists) == len(SPLITS):
+        text = f"in {ANNOTATIONS} that no list of queries has"
+        yield from named_findings("warning", unknown, text, "query", "queries")
 
 
 def _gallery_findings(root: Path, name: str) -> Iterator[Finding]:
