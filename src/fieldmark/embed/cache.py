@@ -7,7 +7,7 @@ One folder per model fingerprint: the rows (`rows.py`), `model.json` (which mode
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,8 +112,7 @@ def keep_about(model: Backbone, folder: Path, now: Throughput | None = None) -> 
     about = before | of_model | (_speed(before, now) if now else {})
     if about != before:
         write_about(folder, about)
-    behaviour = getattr(model, "behaviour", None)
-    write_behaviour(folder, behaviour() if callable(behaviour) else None)
+    write_behaviour(folder, behaviour_of(model))
 
 
 def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
@@ -157,12 +156,6 @@ def _delete_features(folder: Path) -> None:
         folder.rmdir()
 
 
-def _count_rows(folder: Path) -> int:
-    """How many features the folder holds, without reading them."""
-    sizes: Iterable[int] = (path.stat().st_size for path in folder.glob("rows-*.keys"))
-    return sum(size // KEY_DTYPE.itemsize for size in sizes)
-
-
 def read_keys(folder: Path) -> set[bytes]:
     """The keys of all features in the folder."""
     keys: set[bytes] = set()
@@ -203,11 +196,12 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
         name = str(about.get("model", "unknown"))
         if _is_features(folder) and model in name:
             n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+            sizes = [path.stat().st_size for path in folder.glob("rows-*.keys")]
             models.append(
                 ModelCache(
                     name,
                     folder.name,
-                    _count_rows(folder),
+                    sum(n // KEY_DTYPE.itemsize for n in sizes),
                     n_bytes,
                     number(about.get("dim"), int) or 0,
                     _throughput(about),

@@ -140,7 +140,8 @@ def abilities(name: ModelName) -> tuple[str, ...]:
     if config is None:
         is_dual = any(word in name.checkpoint.lower() for word in DUAL_WORDS)
     else:
-        is_dual = config.get("model_type") in DUAL and (not local or _has_tokeniser(local[0]))
+        has_tokeniser = not local or any((local[0] / file).is_file() for file in TOKENISER_FILES)
+        is_dual = config.get("model_type") in DUAL and has_tokeniser
     is_dual = is_dual and "pool" not in name.options
     return (EMBEDS_IMAGES, EMBEDS_TEXTS) if is_dual else (EMBEDS_IMAGES,)
 
@@ -167,10 +168,6 @@ def _cached_config(checkpoint: str) -> Path | None:
     commit = mark.read_text(encoding="utf-8").strip() if mark.is_file() else revision
     path = folder / "snapshots" / commit / "config.json"
     return path if commit and path.is_file() else None
-
-
-def _has_tokeniser(folder: Path) -> bool:
-    return any((folder / file).is_file() for file in TOKENISER_FILES)
 
 
 def local_files(checkpoint: str) -> list[Path]:

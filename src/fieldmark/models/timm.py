@@ -274,16 +274,13 @@ def _source(
         if not (path / "config.json").is_file():
             raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
         return f"local-dir:{path.resolve()}", None
-    if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
+    architecture, _, tag = request.checkpoint.partition(".")
+    has_tag = not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
+    if not timm.is_model(architecture) or not has_tag:
         names = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
         raise UnknownName("model", request.name.base, names, "fieldmark models timm")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
-
-
-def _has_tag(timm: Any, request: ModelRequest) -> bool:
-    architecture, _, tag = request.checkpoint.partition(".")
-    return not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
 
 
 def _weights_file(timm: Any, request: ModelRequest) -> Path:

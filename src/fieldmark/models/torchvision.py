@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from fieldmark.errors import ModelError, UnknownName, first_line
-from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table, shortest_edge
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelRequest, need_package
 from fieldmark.models._user import library_version
 
@@ -127,10 +127,9 @@ def _recipe(preset: Any, size: int | None) -> Recipe:
     crop, resize = preset.crop_size[0], preset.resize_size[0]
     if size:
         crop, resize = size, round(size * resize / crop)
-    square, resized = shortest_edge(crop, resize)
     return Recipe(
-        size=square,
-        resize=resized,
+        size=(crop, crop),
+        resize=(resize, resize),
         interpolation=preset.interpolation.value,
         mean=tuple(preset.mean),
         std=tuple(preset.std),

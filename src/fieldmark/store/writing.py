@@ -200,11 +200,16 @@ def take_turn(connection: sqlite3.Connection, names: Collection[RunName]) -> Non
     )
 
 
+SUMS_OF_PARTS = (
+    "(seconds, n_items, n_ok) = (SELECT total(seconds), coalesce(sum(n_items), 0), "
+    "coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id)"
+)
+
+
 def close_run(connection: sqlite3.Connection, run: int, state: str, error: str | None) -> None:
     connection.execute(
-        "UPDATE run SET state = ?, error = ?, finished = ?, (seconds, n_items, n_ok) = "
-        "(SELECT total(seconds), coalesce(sum(n_items), 0), coalesce(sum(n_ok), 0) FROM part "
-        "WHERE part.run = run.id) WHERE id = ? AND NOT (state = 'done' AND ? = 'failed')",
+        f"UPDATE run SET state = ?, error = ?, finished = ?, {SUMS_OF_PARTS} WHERE id = ? "
+        "AND NOT (state = 'done' AND ? = 'failed')",
         [state, error, utc_now(), run, state],
     )
 

@@ -91,7 +91,9 @@ def _scan(root: Path) -> _Scan:
     strays: list[str] = []
     for path in list_files(root):
         (images if is_image(path) else strays).append(path)
-    has_splits = any(_is_split_path(path) for path in images)
+    has_splits = any(
+        path.count("/") >= 2 and path.partition("/")[0].lower() in SPLITS for path in images
+    )
     items: list[tuple[str, str, str | None, str]] = []
     outside: list[str] = []
     splits: dict[str, str | None] = {}
@@ -125,8 +127,3 @@ def _empty_classes(root: Path, scan: _Scan) -> list[str]:
         if folder.is_dir() and not folder.name.startswith(".")
     }
     return sorted(names - full)
-
-
-def _is_split_path(path: str) -> bool:
-    parts = path.split("/")
-    return len(parts) >= 3 and parts[0].lower() in SPLITS

@@ -179,14 +179,12 @@ class ClassName:
 
 def read_class_names(root: Path) -> list[ClassName]:
     """In the order of their numbers; [] where no file gives them."""
-    for name, read in (
-        ("classes.py", _from_code),
-        ("LOC_synset_mapping.txt", _from_mapping),
-        ("classes.txt", _from_lines),
-    ):
+    for name, read in (("classes.py", _from_code), ("LOC_synset_mapping.txt", _from_mapping)):
         if (root / name).is_file():
             return read(root / name)
-    return []
+    path = root / "classes.txt"
+    lines = map(str.strip, _text(path).splitlines()) if path.is_file() else ()
+    return [ClassName(line) for line in lines if line]
 
 
 def _text(path: Path) -> str:
@@ -214,10 +212,6 @@ def _from_mapping(path: Path) -> list[ClassName]:
                 at(path, number, f"{line.strip()!r}: expected `n01440764 tench, Tinca tinca`.")
             )
     return names
-
-
-def _from_lines(path: Path) -> list[ClassName]:
-    return [ClassName(line.strip()) for line in _text(path).splitlines() if line.strip()]
 
 
 # --- making ---

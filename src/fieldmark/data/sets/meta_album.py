@@ -196,7 +196,8 @@ def _set_name(text: str) -> str:
 def _folders(root: Path) -> dict[str, Path]:
     """Set → its folder, in the order of `SETS`; "" for root itself where nothing names its set."""
     if _is_set(root):
-        return {_set_name(root.resolve().name) or _set_name(_stated(root)): root}
+        stated = str(_facts(root).get("dataset_name", ""))
+        return {_set_name(root.resolve().name) or _set_name(stated): root}
     # BioCLIP's tests keep them in set0/PLK_Mini, set1/FNG_Mini, …
     inner = sorted(path for level in ("*", "*/*") for path in root.glob(level) if _is_set(path))
     named = {_set_name(path.name): path for path in reversed(inner)}
@@ -205,10 +206,6 @@ def _folders(root: Path) -> dict[str, Path]:
 
 def _is_set(folder: Path) -> bool:
     return any((folder / file).is_file() for file in (LABELS, METADATA, f"{VAL}/{METADATA}"))
-
-
-def _stated(folder: Path) -> str:
-    return str(_facts(folder).get("dataset_name", ""))
 
 
 def _facts(folder: Path) -> dict[str, object]:
