@@ -7,17 +7,8 @@ their species.
 
 from __future__ import annotations
 
-from functools import partial
-
 from fieldmark.data._dataset import Info, Source
-from fieldmark.data.read.captions import (
-    IMAGES,
-    CaptionSet,
-    check_captions,
-    image_sources,
-    make_captions,
-    read_captions,
-)
+from fieldmark.data.read.captions import IMAGES, CaptionSet
 
 __all__ = ["CAPTIONS", "INFO", "check", "listed_sources", "make", "table"]
 
@@ -53,7 +44,7 @@ INFO = Info(
 )
 
 
-table = partial(read_captions, captions=CAPTIONS)
-check = partial(check_captions, captions=CAPTIONS)
-make = partial(make_captions, captions=CAPTIONS)
-listed_sources = partial(image_sources, captions=CAPTIONS)
+table = CAPTIONS.table
+check = CAPTIONS.check
+make = CAPTIONS.make
+listed_sources = CAPTIONS.listed_sources
