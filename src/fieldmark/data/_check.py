@@ -192,13 +192,19 @@ def published_findings(
         "images": len(rows),
         "classes": rows.get_column("label").n_unique(),
     }
+    yield from size_findings(n_rows, expected, "size")
+
+
+def size_findings(
+    found: Mapping[str, int], published: Mapping[str, int], what: str
+) -> Iterator[Finding]:
     odd = [
-        f"{name} {n_rows.get(name, 0):,} of {n:,}"
-        for name, n in expected.items()
-        if n_rows.get(name, 0) != n
+        f"{name} {found.get(name, 0):,} of {n:,}"
+        for name, n in published.items()
+        if found.get(name, 0) != n
     ]
     if odd:
-        yield Finding("note", f"not the published size: {', '.join(odd)}.")
+        yield Finding("note", f"not the published {what}: {', '.join(odd)}.")
 
 
 def set_findings(rows: pl.DataFrame, published: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:

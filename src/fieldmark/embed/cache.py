@@ -138,11 +138,6 @@ def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
     }
 
 
-def _is_features(folder: Path) -> bool:
-    """Was this folder made here?"""
-    return (folder / "model.json").is_file() or any(folder.glob("rows-*.keys"))
-
-
 def _delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
     patterns = ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*", f"{LEASES}/*.lease")
@@ -194,9 +189,11 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
     for folder in sorted((cache / "features").glob("*")):
         about = kept_facts(folder)
         name = str(about.get("model", "unknown"))
-        if _is_features(folder) and model in name:
+        row_files = list(folder.glob("rows-*.keys"))
+        is_ours = row_files or (folder / "model.json").is_file()
+        if is_ours and model in name:
             n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-            sizes = [path.stat().st_size for path in folder.glob("rows-*.keys")]
+            sizes = [path.stat().st_size for path in row_files]
             models.append(
                 ModelCache(
                     name,

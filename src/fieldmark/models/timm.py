@@ -246,13 +246,10 @@ def _create(timm: Any, request: ModelRequest, arguments: dict[str, Any], size: i
     for attempt in attempts:
         try:
             return timm.create_model(**attempt)
-        except TypeError as error:
-            if "img_size" in str(error) and attempt is not attempts[-1]:
+        except (TypeError, RuntimeError, ValueError, KeyError, AssertionError, OSError) as error:
+            is_size = isinstance(error, TypeError) and "img_size" in str(error)
+            if is_size and attempt is not attempts[-1]:
                 continue
-            raise ModelError(
-                f"model {request.name.text!r}: timm says {first_line(error)}."
-            ) from error
-        except (RuntimeError, ValueError, KeyError, AssertionError, OSError) as error:
             raise ModelError(
                 f"model {request.name.text!r}: timm says {first_line(error)}."
             ) from error

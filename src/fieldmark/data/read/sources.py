@@ -82,7 +82,7 @@ def find_sources(
         names = list(group)
         if kind == "files":
             items = [ListedImage(name, ImageRef(Path(name).name)) for name in names]
-            sources.append(ImageSource(str(parent), parent, len(items), _listing(items)))
+            sources.append(ImageSource(str(parent), parent, len(items), items.copy))
         elif kind == "archives":
             sources.append(_archives(names, parent))
         else:
@@ -102,10 +102,6 @@ def _kind(name: str, datasets: set[str]) -> tuple[str, Path]:
         if is_image(path.name) or not path.suffix:
             return "files", path.parent
     return "others", Path()
-
-
-def _listing(items: list[ListedImage]) -> Callable[[], Iterable[ListedImage]]:
-    return lambda: items
 
 
 def expand_ranges(word: str) -> list[str]:

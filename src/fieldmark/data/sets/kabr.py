@@ -103,7 +103,10 @@ def check(root: Path) -> Iterator[Finding]:
     """Short clips, gaps and disorder in frame numbers, leaks, and frames that cannot be read."""
     every = clips(root)
     rows = table(root)
-    yield from _short_findings(every)
+    short = every.filter(pl.col("n") < N_FRAMES)
+    names = [f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()]
+    n = f"{len(short)} of {counted(len(every), 'clip')}"
+    yield from named_findings("note", names, f"{n} with fewer than {N_FRAMES} frames, left out")
     yield from _order_findings(every)
     yield from torn_findings(rows, "video")
     yield from training_findings(rows, ("behaviour", "behaviours"), "clip")
@@ -190,13 +193,6 @@ def _row(clip: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
 
 
 # --- checking ---
-
-
-def _short_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    short = every.filter(pl.col("n") < N_FRAMES)
-    names = [f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()]
-    n = f"{len(short)} of {counted(len(every), 'clip')}"
-    yield from named_findings("note", names, f"{n} with fewer than {N_FRAMES} frames, left out")
 
 
 def _order_findings(every: pl.DataFrame) -> Iterator[Finding]:

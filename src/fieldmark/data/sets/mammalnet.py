@@ -114,7 +114,10 @@ def check(root: Path) -> Iterator[Finding]:
     """Clips without their frames, leaks, behaviours nobody can learn, unreadable frames."""
     every = clips(root)
     rows = table(root)
-    yield from _lost_findings(every)
+    lost = every.filter(pl.col("n_frames") < N_FRAMES)
+    names = [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
+    n = f"{len(lost)} of {counted(len(every), 'clip')}"
+    yield from named_findings("warning", names, f"{n} without all {N_FRAMES} frames, left out")
     for name in (BEHAVIOURS_FILE, SPECIES_FILE):
         if not (root / name).is_file():
             yield Finding("note", f"{name} is not there: numbers are shown in place of names.")
@@ -168,16 +171,6 @@ def _n_frames(folder: Path) -> int:
             return len({entry.name for entry in entries} & set(FRAMES))
     except (FileNotFoundError, NotADirectoryError):
         return 0
-
-
-# --- checking ---
-
-
-def _lost_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    lost = every.filter(pl.col("n_frames") < N_FRAMES)
-    names = [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
-    n = f"{len(lost)} of {counted(len(every), 'clip')}"
-    yield from named_findings("warning", names, f"{n} without all {N_FRAMES} frames, left out")
 
 
 # --- making ---

@@ -139,7 +139,9 @@ INFO = Info(
 def table(root: Path, set: str = "") -> pl.DataFrame:
     """One row per image, in the order of the files; of one set, or of all that are there."""
     folders = _folders(root)
-    chosen = _wanted(set)
+    chosen = _set_name(set)
+    if set and not chosen:
+        raise UsageError(f"set is {set!r}: expected one of {', '.join(SETS)}.")
     if chosen and root in folders.values():
         set_here = next(iter(folders))
         if set_here not in ("", chosen):
@@ -178,13 +180,6 @@ def check(root: Path) -> Iterator[Finding]:
 
 
 # --- reading ---
-
-
-def _wanted(text: str) -> str:
-    name = _set_name(text)
-    if text and not name:
-        raise UsageError(f"set is {text!r}: expected one of {', '.join(SETS)}.")
-    return name
 
 
 def _set_name(text: str) -> str:

@@ -31,7 +31,7 @@ from fieldmark.build.train.record.checkpoint import (
     checkpoint_name,
     network_digest,
 )
-from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background
+from fieldmark.build.train.suite import TWO, SuiteScore, evaluate_in_background, primary_scores
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import json_bytes, remove_parts, small_json, write_file
 from fieldmark.progress import Progress
@@ -51,12 +51,7 @@ class StepScores:
 
     @property
     def named(self) -> dict[str, float]:
-        """TASK@METRIC → score, of every task's own metric."""
-        named: dict[str, float] = {}
-        for score in self.scores:
-            if score.is_primary:
-                named.setdefault(score.name, score.value)
-        return named
+        return primary_scores(self.scores)
 
 
 def read_step_scores(run: Path) -> dict[int, StepScores]:

@@ -30,6 +30,7 @@ from fieldmark.data._check import (
     name_some,
     named_findings,
     published_findings,
+    size_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data.read.gallery import VectorGallery, bare_path, gallery_names, open_gallery
@@ -317,13 +318,7 @@ def _list_findings(root: Path) -> Iterator[Finding]:
     if "test" in lists:
         kinds = lists["test"].get_column("supercategory").drop_nulls().value_counts()
         counts |= dict(kinds.rows())
-    odd = [
-        f"{name} {counts.get(name, 0):,} of {n:,}"
-        for name, n in PUBLISHED_QUERIES.items()
-        if counts.get(name, 0) != n
-    ]
-    if odd:
-        yield Finding("note", f"not the published number of queries: {', '.join(odd)}.")
+    yield from size_findings(counts, PUBLISHED_QUERIES, "number of queries")
     twins = listed.filter(pl.col("query").is_duplicated()).get_column("query").unique().sort()
     yield from named_findings("warning", twins, "listed more than once", "query", "queries")
     if not (root / ANNOTATIONS).is_file():
