@@ -32,8 +32,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldmark.files import hash_file
-
 PREFIX = "fieldmark_user_"
 DATA = (
     *(".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".joblib", ".npy", ".npz", ".onnx", ".parquet"),
@@ -65,6 +63,12 @@ def file_digest(path: Path) -> bytes:
     if max(about.st_mtime_ns, about.st_ctime_ns) > time.time_ns() - UNSETTLED_NS:
         return hash_file(path)
     return _remembered_digest(path, stamp)
+
+
+def hash_file(path: Path) -> bytes:
+    """16 bytes of BLAKE2b of what the file holds."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 
 
 @lru_cache(maxsize=4096)

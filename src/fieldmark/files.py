@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
 import json
 import os
@@ -139,12 +138,6 @@ def small_json(path: Path) -> dict[str, Any]:
 def json_bytes(values: object) -> bytes:
     """What a small file that people may read holds."""
     return (json.dumps(values, indent=1) + "\n").encode()
-
-
-def hash_file(path: Path) -> bytes:
-    """16 bytes of BLAKE2b of what the file holds; OSError."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 
 
 # --- tables that people open in a spreadsheet, or look at in a terminal ---

@@ -25,10 +25,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from fieldmark.code import hash_file
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
 from fieldmark.errors import DataError, plain_reason
-from fieldmark.files import hash_file
 from fieldmark.words import is_text
 
 T = TypeVar("T")
