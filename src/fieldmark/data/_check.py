@@ -87,6 +87,12 @@ def named_findings(level: str, names: Iterable[str], text: str, *noun: str) -> I
         yield Finding(level, f"{n}{text}: {name_some(named)}.")
 
 
+def count_findings(level: str, n: int, text: str, *noun: str) -> Iterator[Finding]:
+    """How many there are, if any, and the text."""
+    if n:
+        yield Finding(level, f"{counted(n, *noun)} {text}.")
+
+
 # --- files ---
 
 

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UsageError, first_line
+from fieldmark.errors import ModelError, UsageError
 from fieldmark.files import parse_json
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelName, ModelRequest, need_package
@@ -245,11 +245,7 @@ def _folder(request: ModelRequest, is_loaded: bool) -> Path:
 
     local = local_files(request.checkpoint)
     if local:
-        if not (local[0] / "config.json").is_file():
-            raise UsageError(
-                f"model {request.name.text!r}: {local[0] / 'config.json'} does not exist."
-            )
-        return local[0].resolve()
+        return request.own_folder(local[0], "config.json")
     if request.checkpoint.count("/") > 1:
         raise UsageError(
             f"model {request.name.text!r}: {request.checkpoint} is neither a folder here "
@@ -286,9 +282,7 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
                 f"model {request.name.text!r} brings Python code of its own, which was not run: "
                 f'if you trust it, add trust_code = ["{_trust_name(request)}"] to {user_config()}.'
             ) from error
-        raise ModelError(
-            f"model {request.name.text!r}: transformers says {first_line(error)}."
-        ) from error
+        raise request.says("transformers", error) from error
 
 
 def _is_trusted(request: ModelRequest) -> bool:

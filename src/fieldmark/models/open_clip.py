@@ -317,10 +317,8 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
         folder = hub_folder(request, source, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
         return {"model_name": f"local-dir:{folder}", **_vision(request, folder)}
     if kind == "local-dir":
-        path = Path(source).expanduser()
-        if not (path / CONFIG).is_file():
-            raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
-        return {"model_name": f"local-dir:{path.resolve()}", **_vision(request, path)}
+        path = request.own_folder(Path(source).expanduser(), CONFIG)
+        return {"model_name": f"local-dir:{path}", **_vision(request, path)}
     architecture, _, tag = request.checkpoint.partition("/")
     if architecture not in library.list_models():
         names = [f"open-clip/{name}" for name in library.list_models()]
@@ -441,11 +439,7 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     from fieldmark.models._torch.weights import TOKENISER, hub_folder
 
     kind, _, source = model_name.partition(":")
-    if kind == "local-dir":
-        about = parse_json((Path(source) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
-    else:
-        about = library.get_model_config(model_name)
-    text = about.get("text_cfg", {})
+    text = _about(library, model_name).get("text_cfg", {})
     settings = dict(text.get("tokenizer_kwargs", {}))
     length = text.get("context_length", 77)
     repo = text.get("hf_tokenizer_name", "")

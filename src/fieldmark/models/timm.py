@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.errors import ModelError, UnknownName
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
 from fieldmark.models._name import ModelRequest, need_package
 from fieldmark.models._user import library_version
@@ -250,9 +250,7 @@ def _create(timm: Any, request: ModelRequest, arguments: dict[str, Any], size: i
             is_size = isinstance(error, TypeError) and "img_size" in str(error)
             if is_size and attempt is not attempts[-1]:
                 continue
-            raise ModelError(
-                f"model {request.name.text!r}: timm says {first_line(error)}."
-            ) from error
+            raise request.says("timm", error) from error
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -267,10 +265,8 @@ def _source(
         folder = hub_folder(request, source, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
         return f"local-dir:{folder}", None
     if kind == "local-dir":
-        path = Path(source).expanduser()
-        if not (path / "config.json").is_file():
-            raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
-        return f"local-dir:{path.resolve()}", None
+        path = request.own_folder(Path(source).expanduser(), "config.json")
+        return f"local-dir:{path}", None
     architecture, _, tag = request.checkpoint.partition(".")
     has_tag = not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
     if not timm.is_model(architecture) or not has_tag:

@@ -18,7 +18,6 @@ from fieldmark.data.get.http import url_fault
 from fieldmark.data.get.plan import (
     Choice,
     FileState,
-    file_name,
     get_sources,
     make_plan,
     refuse_outside,
@@ -78,7 +77,7 @@ class _List:
 
     def __init__(self, root: Path, sources: Sequence[Source], choice: Choice) -> None:
         self.root, self.choice = root, choice
-        self.names = [file_name(source) for source in sources]
+        self.names = [source.filename for source in sources]
         self.downloads: dict[str, Download] = {}
         self.results: dict[str, ListedFile] = {}
         for name, source in zip(self.names, sources, strict=True):

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
 
 from fieldmark.data._check import counted
 from fieldmark.data._dataset import Source
@@ -41,14 +40,14 @@ class PlannedFile:
 
     @property
     def name(self) -> str:
-        return file_name(self.source)
+        return self.source.filename
 
 
 def make_plan(sources: Iterable[Source], root: Path, only: str = "") -> list[PlannedFile]:
     """The sources of one kind, or all, in their order."""
     items = []
     for source in sources:
-        name = file_name(source)
+        name = source.filename
         if only and name and kind_of(source) != only:
             continue
         _refuse_odd(source, name)
@@ -65,13 +64,9 @@ def kind_of(source: Source) -> str:
     """
     if source.kind:
         return source.kind
-    name = file_name(source).lower()
+    name = source.filename.lower()
     says_so = name.endswith(TABLES) or any(word in name for word in WORDS)
     return "annotations" if says_so else "images"
-
-
-def file_name(source: Source) -> str:
-    return source.filename or PurePosixPath(unquote(urlsplit(source.url).path)).name
 
 
 def archives_of(plan: Sequence[PlannedFile], root: Path) -> dict[Archive, list[PlannedFile]]:

@@ -29,6 +29,7 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     file_digest,
     image_findings,
@@ -171,8 +172,7 @@ def _sharing_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     for column, noun in (("caption", "a caption"), ("md5", "an image")):
         filled = rows.drop_nulls(column)
         n_sharing = int(filled.get_column(column).is_duplicated().sum())
-        if n_sharing:
-            yield Finding("note", f"{counted(n_sharing, 'row')} share {noun} with another row.")
+        yield from count_findings("note", n_sharing, f"share {noun} with another row", "row")
 
 
 def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:

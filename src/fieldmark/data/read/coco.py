@@ -30,6 +30,7 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     image_findings,
     name_some,
@@ -92,7 +93,7 @@ class WildMe:
             "https://us-west-2.opendata.source.coop.s3.amazonaws.com/agentmorris/lila-wildlife",
         )
         url, *mirrors = (f"{host}/wild-me/{name}" for host in hosts)
-        return Source(url=url, filename=name, mirrors=tuple(mirrors))
+        return Source(url=url, mirrors=tuple(mirrors))
 
     def table(self, root: Path) -> pl.DataFrame:
         """One row per annotation of a known individual, in the order of the file."""
@@ -183,9 +184,8 @@ def _annotation_findings(
         text = f"{counted(len(every), 'annotation')} where {coco.n_published:,} are published."
         yield Finding("note", text)
     n_unknown = len(every) - len(rows)
-    if n_unknown:
-        text = f"{counted(n_unknown, 'annotation')} of unknown individuals, left out."
-        yield Finding("note", text)
+    text = "of unknown individuals, left out"
+    yield from count_findings("note", n_unknown, text, "annotation")
 
 
 def _crop_findings(rows: pl.DataFrame, coco: WildMe) -> Iterator[Finding]:
@@ -194,14 +194,12 @@ def _crop_findings(rows: pl.DataFrame, coco: WildMe) -> Iterator[Finding]:
     if coco.is_cut:
         shared = rows.filter(crop.is_not_null())
     n_shared = shared.get_column("image").n_unique()
-    if n_shared:
-        text = f"{counted(n_shared, 'image')} with several animals: each is cut out of it."
-        yield Finding("note", text)
+    text = "with several animals: each is cut out of it"
+    yield from count_findings("note", n_shared, text, "image")
     if not coco.is_cut:
         n_whole = rows.get_column("crop").null_count()
-        if n_whole:
-            text = f"{counted(n_whole, 'annotation')} without a box: the whole image is used."
-            yield Finding("warning", text)
+        text = "without a box: the whole image is used"
+        yield from count_findings("warning", n_whole, text, "annotation")
     empty = rows.filter((crop.list.get(2) <= 0) | (crop.list.get(3) <= 0)).get_column("id")
     yield from named_findings("error", empty, "without area", "box", "boxes")
 

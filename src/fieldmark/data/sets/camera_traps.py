@@ -79,10 +79,7 @@ INFO = Info(
     layout="ROOT/SET-balanced.csv  (any of desert-lion, ENA24, island, ohio-small-animals, "
     "orinoquia)\nROOT/data/test/SET/*  (or ROOT/images/SET, ROOT/SET)",
     sources=(
-        *[
-            Source(url=f"{_HUB}/resolve/main/{name}-balanced.csv", filename=f"{name}-balanced.csv")
-            for name in PUBLISHED
-        ],
+        *[Source(url=f"{_HUB}/resolve/main/{name}-balanced.csv") for name in PUBLISHED],
         Source(
             steps="Run `hf download imageomics/IDLE-OO-Camera-Traps --repo-type dataset --include "
             "'data/test/*' --local-dir ROOT`. Or fetch the originals, which are larger: `fieldmark "

@@ -36,7 +36,6 @@ INFO = Info(
         Source(
             url="https://raw.githubusercontent.com/Imageomics/biocap/"
             "6e589bef9503c8ff0f4f4580365cdd6367d50b38/data/retrieval_annotations/cornell_bird.csv",
-            filename=CAPTIONS.file,
             n_bytes=1_861_947,
             md5="8af899c83fc481432d08d6501933dc11",
         ),

@@ -29,6 +29,7 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     image_findings,
     labels_by_split,
@@ -169,9 +170,8 @@ def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
         if n:
             yield Finding("note", f"{counted(n, 'row')} {what}.")
     n_coarse = rows.filter(pl.col("rank") != "species").height
-    if n_coarse:
-        text = f"{counted(n_coarse, 'photo')} named to a higher rank than species, kept."
-        yield Finding("note", text)
+    text = "named to a higher rank than species, kept"
+    yield from count_findings("note", n_coarse, text, "photo")
 
 
 def _class_findings(rows: pl.DataFrame) -> Iterator[Finding]:

@@ -65,10 +65,9 @@ INFO = Info(
     homepage="https://fishnet-2023.github.io/",
     layout=f"ROOT/train.csv\nROOT/test.csv\nROOT/{IMAGE_FOLDER}/FOLDER/*.jpg  (a folder a family)",
     sources=(
-        Source(url=f"{_ADDRESS}/train.csv", filename="train.csv"),
+        Source(url=f"{_ADDRESS}/train.csv"),
         Source(
             url=f"{_ADDRESS}/test.csv",
-            filename="test.csv",
             n_bytes=4_107_004,
             md5="c6fe1f472c12b0a515e5622ea211fc66",
         ),

@@ -72,7 +72,7 @@ INFO = Info(
     "ROOT/classification_{train,val,test}.csv  (optional)\n"
     f"ROOT/{IMAGE_FOLDER}/*.jpg  (or {IMAGE_FOLDER}/chunk_*/*.jpg, as published)",
     sources=(
-        *[Source(url=f"{_ADDRESS}/{name}", filename=name) for name in _TABLES],
+        *[Source(url=f"{_ADDRESS}/{name}") for name in _TABLES],
         Source(
             steps="Install git-lfs, run `git clone https://huggingface.co/datasets/imageomics/"
             f"fish-vista` and move its folder {IMAGE_FOLDER} to ROOT. Photos under a no-derivatives"

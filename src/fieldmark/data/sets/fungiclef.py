@@ -26,6 +26,7 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     image_findings,
     named_findings,
@@ -228,9 +229,8 @@ def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
 
 def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n_train = rows.filter((pl.col("split") == "train") & pl.col("is_unknown")).height
-    if n_train:
-        text = f"{counted(n_train, 'photo')} of train with class_id -1: nothing can be learnt."
-        yield Finding("warning", text)
+    text = "of train with class_id -1: nothing can be learnt"
+    yield from count_findings("warning", n_train, text, "photo")
     trained = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
     if trained.get_column("label").n_unique() < 2:
         yield Finding("error", "at least two classes are needed in train.")

@@ -47,13 +47,11 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/train.tar.gz",
-            filename="train.tar.gz",
             n_bytes=38_000_000_000,
             md5="53c6b9ee2f831f5101dbe00958091dc8",
         ),
         Source(
             url=f"{_ADDRESS}/validation.tar.gz",
-            filename="validation.tar.gz",
             n_bytes=3_000_000_000,
             md5="2f854d580949e54f114993a74adc3d4b",
         ),

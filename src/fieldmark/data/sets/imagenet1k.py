@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, counted
+from fieldmark.data._check import as_findings, count_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
 from fieldmark.data._make import encode_photo, plan_photos
 from fieldmark.data.read.folders import PublishedSize, class_folders, species_findings
@@ -149,16 +149,13 @@ def _joined(frame: pl.DataFrame, classes: pl.DataFrame, on: str) -> pl.DataFrame
 
 def _name_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n_without = rows.filter(pl.col("common_name").is_null()).get_column("label").n_unique()
-    if n_without:
-        n = counted(n_without, "class", "classes")
-        text = f"{n} without a name: put classes.py of the hub's page into ROOT."
-        yield Finding("warning", text)
+    text = "without a name: put classes.py of the hub's page into ROOT"
+    yield from count_findings("warning", n_without, text, "class", "classes")
 
 
 def _test_findings(root: Path) -> Iterator[Finding]:
-    parts = find_parts(root, {"test": "test"})
-    if parts:
-        yield Finding("note", f"{counted(len(parts), 'test file')} without labels, left out.")
+    n_parts = len(find_parts(root, {"test": "test"}))
+    yield from count_findings("note", n_parts, "without labels, left out", "test file")
 
 
 # --- names of classes ---

@@ -58,19 +58,16 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/train_mini.tar.gz",
-            filename="train_mini.tar.gz",
             n_bytes=42_000_000_000,
             md5="db6ed8330e634445efc8fec83ae81442",
         ),
         Source(
             url=f"{_ADDRESS}/val.tar.gz",
-            filename="val.tar.gz",
             n_bytes=8_931_661_582,
             md5="f6f6e0e242e3d4c9569ba56400938afc",
         ),
         Source(
             url=f"{_ADDRESS}/val.json.tar.gz",
-            filename="val.json.tar.gz",
             kind="annotations",
             md5="4d761e0f6a86cc63e8f7afc91f6a8f0b",
         ),

@@ -21,6 +21,7 @@ import polars as pl
 
 from fieldmark.data._check import (
     as_findings,
+    count_findings,
     counted,
     image_findings,
     name_some,
@@ -111,8 +112,7 @@ def check(root: Path) -> Iterator[Finding]:
     yield from torn_findings(rows, "sequence")
     yield from training_findings(rows, ("class", "classes"), "image", level="note")
     n_undated = rows.get_column("datetime").null_count()
-    if n_undated:
-        yield Finding("note", f"{counted(n_undated, 'photo')} without a date that can be read.")
+    yield from count_findings("note", n_undated, "without a date that can be read", "photo")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -189,10 +189,8 @@ def _json_names(path: Path) -> dict[str, dict[str, str]]:
 
 def _name_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
-    if len(unnamed):
-        n = counted(unnamed.n_unique(), "class", "classes")
-        text = f"{n} without a name in {_home(root)}/categories.csv: numbers are shown instead."
-        yield Finding("note", text)
+    text = f"without a name in {_home(root)}/categories.csv: numbers are shown instead"
+    yield from count_findings("note", unnamed.n_unique(), text, "class", "classes")
 
 
 def _camera_findings(rows: pl.DataFrame) -> Iterator[Finding]:

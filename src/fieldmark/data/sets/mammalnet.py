@@ -61,7 +61,7 @@ INFO = Info(
     f"ROOT/{FRAME_FOLDER}/NAME/frame_01.jpg … frame_{N_FRAMES}.jpg\n"
     f"ROOT/{BEHAVIOURS_FILE}, ROOT/{SPECIES_FILE}  (optional: names)",
     sources=(
-        Source(url=f"{_ADDRESS}/annotation.tar", filename="annotation.tar", n_bytes=1_512_456),
+        Source(url=f"{_ADDRESS}/annotation.tar", n_bytes=1_512_456),
         Source(
             steps=f"Download {_ADDRESS}/trimmed_video.tar.gz (148 GB; where it is refused, cut the "
             f"clips out of {_ADDRESS}/full_video.tar.gz, 365 GB, at the times in annotation/"

@@ -62,7 +62,6 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/xvnrp-7ga56/files/phytoplankton_labeled.zip",
-            filename="phytoplankton_labeled.zip",
         ),
         Source(
             url=f"{_ADDRESS}/w7y96-6jd66/files/phytoplankton_Ut%C3%B6_2021_labeled.zip",

@@ -36,7 +36,6 @@ INFO = Info(
         Source(
             url="https://raw.githubusercontent.com/Imageomics/biocap/"
             "6e589bef9503c8ff0f4f4580365cdd6367d50b38/data/retrieval_annotations/plantID.csv",
-            filename=CAPTIONS.file,
             n_bytes=594_836,
             md5="b1ad3a50528b407c63fd7beaf2d0c005",
         ),

@@ -66,7 +66,6 @@ INFO = Info(
     sources=(
         Source(
             url="https://zenodo.org/records/5645731/files/plantnet_300K.zip",
-            filename="plantnet_300K.zip",
             n_bytes=31_670_505_069,
             mirrors=("https://zenodo.org/api/records/5645731/files/plantnet_300K.zip/content",),
         ),

@@ -94,17 +94,15 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_LISTS}/{QUERIES['val']}",
-            filename=QUERIES["val"],
             n_bytes=4_275,
             md5="b4788700b963453f8325095980205e67",
         ),
         Source(
             url=f"{_LISTS}/{QUERIES['test']}",
-            filename=QUERIES["test"],
             n_bytes=16_990,
             md5="dab05ec4ec0aebf1489b9c1754e64e8d",
         ),
-        Source(url=f"{_LISTS}/{ANNOTATIONS}", filename=ANNOTATIONS),
+        Source(url=f"{_LISTS}/{ANNOTATIONS}"),
         *(
             Source(
                 url=f"{_HUB}/resolve/main/data/{name}",

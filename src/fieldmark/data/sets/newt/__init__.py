@@ -54,12 +54,10 @@ INFO = Info(
     sources=(
         Source(
             url=f"{_ADDRESS}/newt2021_images.tar.gz",
-            filename="newt2021_images.tar.gz",
             md5="b04a56a5b1ffda87f16e6d4f81f9d38e",
         ),
         Source(
             url=f"{_ADDRESS}/newt2021_labels.csv.tar.gz",
-            filename="newt2021_labels.csv.tar.gz",
             md5="4cb26d0ee085904887b1ca14dcb893e7",
         ),
     ),
