@@ -131,7 +131,8 @@ class ShardJob:
         """Settles the sample, or gives the request that asks for another caption."""
         ask: CaptionAsk = request.info
         if answer.outcome == "failed":
-            reason = _failure(answer)
+            text = answer.error.removeprefix("picture  ").rstrip(".")
+            reason = f"request: {text}" if answer.attempts else f"bad_image: {text}"
             self.rows[ask.number] = CaptionRow(ask.key, "error", "", reason, ask.attempt - 1)
             return None
         prompt = self.rules.prompt
@@ -195,11 +196,6 @@ def parquet_bytes(shard: str, rows: list[CaptionRow]) -> bytes:
     buffer = io.BytesIO()
     table.write_parquet(buffer)
     return buffer.getvalue()
-
-
-def _failure(answer: Answer) -> str:
-    text = answer.error.removeprefix("picture  ").rstrip(".")
-    return f"request: {text}" if answer.attempts else f"bad_image: {text}"
 
 
 # --- what is there already ---

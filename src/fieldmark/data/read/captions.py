@@ -78,16 +78,16 @@ class CaptionSet:
 
     def table(self, root: Path) -> pl.DataFrame:
         """One row per row of the file, in its order."""
-        path = need(root / self.file, "the table of self", self.name)
-        frame = with_optional(read_annotations(path, ("id", "self")), _OPTIONAL)
-        texts = pl.col("id", "self", *_OPTIONAL).str.strip_chars()
+        path = need(root / self.file, "the table of captions", self.name)
+        frame = with_optional(read_annotations(path, ("id", "captions")), _OPTIONAL)
+        texts = pl.col("id", "captions", *_OPTIONAL).str.strip_chars()
         frame = frame.with_columns(pl.when(texts != "").then(texts).name.keep())
         refuse_odd(
             path,
             frame,
             {
                 "id": (pl.col("id").str.contains(_NAME), "the name of a file without .jpg"),
-                "self": (is_given, "a text"),
+                "captions": (is_given, "a text"),
                 "md5": (
                     pl.col("md5").is_null() | pl.col("md5").str.contains(_MD5),
                     "32 hex digits",
@@ -96,20 +96,20 @@ class CaptionSet:
         )
         refuse_twins(path, frame.get_column("id"))
         folder = _image_folder(root, self, frame.get_column("id"))
-        species = pl.col("self").str.extract(r"^([^,]+),").str.replace_all("_", " ")
+        species = pl.col("captions").str.extract(r"^([^,]+),").str.replace_all("_", " ")
         rows = frame.select(
             "id",
             image=pl.lit(folder) + pl.col("id") + pl.lit(".jpg"),
             split=pl.lit("test"),
             label=species.str.strip_chars(),
-            caption="self",
+            caption="captions",
             source_url="source_url",
             md5=pl.col("md5").str.to_lowercase(),
         )
         return finish_table(rows, path)
 
     def listed_sources(self, root: Path) -> tuple[Source, ...]:
-        """Where every image is to be had, once the table is there; also one without an address."""
+        """Where every image is to be had, once the table is there; those without an address too."""
         rows = self.table(root).select("image", "source_url", "md5").fill_null("")
         return tuple(
             Source(url=url, filename=image, md5=md5, kind="images")
@@ -118,7 +118,7 @@ class CaptionSet:
 
     @as_findings
     def check(self, root: Path) -> Iterator[Finding]:
-        """Counts, self and images that several rows share, images that are not the listed ones."""
+        """Counts, captions and images that several rows share, images that are not listed."""
         rows = self.table(root)
         yield from published_findings(rows, {"images": self.n_rows}, self.n_species)
         n_captions = rows.get_column("caption").n_unique()
@@ -131,7 +131,7 @@ class CaptionSet:
 
     def make(self, root: Path, world: World, size: int) -> None:
         """About `size` photos; the first caption is as long as the longest published one, and rows
-        share self or an image as they do in the published set.
+        share captions or an image as they do in the published set.
         """
         rows: list[tuple[object, ...]] = []
         texts: set[str] = set()

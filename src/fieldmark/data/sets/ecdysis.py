@@ -86,7 +86,12 @@ def specimens(root: Path) -> pl.DataFrame:
     refuse_odd(path, frame, {"id": (is_given, "an id")})
     frame = frame.with_columns(pl.col(pl.String).str.strip_chars().replace("", None))
     file = pl.col("image_thumbnail_large").str.split("/").list.last()
-    frame = frame.with_columns(_species()).with_columns(_path(), _rank(), _lowest())
+    ranks = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
+    frame = frame.with_columns(_species()).with_columns(
+        _rank(),
+        path=pl.concat_str(ranks, separator="|"),
+        lowest=pl.coalesce([f"gbif_{rank}" for rank in reversed(RANKS)]),
+    )
     is_shared = pl.col("path").n_unique().over("lowest") > 1
     is_named = pl.col("lowest").is_not_null()
     label = pl.when(is_shared & is_named).then("path").when(is_named).then("lowest")
@@ -121,15 +126,6 @@ def _species() -> pl.Expr:
     is_epithet = ~species.str.contains(" ", literal=True) & genus.is_not_null()
     named = pl.when(is_epithet).then(pl.format("{} {}", genus, species)).otherwise(species)
     return named.alias("gbif_species")
-
-
-def _path() -> pl.Expr:
-    ranks = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
-    return pl.concat_str(ranks, separator="|").alias("path")
-
-
-def _lowest() -> pl.Expr:
-    return pl.coalesce([f"gbif_{rank}" for rank in reversed(RANKS)]).alias("lowest")
 
 
 def _rank() -> pl.Expr:

@@ -118,7 +118,13 @@ def check(root: Path) -> Iterator[Finding]:
     yield from checksum_findings(root, INFO.sources)
     yield from _left_out(every, rows)
     yield from _twin_findings(every)
-    yield from _constant_findings(rows)
+    constant = [
+        f"{trait} ({split})"
+        for split in SPLITS
+        for trait in TRAITS
+        if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
+    ]
+    yield from named_findings("error", constant, "traits with only one answer, or none")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -166,16 +172,6 @@ def _twin_findings(every: pl.DataFrame) -> Iterator[Finding]:
     is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
     twins = by_image.filter(is_twin).get_column("image")
     yield from named_findings("warning", twins, "on several rows of a file", "image")
-
-
-def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    constant = [
-        f"{trait} ({split})"
-        for split in SPLITS
-        for trait in TRAITS
-        if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
-    ]
-    yield from named_findings("error", constant, "traits with only one answer, or none")
 
 
 # --- making ---

@@ -111,7 +111,9 @@ def check(root: Path) -> Iterator[Finding]:
     rows = table(root)
     identified = rows.drop_nulls("split")
     yield from _open_findings(identified)
-    yield from _constant_findings(identified)
+    train = identified.filter(pl.col("split") == "train")
+    constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
+    yield from named_findings("error", constant, "traits with only one answer in train")
     yield from _species_findings(identified)
     yield from image_findings(root, rows.get_column("image"))
 
@@ -173,12 +175,6 @@ def _open_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     shown = ", ".join(f"{name} {n:,}" for name, n in n_open.items() if n)
     if shown:
         yield Finding("note", f"unknown in some of {counted(len(rows), 'row')}: {shown}.")
-
-
-def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    train = rows.filter(pl.col("split") == "train")
-    constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
-    yield from named_findings("error", constant, "traits with only one answer in train")
 
 
 def _species_findings(rows: pl.DataFrame) -> Iterator[Finding]:

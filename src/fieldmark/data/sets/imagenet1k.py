@@ -83,7 +83,7 @@ def check(root: Path) -> Iterator[Finding]:
     parts = find_parts(root, PARTS)
     listed = None if parts else class_folders(root, SPLIT_FOLDERS)
     folders = {"train": "data", "val": "data"} if parts else {"train": "train", "val": "val"}
-    findings = (*part_findings(parts), *_test_findings(root), *_name_findings(rows))
+    findings = (*part_findings(parts), *_left_out(root, rows))
     return species_findings(
         root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), findings
     )
@@ -147,15 +147,12 @@ def _joined(frame: pl.DataFrame, classes: pl.DataFrame, on: str) -> pl.DataFrame
 # --- checking ---
 
 
-def _name_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+def _left_out(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
+    n_parts = len(find_parts(root, {"test": "test"}))
+    yield from count_findings("note", n_parts, "without labels, left out", "test file")
     n_without = rows.filter(pl.col("common_name").is_null()).get_column("label").n_unique()
     text = "without a name: put classes.py of the hub's page into ROOT"
     yield from count_findings("warning", n_without, text, "class", "classes")
-
-
-def _test_findings(root: Path) -> Iterator[Finding]:
-    n_parts = len(find_parts(root, {"test": "test"}))
-    yield from count_findings("note", n_parts, "without labels, left out", "test file")
 
 
 # --- names of classes ---

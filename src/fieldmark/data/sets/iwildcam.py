@@ -107,7 +107,9 @@ def check(root: Path) -> Iterator[Finding]:
     """Cameras and events that lie in two splits, classes nobody can learn, unreadable images."""
     rows = table(root)
     yield from published_findings(rows, PUBLISHED)
-    yield from _name_findings(root, rows)
+    unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
+    text = f"without a name in {_home(root)}/categories.csv: numbers are shown instead"
+    yield from count_findings("note", unnamed.n_unique(), text, "class", "classes")
     yield from _camera_findings(rows)
     yield from torn_findings(rows, "sequence")
     yield from training_findings(rows, ("class", "classes"), "image", level="note")
@@ -185,12 +187,6 @@ def _json_names(path: Path) -> dict[str, dict[str, str]]:
 
 
 # --- checking ---
-
-
-def _name_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
-    unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
-    text = f"without a name in {_home(root)}/categories.csv: numbers are shown instead"
-    yield from count_findings("note", unnamed.n_unique(), text, "class", "classes")
 
 
 def _camera_findings(rows: pl.DataFrame) -> Iterator[Finding]:

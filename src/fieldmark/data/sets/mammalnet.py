@@ -89,7 +89,9 @@ def table(root: Path) -> pl.DataFrame:
 
 def clips(root: Path) -> pl.DataFrame:
     """All clips of the annotation, with how many of their frames are there."""
-    frame = pl.concat([_read(root, split) for split in _splits(root)])
+    has_val = (root / ANNOTATIONS / f"{OPTIONAL_SPLIT}.csv").is_file()
+    splits = [*SPLITS, OPTIONAL_SPLIT] if has_val else SPLITS
+    frame = pl.concat([_read(root, split) for split in splits])
     frame = frame.with_columns(
         name=pl.col("path").str.split("/").list.last().str.strip_suffix(".mp4")
     )
@@ -127,11 +129,6 @@ def check(root: Path) -> Iterator[Finding]:
 
 
 # --- reading ---
-
-
-def _splits(root: Path) -> list[str]:
-    has_val = (root / ANNOTATIONS / f"{OPTIONAL_SPLIT}.csv").is_file()
-    return [*SPLITS, OPTIONAL_SPLIT] if has_val else list(SPLITS)
 
 
 def _read(root: Path, split: str) -> pl.DataFrame:
