@@ -353,7 +353,8 @@ def _tagged(
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
     if not about:
-        tags = [f"open-clip/{architecture}/{other}" for other in _tags(library, architecture)]
+        known = library.list_pretrained()
+        tags = [f"open-clip/{kind}/{other}" for kind, other in known if kind == architecture]
         if tag:
             raise UnknownName("model", request.name.base, tags, "fieldmark models open-clip")
         if is_loaded:
@@ -376,10 +377,6 @@ def _tagged(
             next(folder / name for name in names if (folder / name).is_file())
         )
     return arguments
-
-
-def _tags(library: Any, architecture: str) -> list[str]:
-    return [tag for name, tag in library.list_pretrained() if name == architecture]
 
 
 def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:

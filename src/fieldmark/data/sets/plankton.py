@@ -60,9 +60,7 @@ INFO = Info(
     layout="ROOT/train/CLASS/*.png  (or ROOT/labeled_20201020)\n"
     "ROOT/val/CLASS/*.png  (or ROOT/phytoplankton_Utö_2021_labeled)",
     sources=(
-        Source(
-            url=f"{_ADDRESS}/xvnrp-7ga56/files/phytoplankton_labeled.zip",
-        ),
+        Source(url=f"{_ADDRESS}/xvnrp-7ga56/files/phytoplankton_labeled.zip"),
         Source(
             url=f"{_ADDRESS}/w7y96-6jd66/files/phytoplankton_Ut%C3%B6_2021_labeled.zip",
             filename="phytoplankton_Uto_2021_labeled.zip",
@@ -77,7 +75,10 @@ def table(root: Path) -> pl.DataFrame:
         f"{root}  contains no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
         "`fieldmark datasets plankton` shows layout and sources."
     )
-    names = {folder: _taxon(folder) for folder in frame.get_column("class_folder").unique()}
+    names = {
+        folder: folder.replace("_", " ") if _TAXON.fullmatch(folder) else None
+        for folder in frame.get_column("class_folder").unique()
+    }
     frame = frame.with_columns(
         label="class_folder",
         scientific_name=pl.col("class_folder").replace_strict(names, return_dtype=pl.String),
@@ -125,7 +126,3 @@ def make(root: Path, world: World, size: int) -> None:
 def _write_grey(world: World, scene: Scene, path: Path) -> None:
     photo = world.photo(scene)
     write_photo(replace(photo, image=photo.image.convert("L")), path)
-
-
-def _taxon(folder: str) -> str | None:
-    return folder.replace("_", " ") if _TAXON.fullmatch(folder) else None
