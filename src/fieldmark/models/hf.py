@@ -17,6 +17,7 @@ https://huggingface.co/docs/transformers
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import pickle
 import string
@@ -136,24 +137,17 @@ TOKENISER_FILES = ("tokenizer_config.json", "tokenizer.json")
 def abilities(name: ModelName) -> tuple[str, ...]:
     """By the configuration in a local folder or the hub's cache, else by the words of the name."""
     local = local_files(name.checkpoint)
-    config = _config_here(name.checkpoint)
-    if config is None:
+    path = local[0] / "config.json" if local else _cached_config(name.checkpoint)
+    config: Any = None
+    with contextlib.suppress(OSError, ValueError):
+        config = parse_json(path.read_text(encoding="utf-8")) if path else None
+    if not isinstance(config, dict):
         is_dual = any(word in name.checkpoint.lower() for word in DUAL_WORDS)
     else:
         has_tokeniser = not local or any((local[0] / file).is_file() for file in TOKENISER_FILES)
         is_dual = config.get("model_type") in DUAL and has_tokeniser
     is_dual = is_dual and "pool" not in name.options
     return (EMBEDS_IMAGES, EMBEDS_TEXTS) if is_dual else (EMBEDS_IMAGES,)
-
-
-def _config_here(checkpoint: str) -> dict[str, Any] | None:
-    local = local_files(checkpoint)
-    path = local[0] / "config.json" if local else _cached_config(checkpoint)
-    try:
-        config = parse_json(path.read_text(encoding="utf-8")) if path else None
-    except (OSError, ValueError):
-        return None
-    return config if isinstance(config, dict) else None
 
 
 def _cached_config(checkpoint: str) -> Path | None:

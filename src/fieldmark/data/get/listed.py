@@ -69,7 +69,10 @@ def get_listed(
         report = memory.folder / REPORT
         rows = [(file.file, file.url, file.reason) for file in files if file.state in OPEN]
         write_report(report, ("file", "url", "reason"), rows)
-    return _by_folder(root, files, report)
+    folders: dict[str, list[ListedFile]] = {}
+    for file in files:
+        folders.setdefault(file.file.rpartition("/")[0], []).append(file)
+    return [_state(root, folder, inside, report) for folder, inside in folders.items()]
 
 
 class _List:
@@ -125,13 +128,6 @@ class _List:
     def _set(self, file: Download, state: str, reason: str = "") -> None:
         url = next(iter(file.urls), "")
         self.results[file.origin] = ListedFile(file.origin, url, state, reason)
-
-
-def _by_folder(root: Path, files: Sequence[ListedFile], report: Path) -> list[FileState]:
-    folders: dict[str, list[ListedFile]] = {}
-    for file in files:
-        folders.setdefault(file.file.rpartition("/")[0], []).append(file)
-    return [_state(root, folder, inside, report) for folder, inside in folders.items()]
 
 
 def _state(root: Path, folder: str, files: Sequence[ListedFile], report: Path) -> FileState:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import as_findings, name_some
+from fieldmark.data._check import as_findings, named_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import plan_photos, take_photo
 from fieldmark.data.read.folders import (
@@ -120,5 +120,4 @@ def _spelling_findings(listed: ClassFolders) -> Iterator[Finding]:
     for _, _, folder, _ in listed.parts:
         spellings.setdefault(_label(folder), set()).add(folder)
     twice = sorted(label for label, ways in spellings.items() if len(ways) > 1)
-    if twice:
-        yield Finding("note", f"class names spelled in two ways, read as one: {name_some(twice)}.")
+    yield from named_findings("note", twice, "class names spelled in two ways, read as one")

@@ -157,7 +157,15 @@ def check(root: Path) -> Iterator[Finding]:
     yield from published_findings(rows, PUBLISHED)
     yield from _unknown_findings(rows)
     yield from _poison_findings(root, rows)
-    yield from _observation_findings(rows)
+    by_unit = rows.group_by("unit").agg(
+        n_classes=pl.col("class_id").n_unique(), n_splits=pl.col("split").n_unique()
+    )
+    for column, what in {
+        "n_classes": "with photos of several classes",
+        "n_splits": "in train and in val",
+    }.items():
+        odd = sorted(by_unit.filter(pl.col(column) > 1).get_column("unit"))
+        yield from named_findings("warning", odd, what, "observation")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -256,18 +264,6 @@ def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     where = POISON_FILE if path.is_file() else "the column `poisonous`"
     text = f"that {where} does not list"
     yield from named_findings("warning", map(str, unlisted), text, "class", "classes")
-
-
-def _observation_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_unit = rows.group_by("unit").agg(
-        n_classes=pl.col("class_id").n_unique(), n_splits=pl.col("split").n_unique()
-    )
-    for column, what in {
-        "n_classes": "with photos of several classes",
-        "n_splits": "in train and in val",
-    }.items():
-        odd = sorted(by_unit.filter(pl.col(column) > 1).get_column("unit"))
-        yield from named_findings("warning", odd, what, "observation")
 
 
 # --- making ---

@@ -110,7 +110,14 @@ def check(root: Path) -> Iterator[Finding]:
     unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
     text = f"without a name in {_home(root)}/categories.csv: numbers are shown instead"
     yield from count_findings("note", unnamed.n_unique(), text, "class", "classes")
-    yield from _camera_findings(rows)
+    by_split = {
+        split: set(rows.filter(pl.col("split") == split).get_column("camera")) for split in SPLITS
+    }
+    for split in ("val", "test"):
+        shared = sorted(by_split[split] & by_split["train"])
+        if shared:
+            text = f"{counted(len(shared), 'camera')} of {split} also in train: {name_some(shared)}"
+            yield Finding("warning", f"{text}; it should have cameras of its own.")
     yield from torn_findings(rows, "sequence")
     yield from training_findings(rows, ("class", "classes"), "image", level="note")
     n_undated = rows.get_column("datetime").null_count()
@@ -184,20 +191,6 @@ def _json_names(path: Path) -> dict[str, dict[str, str]]:
             "from y to name."
         )
     return {"category_id": {str(entry["id"]): str(entry["name"]) for entry in content}}
-
-
-# --- checking ---
-
-
-def _camera_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_split = {
-        split: set(rows.filter(pl.col("split") == split).get_column("camera")) for split in SPLITS
-    }
-    for split in ("val", "test"):
-        shared = sorted(by_split[split] & by_split["train"])
-        if shared:
-            text = f"{counted(len(shared), 'camera')} of {split} also in train: {name_some(shared)}"
-            yield Finding("warning", f"{text}; it should have cameras of its own.")
 
 
 # --- making ---

@@ -107,7 +107,12 @@ def check(root: Path) -> Iterator[Finding]:
     names = [f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()]
     n = f"{len(short)} of {counted(len(every), 'clip')}"
     yield from named_findings("note", names, f"{n} with fewer than {N_FRAMES} frames, left out")
-    yield from _order_findings(every)
+    odd: dict[str, list[str]] = {}
+    for split, video, frame_ids in every.select("split", "video_id", "frame_ids").iter_rows():
+        for fault in order_faults(frame_ids):
+            odd.setdefault(fault, []).append(f"{split}/{video}")
+    for fault in ORDER_FAULTS:
+        yield from named_findings("warning", odd.get(fault, []), fault, "clip")
     yield from torn_findings(rows, "video")
     yield from training_findings(rows, ("behaviour", "behaviours"), "clip")
     yield from image_findings(root, rows.get_column("image").explode())
@@ -190,18 +195,6 @@ def _row(clip: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
         "start": start,
         "step": step,
     }
-
-
-# --- checking ---
-
-
-def _order_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    odd: dict[str, list[str]] = {}
-    for split, video, frame_ids in every.select("split", "video_id", "frame_ids").iter_rows():
-        for fault in order_faults(frame_ids):
-            odd.setdefault(fault, []).append(f"{split}/{video}")
-    for fault in ORDER_FAULTS:
-        yield from named_findings("warning", odd.get(fault, []), fault, "clip")
 
 
 # --- frames of a clip ---
