@@ -271,7 +271,7 @@ def _source(
     has_tag = not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
     if not timm.is_model(architecture) or not has_tag:
         names = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
-        raise UnknownName("model", request.name.base, names, "fieldmark models timm")
+        raise UnknownName("model", request.name.base, names, "timm.list_models()")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
 
