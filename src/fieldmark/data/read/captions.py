@@ -125,7 +125,10 @@ class CaptionSet:
         if n_captions != self.n_captions:
             text = f"{counted(n_captions, 'different caption')}: {self.n_captions:,} are published."
             yield Finding("note", text)
-        yield from _sharing_findings(rows)
+        for column, noun in (("caption", "a caption"), ("md5", "an image")):
+            filled = rows.drop_nulls(column)
+            n_sharing = int(filled.get_column(column).is_duplicated().sum())
+            yield from count_findings("note", n_sharing, f"share {noun} with another row", "row")
         yield from image_findings(root, rows.get_column("image"))
         yield from _md5_findings(root, rows)
 
@@ -166,13 +169,6 @@ def _n_inside(folder: Path, named: set[str]) -> int:
 
 
 # --- checking ---
-
-
-def _sharing_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    for column, noun in (("caption", "a caption"), ("md5", "an image")):
-        filled = rows.drop_nulls(column)
-        n_sharing = int(filled.get_column(column).is_duplicated().sum())
-        yield from count_findings("note", n_sharing, f"share {noun} with another row", "row")
 
 
 def _md5_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:

@@ -128,7 +128,12 @@ class WildMe:
         """What the file leaves out, individuals seen once, and images that cannot be read."""
         every = self.sightings(root)
         rows = self.table(root)
-        yield from _annotation_findings(every, rows, self)
+        if self.n_published not in (0, len(every)):
+            text = f"{counted(len(every), 'annotation')} where {self.n_published:,} are published."
+            yield Finding("note", text)
+        n_unknown = len(every) - len(rows)
+        text = "of unknown individuals, left out"
+        yield from count_findings("note", n_unknown, text, "annotation")
         yield from _crop_findings(rows, self)
         yield from _individual_findings(rows)
         yield from _closed_findings(root, rows)
@@ -175,17 +180,6 @@ class WildMe:
 
 
 # --- checking ---
-
-
-def _annotation_findings(
-    every: pl.DataFrame, rows: pl.DataFrame, coco: WildMe
-) -> Iterator[Finding]:
-    if coco.n_published not in (0, len(every)):
-        text = f"{counted(len(every), 'annotation')} where {coco.n_published:,} are published."
-        yield Finding("note", text)
-    n_unknown = len(every) - len(rows)
-    text = "of unknown individuals, left out"
-    yield from count_findings("note", n_unknown, text, "annotation")
 
 
 def _crop_findings(rows: pl.DataFrame, coco: WildMe) -> Iterator[Finding]:

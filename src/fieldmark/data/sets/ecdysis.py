@@ -113,7 +113,17 @@ def check(root: Path) -> Iterator[Finding]:
     """Rows that cannot be used and why, and images that cannot be read."""
     rows = table(root)
     yield from _left_out(specimens(root), rows)
-    yield from _class_findings(rows)
+    by_split = labels_by_split(rows)
+    labels = set().union(*by_split.values())
+    if len(labels) < 2:
+        text = f"at least two labels with a date are needed, found {len(labels)}."
+        yield Finding("error", text)
+    elif "test" not in by_split:
+        yield Finding("error", "no label was seen on two days: nothing is left for the test.")
+    else:
+        untested = sorted(labels - by_split["test"])
+        text = f"{len(untested)} of {len(labels)} labels seen on one day only, all train"
+        yield from named_findings("note", untested, text)
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -168,20 +178,6 @@ def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
     n_coarse = rows.filter(pl.col("rank") != "species").height
     text = "named to a higher rank than species, kept"
     yield from count_findings("note", n_coarse, text, "photo")
-
-
-def _class_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_split = labels_by_split(rows)
-    labels = set().union(*by_split.values())
-    if len(labels) < 2:
-        text = f"at least two labels with a date are needed, found {len(labels)}."
-        yield Finding("error", text)
-    elif "test" not in by_split:
-        yield Finding("error", "no label was seen on two days: nothing is left for the test.")
-    else:
-        untested = sorted(labels - by_split["test"])
-        text = f"{len(untested)} of {len(labels)} labels seen on one day only, all train"
-        yield from named_findings("note", untested, text)
 
 
 # --- making ---

@@ -116,8 +116,19 @@ def check(root: Path) -> Iterator[Finding]:
     rows = table(root)
     yield from published_findings(every, PUBLISHED)
     yield from checksum_findings(root, INFO.sources)
-    yield from _left_out(every, rows)
-    yield from _twin_findings(every)
+    n_lost = len(every) - len(rows)
+    if n_lost:
+        verb = "lacks" if n_lost == 1 else "lack"
+        n = f"{n_lost:,} of {counted(len(every), 'row')}"
+        yield Finding("note", f"{n} {verb} a trait, left out; {len(rows):,} remain.")
+    by_image = every.group_by("image", maintain_order=True).agg(
+        n=pl.len(), n_splits=pl.col("split").n_unique()
+    )
+    shared = by_image.filter(pl.col("n_splits") > 1).get_column("image")
+    yield from named_findings("warning", shared, "both in train and in test", "image")
+    is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
+    twins = by_image.filter(is_twin).get_column("image")
+    yield from named_findings("warning", twins, "on several rows of a file", "image")
     constant = [
         f"{trait} ({split})"
         for split in SPLITS
@@ -150,28 +161,6 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         },
     )
     return frame.with_columns(split=pl.lit(split))
-
-
-# --- checking ---
-
-
-def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
-    n_lost = len(every) - len(rows)
-    if n_lost:
-        verb = "lacks" if n_lost == 1 else "lack"
-        n = f"{n_lost:,} of {counted(len(every), 'row')}"
-        yield Finding("note", f"{n} {verb} a trait, left out; {len(rows):,} remain.")
-
-
-def _twin_findings(every: pl.DataFrame) -> Iterator[Finding]:
-    by_image = every.group_by("image", maintain_order=True).agg(
-        n=pl.len(), n_splits=pl.col("split").n_unique()
-    )
-    shared = by_image.filter(pl.col("n_splits") > 1).get_column("image")
-    yield from named_findings("warning", shared, "both in train and in test", "image")
-    is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
-    twins = by_image.filter(is_twin).get_column("image")
-    yield from named_findings("warning", twins, "on several rows of a file", "image")
 
 
 # --- making ---

@@ -110,11 +110,20 @@ def check(root: Path) -> Iterator[Finding]:
     """Traits nobody knows, species that are in train though they should not be, unread images."""
     rows = table(root)
     identified = rows.drop_nulls("split")
-    yield from _open_findings(identified)
+    n_open = {trait: identified.get_column(trait).null_count() for trait in TRAITS}
+    shown = ", ".join(f"{name} {n:,}" for name, n in n_open.items() if n)
+    if shown:
+        yield Finding("note", f"unknown in some of {counted(len(identified), 'row')}: {shown}.")
     train = identified.filter(pl.col("split") == "train")
     constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
     yield from named_findings("error", constant, "traits with only one answer in train")
-    yield from _species_findings(identified)
+    by_split = {split: set[str]() for split in SPLITS} | labels_by_split(identified)
+    leaked = sorted(by_split["test_lvsp"] & by_split["train"])
+    text = "of test_lvsp are in train, which should have none of them"
+    yield from named_findings("warning", leaked, text, "species", "species")
+    unseen = sorted(by_split["test_insp"] - by_split["train"])
+    text = "of test_insp without a training image"
+    yield from named_findings("warning", unseen, text, "species", "species")
     yield from image_findings(root, rows.get_column("image"))
 
 
@@ -165,26 +174,6 @@ def _places(root: Path) -> dict[str, str]:
         return {}
     paths = list_files(folder)
     return {path.rpartition("/")[2]: f"{IMAGE_FOLDER}/{path}" for path in reversed(paths)}
-
-
-# --- checking ---
-
-
-def _open_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    n_open = {trait: rows.get_column(trait).null_count() for trait in TRAITS}
-    shown = ", ".join(f"{name} {n:,}" for name, n in n_open.items() if n)
-    if shown:
-        yield Finding("note", f"unknown in some of {counted(len(rows), 'row')}: {shown}.")
-
-
-def _species_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    by_split = {split: set[str]() for split in SPLITS} | labels_by_split(rows)
-    leaked = sorted(by_split["test_lvsp"] & by_split["train"])
-    text = "of test_lvsp are in train, which should have none of them"
-    yield from named_findings("warning", leaked, text, "species", "species")
-    unseen = sorted(by_split["test_insp"] - by_split["train"])
-    text = "of test_insp without a training image"
-    yield from named_findings("warning", unseen, text, "species", "species")
 
 
 # --- making ---

@@ -155,7 +155,19 @@ def check(root: Path) -> Iterator[Finding]:
     """Unknown classes, observations that contradict themselves or leak, unreadable images."""
     rows = table(root)
     yield from published_findings(rows, PUBLISHED)
-    yield from _unknown_findings(rows)
+    n_train = rows.filter((pl.col("split") == "train") & pl.col("is_unknown")).height
+    text = "of train with class_id -1: nothing can be learnt"
+    yield from count_findings("warning", n_train, text, "photo")
+    trained = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
+    if trained.get_column("label").n_unique() < 2:
+        yield Finding("error", "at least two classes are needed in train.")
+    val = rows.filter(pl.col("split") == "val")
+    n = val.get_column("is_unknown").sum()
+    if n:
+        n_photos = f"{n:,} of {counted(len(val), 'photo')}"
+        yield Finding("note", f"{n_photos} of val have a class that train lacks.")
+    elif len(val):
+        yield Finding("warning", "val has no unknown class: rejection is not tested.")
     yield from _poison_findings(root, rows)
     by_unit = rows.group_by("unit").agg(
         n_classes=pl.col("class_id").n_unique(), n_splits=pl.col("split").n_unique()
@@ -233,22 +245,6 @@ def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
 
 
 # --- checking ---
-
-
-def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    n_train = rows.filter((pl.col("split") == "train") & pl.col("is_unknown")).height
-    text = "of train with class_id -1: nothing can be learnt"
-    yield from count_findings("warning", n_train, text, "photo")
-    trained = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
-    if trained.get_column("label").n_unique() < 2:
-        yield Finding("error", "at least two classes are needed in train.")
-    val = rows.filter(pl.col("split") == "val")
-    n = val.get_column("is_unknown").sum()
-    if n:
-        n_photos = f"{n:,} of {counted(len(val), 'photo')}"
-        yield Finding("note", f"{n_photos} of val have a class that train lacks.")
-    elif len(val):
-        yield Finding("warning", "val has no unknown class: rejection is not tested.")
 
 
 def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:

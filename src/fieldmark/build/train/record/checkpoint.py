@@ -35,7 +35,6 @@ from fieldmark.files import json_bytes, remove_parts, whole_file, write_file
 
 FORMAT = 1
 DECODE = "data.decode"
-_PARTS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)

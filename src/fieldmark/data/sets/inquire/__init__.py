@@ -160,7 +160,10 @@ def _reranked(root: Path) -> pl.DataFrame:
     frame = frame.join(
         _known_queries(root), on=["split", "query"], how="left", maintain_order="left"
     )
-    number = pl.coalesce("query_id", pl.col("query").map_elements(_hashed, pl.String))
+    hashed = pl.col("query").map_elements(
+        lambda text: draws.digest("inquire", text).hex()[:12], pl.String
+    )
+    number = pl.coalesce("query_id", hashed)
     rows = frame.select(
         id=pl.concat_str(number, "inat24_image_id", separator="/"),
         image="image",
@@ -185,10 +188,6 @@ def _nothing_to_rerank(root: Path) -> str:
         f"{root}  contains no rows to rerank: expected data/validation-*.parquet and "
         "data/test-*.parquet. `fieldmark datasets inquire` shows layout and sources."
     )
-
-
-def _hashed(text: str) -> str:
-    return draws.digest("inquire", text).hex()[:12]
 
 
 def _known_queries(root: Path) -> pl.DataFrame:
