@@ -141,10 +141,7 @@ def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
         reasons = list(pool.map(lambda image: _reason(root, image), present))
     broken = [f"{image!r} ({why})" for image, why in zip(present, reasons, strict=True) if why]
     n = counted(len(distinct), "image")
-    findings = []
-    if missing:
-        text = f"{len(missing)} of {n} are missing: {name_some(missing)}."
-        findings.append(Finding("error", text))
+    findings = list(named_findings("error", missing, f"{len(missing)} of {n} are missing"))
     if broken:
         text = f"{len(broken)} of {n} cannot be read: {first_few(broken, 3)}."
         findings.append(Finding("error", text))

@@ -217,17 +217,14 @@ def format_report(report: JudgeReport, title: str = "", n_wrong: int = 20) -> st
 
 def _summary(title: str, figures: FilterFigures) -> list[str]:
     undecided = f", {figures.n_undecided:,} undecided" if figures.n_undecided else ""
-    shares = (
-        ("precision", figures.precision, figures.precision_interval),
-        ("recall", figures.recall, figures.recall_interval),
-        ("F1", figures.f1, figures.f1_interval),
-    )
+    facts = figures.facts()
+    shares = {"precision": facts["precision"], "recall": facts["recall"], "F1": facts["f1"]}
     return [
         f"{title}{figures.n:,} sentences, {figures.n_visible:,} visible{undecided}",
         *(
-            f"  {name:<10}{_percent(value)}  95 % interval {_percent(limits.low)} to "
-            f"{_percent(limits.high)}"
-            for name, value, limits in shares
+            f"  {name:<10}{_percent(share['value'])}  95 % interval {_percent(share['low'])} to "
+            f"{_percent(share['high'])}"
+            for name, share in shares.items()
         ),
     ]
 

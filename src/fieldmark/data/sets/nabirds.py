@@ -115,8 +115,7 @@ def check(root: Path) -> Iterator[Finding]:
     names = _names(home)
     used = set(rows.get_column("class_id"))
     twice = shared_names({key: name for key, name in names.items() if key in used})
-    text = "of several classes, told apart by number"
-    yield from named_findings("note", twice, text, "name")
+    yield from named_findings("note", twice, "of several classes, told apart by number", "name")
     if not (home / HIERARCHY).is_file():
         yield Finding("note", f"{home / HIERARCHY}  is missing: classes have no groups.")
     inner = sorted(names[key] for key in used & set(_parents(home, names).values()))
