@@ -265,7 +265,7 @@ def _column(column: ColumnErrors | None, rows: Sequence[Row]) -> ColumnStudy:
     letters: dict[str, str] = {}
     if len(column.kept) > 1:
         kept = [names[number] for number in column.kept]
-        letters = dict(zip(kept, tiers(errors_shown).letters, strict=True))
+        letters = dict(zip(kept, tiers(errors_shown), strict=True))
     return ColumnStudy(
         letters,
         blind,

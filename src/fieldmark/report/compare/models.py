@@ -24,7 +24,7 @@ from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, names_with_caveats, read_table, superseded_note
 from fieldmark.report.run_labels import model_name, without_version
 from fieldmark.report.tiers import ColumnErrors, ColumnKey, averaged, errors_of, photo_sets
-from fieldmark.stats import Comparison, Errors, compare_pair, holm, join
+from fieldmark.stats import LEVEL, Comparison, Errors, compare_pair, holm, join
 from fieldmark.store import RunFilter, Score, Store, nothing_stored
 from fieldmark.words import first_few
 
@@ -118,7 +118,7 @@ class RowComparison:
 
 def side_of(comparison: Comparison, p: float) -> str:
     """ "a", "b" or "tie" at that p."""
-    if p > 1 - comparison.level:
+    if p > 1 - LEVEL:
         return "tie"
     return "a" if comparison.lead > 0 else "b"
 

@@ -146,7 +146,7 @@ def needed_units(compared: RowComparison, differences: Sequence[float]) -> list[
             difference,
             comparison.n_units,
             comparison.n,
-            comparison.spread.units_to_detect(difference / score.scale, comparison.level),
+            comparison.spread.units_to_detect(difference / score.scale),
         )
         for heading, metric, comparison, score in subjects
         if comparison.n_units > 1 and comparison.freedom > 0
