@@ -154,18 +154,25 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
         score="mean" if is_mean else "pooled",
         repeat=rows["repeat"].to_numpy(),
     )
-    prediction = rows["prediction"].to_numpy()
+    n = rows.select("part", "id").n_unique()
+    score = make_score(short_name(name), items, rows["prediction"].to_numpy(), metric, n)
+    return replace(score, part=view.name, is_primary=is_primary)
+
+
+def make_score(
+    name: str, items: Items, prediction: np.ndarray, metric: Metric, n: int, part: str = ""
+) -> Score:
+    """The score of `n` photos' answers, with its interval."""
     ends = interval(items, prediction, metric)
     return Score(
-        metric=short_name(name),
-        value=estimate(items, prediction, metric),
-        part=view.name,
+        name,
+        estimate(items, prediction, metric),
+        part,
         low=None if ends.why else ends.low,
         high=None if ends.why else ends.high,
-        n=rows.select("part", "id").n_unique(),
+        n=n,
         n_units=ends.n_units,
         method=ends.method,
-        is_primary=is_primary,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
         warning=ends.why,

@@ -174,13 +174,12 @@ def errors(
     stands for all; they are given the luck of the others' draws.
     """
     answers_mn = np.asarray(answers_mn)
-    if answers_mn.ndim != 2 or answers_mn.shape[1:] != np.shape(items.target):
+    is_fitting = answers_mn.ndim == 2 and answers_mn.shape[1:] == np.shape(items.target)
+    if not is_fitting or not answers_mn.size:
         raise ValueError(
             f"answers have the shape {answers_mn.shape}, target {np.shape(items.target)}: "
             "expected models × items."
         )
-    if not answers_mn.size:
-        raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
     items, answers_mn = _without_copies(items, answers_mn)
     parts = influence(items, answers_mn, metric)
     form, n_repeats, value_m = form_of(metric), parts.value_mr.shape[1], parts.value_mr.mean(axis=1)
@@ -473,10 +472,8 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
 
 def _inflation(task: Errors) -> float:
     """How much larger than the robust estimate the variance was taken, in the middle of models."""
-    robust_m = np.diag(task.sources[0].cov_mm)
-    ratio_m = np.divide(
-        task.sources[0].own_m, robust_m, out=np.ones(len(robust_m)), where=robust_m > 0
-    )
+    own_m, robust_m = task.sources[0].own_m, np.diag(task.sources[0].cov_mm)
+    ratio_m = np.divide(own_m, robust_m, out=np.ones(len(robust_m)), where=robust_m > 0)
     return float(np.median(ratio_m))
 
 

@@ -127,7 +127,7 @@ def compare_models(
     store: Store,
     a: str,
     b: str,
-    where: RunFilter | None = None,
+    where: RunFilter = RunFilter(),
     metric: str = "",
 ) -> RowComparison:
     """The two rows that `a` and `b` name, on the tasks both were asked, in the table's order."""
@@ -136,43 +136,40 @@ def compare_models(
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
     two = [row for row in table.rows if row.name in (names.a, names.b)]
-    pairs = shared_rows(with_chance(store, two), names.a, names.b)
-    read_pairs = [_PairedTask.read(store, *pair) for pair in pairs]
-    questions = [question for question in read_pairs if question is not None]
-    left_out = tuple(
-        f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
-        for (row, _), question in zip(pairs, read_pairs, strict=True)
-        if question is None
-    )
-    if not questions:
+    pairs: list[PairedErrors] = []
+    answers: list[Paired] = []
+    left_out, nothing = [], []
+    for row_a, row_b in shared_rows(with_chance(store, two), names.a, names.b):
+        loaded = pairing_metric(store, row_a.run, row_a.score.metric)
+        if loaded is None:
+            left_out.append(f"{row_a.heading}: {why_not_paired(row_a.run, row_a.score.metric)}")
+            continue
+        paired = read_paired(store, [row_a.runs, row_b.runs], loaded)
+        column = errors_of(paired, row_a.run.root, with_blind=False)
+        if column.errors is None:
+            nothing.append(f"{row_a.heading}: no photo that both answered")
+            continue
+        pairs.append(PairedErrors(row_a, row_b, column))
+        answers.append(paired)
+    if not pairs and not nothing:
         raise DataError(
             f"{names.a!r} and {names.b!r} cannot be compared photo by photo on {left_out[0]}. "
             "`fieldmark table` shows their scores with intervals."
         )
-    with_errors = [question for question in questions if question.pair.column.errors is not None]
-    if not with_errors:
+    if not pairs:
         raise DataError(
             f"{names.a!r} and {names.b!r} answered no photo in common, so they cannot be compared: "
             "run both on the same data with the same --n-test and --seed."
         )
-    compared = compare_tasks([question.pair for question in with_errors])
     shown = tuple(
-        replace(
-            task,
-            where=_disagreement(store, question.paired),
-            n_left_out=question.paired.n_left_out,
-        )
-        for task, question in zip(compared, with_errors, strict=True)
-    )
-    nothing = tuple(
-        f"{question.pair.a.heading}: no photo that both answered"
-        for question in questions
-        if question not in with_errors
+        replace(task, where=_disagreement(store, paired), n_left_out=paired.n_left_out)
+        for task, paired in zip(compare_tasks(pairs), answers, strict=True)
     )
     superseded = superseded_note(current_runs(store, where)[1])
-    overall = overall_of([question.pair for question in with_errors])
     reasons = (*left_out, *nothing)
-    return RowComparison(names.a, names.b, overall, shown, reasons, tuple(superseded), names.notes)
+    return RowComparison(
+        names.a, names.b, overall_of(pairs), shown, reasons, tuple(superseded), names.notes
+    )
 
 
 def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
@@ -186,23 +183,6 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
         for column_rows in columns.values()
         if len(column_rows) == 2
     ]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairedTask:
-    """One column, and the answers of both rows."""
-
-    pair: PairedErrors
-    paired: Paired
-
-    @classmethod
-    def read(cls, store: Store, a: Row, b: Row) -> _PairedTask | None:
-        metric = pairing_metric(store, a.run, a.score.metric)
-        if metric is None:
-            return None
-        paired = read_paired(store, [a.runs, b.runs], metric)
-        column = errors_of(paired, a.run.root, with_blind=False)
-        return cls(PairedErrors(a, b, column), paired)
 
 
 # --- from errors to differences ---

@@ -21,6 +21,7 @@ import numpy as np
 
 from fieldmark.metrics import Metric, fill_values, wrong_answers
 from fieldmark.report.providers import provider_of, value_metric
+from fieldmark.report.rows import is_drawn_once
 from fieldmark.stats import Items
 from fieldmark.store import Answers, Run, Store
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 Cell = Sequence[Run]
 """runs that differ in their seed only"""
-LEAST_ASKED = 0.95
-"""share of the items that a cell must have been asked to be compared with others"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,17 +77,10 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     else:
         runs = [run for index in kept.tolist() for run in cells[index]]
         items, answer_mn, bound = _arranged(store, runs, answers, metric, rule)
-    once_m = np.array([_is_drawn_once(cells[index]) for index in kept.tolist()], bool)
+    once_m = np.array([is_drawn_once(cells[index]) for index in kept.tolist()], bool)
     return Paired(
         items, answer_mn, bound, answers, n_left_out, tuple(kept.tolist()), share_c, once_m
     )
-
-
-def _is_drawn_once(cell: Cell) -> bool:
-    """Were some training images drawn, and only once?"""
-    spec = cell[0].spec
-    is_drawn = bool(spec.n_train or spec.settings.get("shots"))
-    return is_drawn and sum(run.spec.repeats for run in cell) == 1
 
 
 def _items(answers: Answers, target: np.ndarray, rule: str) -> Items:

@@ -15,11 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fieldmark.errors import FieldmarkError
-from fieldmark.metrics import Metric
 from fieldmark.report.compare.models import RowComparison
 from fieldmark.report.compare.paired import read_paired
-from fieldmark.report.providers import pairing_metric
+from fieldmark.report.providers import metric_here
 from fieldmark.report.run_labels import model_name
 from fieldmark.report.table.layout import align
 from fieldmark.stats import UnitSpread, compare_pair, errors
@@ -48,7 +46,7 @@ def measured_spread(
     where no two models can be compared.
     """
     alike = _asked_alike(runs, spec)
-    metric = _pairing_metric(store, alike, str(spec.settings["metric"][0]))
+    metric = metric_here(store, alike[0], str(spec.settings["metric"][0])) if alike else None
     if metric is None:
         return None
     paired = read_paired(store, [[run] for run in alike], metric)
@@ -85,13 +83,6 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
 
 def _subject(spec: RunSpec) -> tuple[str, str, str]:
     return spec.task_name, spec.protocol.partition("/")[0], spec.data.partition("-")[0]
-
-
-def _pairing_metric(store: Store, runs: Sequence[Run], name: str) -> Metric | None:
-    try:
-        return pairing_metric(store, runs[0], name) if runs else None
-    except FieldmarkError:  # code that is not here any more
-        return None
 
 
 # --- more units for a smaller difference ---

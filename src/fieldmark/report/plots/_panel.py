@@ -50,7 +50,7 @@ class Results:
 
 
 def read_results(
-    store: Store, where: RunFilter | None = None, metric: str = "", by: str = ""
+    store: Store, where: RunFilter = RunFilter(), metric: str = "", by: str = ""
 ) -> Results:
     """The finished runs asked for, compared; DataError where there are none."""
     table = read_table(store, where, metric)
@@ -196,10 +196,9 @@ def first_panels(columns: Sequence[str], most: int = MOST_PANELS) -> tuple[list[
 
 def level_of(rows: Sequence[Row]) -> str:
     """`95 % intervals`, or that there are none."""
-    levels = sorted({row.score.level for row in rows if row.score.low is not None})
-    if not levels:
+    if all(row.score.low is None for row in rows):
         return "no intervals are known for these scores"
-    return f"{' or '.join(f'{100 * level:g} %' for level in levels)} intervals"
+    return "95 % intervals"
 
 
 def points_note(rows: Sequence[Row]) -> str:

@@ -31,7 +31,7 @@ from fieldmark.report.facts import (
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
 from fieldmark.report.plots._panel import Results
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.rows import Row, Table, is_drawn_once, read_table
 from fieldmark.report.run_labels import model_name
 from fieldmark.report.site.pages import public_names, without_folders
 from fieldmark.report.table.notes import run_lines
@@ -50,7 +50,7 @@ words; draws: trainings it is a mean of, 0 for one that another draw could chang
 what was chosen and on the position of the right option, left_out: on lost images"""
 
 
-def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
+def build_summary(store: Store, where: RunFilter = RunFilter()) -> dict[str, Any]:
     """All of it as JSON values; the same for the same store."""
     return summarise(store, public_table(read_table(store, where)))
 
@@ -234,9 +234,10 @@ def _cell(row: Row, number: int, column: int) -> list[Any]:
     unanswered = unanswered_words(row) if row.outcomes else ""
     numbers = [_known(number) for number in (score.value, score.low, score.high)]
     seconds = _known(row.run.seconds)
+    rounded_s = None if seconds is None else round(seconds, 1)
+    n_draws = 0 if is_drawn_once(row.runs) else row.n_draws
     return [
-        number, column, *numbers, score.n, score.n_units, row.tier, unanswered,
-        None if seconds is None else round(seconds, 1), 0 if row.is_drawn_once else row.n_draws,
+        number, column, *numbers, score.n, score.n_units, row.tier, unanswered, rounded_s, n_draws,
     ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.report.facts import signatures
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import RATES, Row, Table
+from fieldmark.report.rows import RATES, Row, Table, is_drawn, is_drawn_once
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
@@ -243,10 +243,8 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
         yield "↑ higher is better"
     if "↓" in directions:
         yield "↓ lower is better"
-    levels = sorted({row.score.level for row in rows if row.score.low is not None})
-    if levels:
-        shown = " or ".join(f"{100 * level:g} %" for level in levels)
-        what = f"± margin of error ({shown})" if "±" in signs else f"intervals of {shown}"
+    if any(row.score.low is not None for row in rows):
+        what = "± margin of error (95 %)" if "±" in signs else "intervals of 95 %"
         yield f"{what} {_source_of_error(rows)}"
         if "±" in signs and any(map(is_lopsided, rows)):
             yield "[low, high] the same interval, where ± would leave 0–100"
@@ -270,7 +268,7 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
 
 def _source_of_error(rows: Sequence[Row]) -> str:
     """What an interval is over."""
-    draws = {row.is_drawn and row.n_draws > 1 for row in rows if row.score.low is not None}
+    draws = {is_drawn(row.run) and row.n_draws > 1 for row in rows if row.score.low is not None}
     if True not in draws:
         return "for these test photos"
     several = "" if draws == {True} else ", where there are several"
@@ -278,7 +276,7 @@ def _source_of_error(rows: Sequence[Row]) -> str:
 
 
 def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
-    once = {row.run.id: row for row in rows if row.is_drawn_once and row.is_stored}
+    once = {row.run.id: row for row in rows if row.is_stored and is_drawn_once(row.runs)}
     if once:
         n = f"{len(once)} scores" if len(once) > 1 else "1 score"
         yield (
