@@ -237,7 +237,7 @@ class Table:
 
 def read_table(
     store: Store,
-    where: RunFilter = RunFilter(),
+    where: RunFilter | None = None,
     metric: str = "",
     by_part: bool = False,
     compare: bool = True,
@@ -248,6 +248,7 @@ def read_table(
     `by_part` gives every part and group of parts a row of its own, `by_run` every seed. Without
     `compare` there is no study and no tier, which saves reading predictions.
     """
+    where = where or RunFilter()
     check_names(store, where, "fieldmark table")
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
@@ -269,9 +270,8 @@ def read_table(
     cells, n_fewer = join_runs(store, rows) if compare or not by_run else ([], 0)
     if not by_run:
         rows = cells
-        if n_fewer:
-            fewer = counted(n_fewer, "run with fewer repeats is", "runs with fewer repeats are")
-            notes.append(f"{fewer} not shown (`fieldmark table --long` lists all).")
+        fewer = counted(n_fewer, "run with fewer repeats is", "runs with fewer repeats are")
+        notes += [f"{fewer} not shown (`fieldmark table --long` lists all)."] if n_fewer else []
     if compare and not by_part:
         from fieldmark.report.tiers import study_rows
 
@@ -288,9 +288,9 @@ def read_table(
     return Table(tuple(rows), left_out, tuple(grouped(notes)), study)
 
 
-def current_runs(store: Store, where: RunFilter) -> tuple[list[Run], int]:
+def current_runs(store: Store, where: RunFilter | None) -> tuple[list[Run], int]:
     """The runs asked for that are not superseded, and how many are."""
-    runs, superseded = store.runs(where), store.superseded()
+    runs, superseded = store.runs(where or RunFilter()), store.superseded()
     current = [run for run in runs if run.id not in superseded]
     return current, len(runs) - len(current)
 
@@ -462,10 +462,9 @@ def _cell(store: Store, rows: Sequence[Row]) -> Row:
     run_row = rows[runs.index(newest_first(runs)[0])]
     score = None if run_row.score.part else _score_of_draws(store, runs, run_row.score)
     if score is None:
-        repeats = [row.run.spec.repeats for row in rows]
-        total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
+        total = sum(row.run.spec.repeats * row.score.value for row in rows)
+        mean = total / sum(run.spec.repeats for run in runs)
         why = "only the mean over training samples is known here"
-        mean = total / sum(repeats)
         score = replace(run_row.score, value=mean, low=None, high=None, warning=why)
     among = [row.score.value if row.among is None else row.among for row in rows]
     return replace(

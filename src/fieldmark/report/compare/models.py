@@ -127,7 +127,7 @@ def compare_models(
     store: Store,
     a: str,
     b: str,
-    where: RunFilter = RunFilter(),
+    where: RunFilter | None = None,
     metric: str = "",
 ) -> RowComparison:
     """The two rows that `a` and `b` name, on the tasks both were asked, in the table's order."""

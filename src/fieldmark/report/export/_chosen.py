@@ -105,14 +105,14 @@ class Chosen:
 
 def choose(
     store: Store,
-    where: RunFilter = RunFilter(),
+    where: RunFilter | None = None,
     has_predictions: bool = False,
     source: str = "",
 ) -> Chosen:
     """All scores of the finished runs asked for; DataError where there are none."""
     # Checks names; the scores are read below.
     shown = read_table(store, where, compare=False, by_run=True).rows
-    scores = store.scores(where)
+    scores = store.scores(where or RunFilter())
     names = {row.run.id: row for row in shown}
     rows = [
         Row(

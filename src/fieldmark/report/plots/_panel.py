@@ -50,7 +50,7 @@ class Results:
 
 
 def read_results(
-    store: Store, where: RunFilter = RunFilter(), metric: str = "", by: str = ""
+    store: Store, where: RunFilter | None = None, metric: str = "", by: str = ""
 ) -> Results:
     """The finished runs asked for, compared; DataError where there are none."""
     table = read_table(store, where, metric)

@@ -50,7 +50,7 @@ words; draws: trainings it is a mean of, 0 for one that another draw could chang
 what was chosen and on the position of the right option, left_out: on lost images"""
 
 
-def build_summary(store: Store, where: RunFilter = RunFilter()) -> dict[str, Any]:
+def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
     """All of it as JSON values; the same for the same store."""
     return summarise(store, public_table(read_table(store, where)))
 
