@@ -28,8 +28,6 @@ class Gaps:
     """what went wrong with those that failed"""
     n_empty: int = 0
     """replies without a word, of those that were not read"""
-    n_runs: int = 0
-    """runs that have gaps"""
 
     @classmethod
     def of(cls, store: Store, runs: Iterable[int]) -> Gaps:
@@ -37,7 +35,6 @@ class Gaps:
         for run in runs:
             counts = store.outcomes(run)
             gaps.outcomes.update(counts)
-            gaps.n_runs += counts.keys() != {OK}
             if counts.get(FAILED) or counts.get(UNREAD):
                 gaps._look(store.predictions(run))
         return gaps

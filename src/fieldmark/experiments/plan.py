@@ -65,7 +65,6 @@ class Planned:
     """distinct images it needs"""
     n_missing: int = 0
     """of these, the ones whose features must be computed (jobs before it counted in)"""
-    n_parts: int = 0
     seconds: float | None = None
     """None: nothing measured yet to judge by"""
     n_bytes: int | None = None
@@ -308,12 +307,12 @@ class _Planner:
             return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
             return _refused(job, "refused", error)
-        why, n_parts = why or question.note, len(question.parts)
+        why = why or question.note
         if cost is not None:  # nothing is embedded: what counts is what answers cost
-            return replace(planned, why=why, n_parts=n_parts, n_bytes=0, cost=cost)
+            return replace(planned, why=why, n_bytes=0, cost=cost)
         rows = required_rows(question, self.workspace)
         if rows is None:
-            return replace(planned, why=why, n_parts=n_parts, n_bytes=0)
+            return replace(planned, why=why, n_bytes=0)
         if id(rows) not in self._refs:
             flat = (ref for refs in refs_of(rows) for ref in refs)
             self._refs[id(rows)] = list(dict.fromkeys(flat))
@@ -325,7 +324,6 @@ class _Planner:
             why=why,
             n_images=len(self._refs[id(rows)]),
             n_missing=n_missing,
-            n_parts=n_parts,
             seconds=self._seconds(spec, n_missing, cache),
             n_bytes=n_bytes,
         )
