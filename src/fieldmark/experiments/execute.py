@@ -81,6 +81,14 @@ class Failure:
     is_waiting: bool = False
     """nothing is wrong: its answers are yet to come"""
 
+    def as_error(self) -> FieldmarkError:
+        """What went wrong elsewhere, as it would have here."""
+        error = FieldmarkError(self.error)
+        error.exit_code = self.exit_code
+        if self.trace:
+            error.add_note(self.trace)
+        return error
+
 
 @dataclass(frozen=True, slots=True)
 class ExecuteOptions:
@@ -226,9 +234,8 @@ class _JobRunner:
         assert spec is not None
         try:
             if failure := self.options.refused.get(joined_name(spec)):
-                raise _as_here(failure)
-            with _unrecorded():
-                model = models.load(job.model)
+                raise failure.as_error()
+            model = self._load(job.model)
             spec = with_content(spec, models.identity(job.model).version)
             with _claimed(self.store, spec.key) as is_mine:
                 if not is_mine:
@@ -248,6 +255,14 @@ class _JobRunner:
             return None
         except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
             return self._keep_failure(job, spec, error)
+
+    def _load(self, name: str) -> Any:
+        """Where its name or file is wrong it leaves no run behind; where its own code fails, one."""
+        try:
+            return self.plan.models.load(name)
+        except FieldmarkError as error:
+            error.is_recorded = bool(error.is_recorded)
+            raise
 
     def _look(self, planned: Planned, key: str, model: Any) -> ContentDigests:
         """What the images hold. Those that are not known are embedded meanwhile, so that each is
@@ -429,25 +444,6 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         stop.set()
         thread.join()
         store.release(key)
-
-
-@contextmanager
-def _unrecorded() -> Iterator[None]:
-    """A model whose name or file is wrong leaves no run behind; one whose own code fails does."""
-    try:
-        yield
-    except FieldmarkError as error:
-        error.is_recorded = bool(error.is_recorded)
-        raise
-
-
-def _as_here(failure: Failure) -> FieldmarkError:
-    """What went wrong elsewhere, as it would have here."""
-    error = FieldmarkError(failure.error)
-    error.exit_code = failure.exit_code
-    if failure.trace:
-        error.add_note(failure.trace)
-    return error
 
 
 def failure_of(job: Job, error: Exception) -> Failure:

@@ -198,12 +198,6 @@ class _Past:
         models = frozenset(run.spec.model for run in runs)
         return cls(done, models, store.claims(), seconds)
 
-    def seconds_of(self, spec: RunSpec) -> list[float]:
-        """Of runs that trained on as many images; else of those that trained on most."""
-        of_size = self.seconds.get((spec.task, spec.protocol), {})
-        most = max(of_size, key=lambda n: math.inf if n is None else n, default=None)
-        return of_size.get(spec.n_train) or of_size.get(most, [])
-
 
 @dataclass(slots=True)
 class _Planner:
@@ -372,7 +366,10 @@ class _Planner:
 
     def _seconds(self, spec: RunSpec, n_missing: int, cache: ModelCache | None) -> float | None:
         """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-        alike = self.past.seconds_of(spec)
+        # Of runs that trained on as many images; else of those that trained on most.
+        of_size = self.past.seconds.get((spec.task, spec.protocol), {})
+        most = max(of_size, key=lambda n: math.inf if n is None else n, default=None)
+        alike = of_size.get(spec.n_train) or of_size.get(most, [])
         speed = cache.images_per_s if cache else None
         if not alike or (n_missing and not speed):
             return None

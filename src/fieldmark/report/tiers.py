@@ -319,15 +319,19 @@ def _standings(
         (_known(one.low), _known(one.high)) if has_limits else (None, None)
         for one in score_intervals(joined)
     ]
+    elsewhere = [
+        None if math.isnan(low) else (int(low), int(high))
+        for low, high in rank_limits_elsewhere(by_photos).tolist()
+    ]
     return [
-        RowStanding(name, mean, low, high, is_best, (int(rank[0]), int(rank[1])), elsewhere)
-        for name, mean, (low, high), is_best, rank, elsewhere in zip(
+        RowStanding(name, mean, low, high, is_best, (int(rank[0]), int(rank[1])), other)
+        for name, mean, (low, high), is_best, rank, other in zip(
             names,
             joined.value_m.tolist(),
             limits,
             may_be_best(joined).tolist(),
             rank_limits(joined).tolist(),
-            _whole_ranks(rank_limits_elsewhere(by_photos)),
+            elsewhere,
             strict=True,
         )
     ]
@@ -351,10 +355,6 @@ def _is_beaten(every: Errors) -> bool:
 def _known(limit: float) -> float | None:
     """None for a limit that nobody vouches for."""
     return None if math.isnan(limit) else limit
-
-
-def _whole_ranks(limits_m2: np.ndarray) -> list[tuple[int, int] | None]:
-    return [None if math.isnan(low) else (int(low), int(high)) for low, high in limits_m2.tolist()]
 
 
 def _complete(

@@ -97,9 +97,6 @@ class StepFolder:
     def __hash__(self) -> int:
         return hash(self.path)
 
-    def write_record(self, record: StepRecord) -> None:
-        append_row(self.path / _LAUNCHER, {"step": asdict(record)})
-
     @cached_property
     def record(self) -> StepRecord:
         data = self._last(_LAUNCHER, "step")
@@ -114,7 +111,7 @@ class StepFolder:
         return None if data is None else JobRecord(**data)
 
     def write_job(self, job: JobRecord) -> None:
-        append_row(self.path / _LAUNCHER, {"job": asdict(job)})
+        self.note("job", asdict(job))
 
     @property
     def is_cancelled(self) -> bool:
@@ -130,7 +127,7 @@ class StepFolder:
         return self._last(_LAUNCHER, "intent")
 
     def note(self, kind: str, value: object = True) -> None:
-        """Adds what a launcher has to say: intent, queued, cancelled, merged."""
+        """Adds what a launcher has to say: step, job, intent, queued, cancelled, merged."""
         append_row(self.path / _LAUNCHER, {kind: value})
 
     @property
@@ -286,7 +283,7 @@ class JobFolder:
             )
             hidden = self.steps_folder / f".{step_id}"
             hidden.mkdir()
-            StepFolder(hidden).write_record(record)
+            StepFolder(hidden).note("step", asdict(record))
             write_work(hidden, work)
             hidden.rename(self.steps_folder / step_id)
             steps.append(StepFolder(self.steps_folder / step_id))

@@ -23,7 +23,7 @@ from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._dual import logits, projected, unit_rows
 from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
-from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, answer_frame, left_out
 from fieldmark.protocols._question import Question, Workspace
 from fieldmark.protocols.zero_shot.block import ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
@@ -165,12 +165,7 @@ def choose(
             worth = {name: float(column[number]) for name, column in values.items()}
             defined = {name: value for name, value in worth.items() if value == value}
             infos.append(json.dumps({"values": defined, "top": shown}, ensure_ascii=False))
-    return rows.select("id", "target", "unit").with_columns(
-        pl.Series("prediction", answers, pl.String),
-        pl.Series("score", sure, pl.Float64),
-        pl.Series("info", infos, pl.String),
-        pl.lit(0).alias("repeat"),
-    )
+    return answer_frame(rows, answers, sure).with_columns(pl.Series("info", infos, pl.String))
 
 
 def likeliest(logit_nc: np.ndarray, k: int) -> np.ndarray:

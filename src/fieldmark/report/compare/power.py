@@ -18,7 +18,7 @@ from typing import Any
 from fieldmark.report.compare.models import RowComparison
 from fieldmark.report.compare.paired import read_paired
 from fieldmark.report.providers import metric_here
-from fieldmark.report.run_labels import model_name
+from fieldmark.report.run_labels import main_protocol, model_name
 from fieldmark.report.table.layout import align
 from fieldmark.stats import UnitSpread, compare_pair, errors
 from fieldmark.store import Run, RunName, RunSpec, Store
@@ -82,7 +82,7 @@ def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
 
 
 def _subject(spec: RunSpec) -> tuple[str, str, str]:
-    return spec.task_name, spec.protocol.partition("/")[0], spec.data.partition("-")[0]
+    return spec.task_name, main_protocol(spec), spec.data.partition("-")[0]
 
 
 # --- more units for a smaller difference ---

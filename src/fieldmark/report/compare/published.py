@@ -21,6 +21,7 @@ from typing import Any
 
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
+from fieldmark.report.run_labels import main_protocol
 from fieldmark.report.table.layout import MISSING, align
 
 FOLDER = Path(__file__).parent / "published_scores"
@@ -129,7 +130,7 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
         for row in rows
         if not row.score.part and not is_valued(row.run)
         for number in by_place.get((row.run.spec.model, row.run.spec.task), [])
-        if number.protocol == row.run.spec.protocol.partition("/")[0]
+        if number.protocol == main_protocol(row.run.spec)
     ]
 
 

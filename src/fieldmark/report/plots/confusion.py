@@ -64,7 +64,7 @@ def plot(results: Results) -> Spec:
     return figure(title, notes, panels(parts), len(parts))
 
 
-def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spec]:
+def confusion_pairs(results: Results, row: Row) -> list[Spec]:
     """The pairs with most wrong answers, most first; equal ones by name."""
     answers = results.store.answers([row.run.id])
     answers = answers.taken(answers.prediction_mn[0] != 0)
@@ -85,7 +85,7 @@ def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spe
         )
         for (at, answer), n in zip(pairs.T, n_wrong, strict=True)
     ]
-    return sorted(mixed, key=lambda pair: (-pair["wrong"], pair["pair"]))[:most]
+    return sorted(mixed, key=lambda pair: (-pair["wrong"], pair["pair"]))[:N_PAIRS]
 
 
 def _counted(columns_kn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -292,7 +292,7 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
     sizes, speeds = parameters(store, table.rows), images_per_s(store, table.rows)
     rows, unlisted = [], Checkpoint("", licence="")
     for name in names:
-        row = row_of[name]
+        row, speed = row_of[name], speeds.get(row_of[name].model)
         base = model_name(row.run.spec).partition("?")[0]
         listed, family = checkpoints().get(base, unlisted), base.partition("/")[0]
         rows.append(
@@ -305,18 +305,14 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
                 "family": family if family in our_families else "own",
                 "title": listed.title,
                 "params": round(sizes[row.model]) if row.model in sizes else None,
-                "images_per_s": _three_figures(speeds.get(row.model)),
+                # Speeds are not known better than by three figures.
+                "images_per_s": float(f"{speed:.3g}") if speed is not None else None,
                 "licence": listed.licence,
                 "released": listed.released,
                 "source": listed.source,
             }
         )
     return rows
-
-
-def _three_figures(value: float | None) -> float | None:
-    """Three of them: speeds are not known better."""
-    return None if value is None else float(f"{value:.3g}")
 
 
 # --- charts ---
