@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from fieldmark.cli.show import show, spell_out, talk
 

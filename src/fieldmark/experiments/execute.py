@@ -257,7 +257,7 @@ class _JobRunner:
             return self._keep_failure(job, spec, error)
 
     def _load(self, name: str) -> Any:
-        """Where its name or file is wrong it leaves no run behind; where its own code fails, one."""
+        """One whose name or file is wrong leaves no run behind; one whose own code fails does."""
         try:
             return self.plan.models.load(name)
         except FieldmarkError as error:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols._score import (
         Scoring,
         arrange,
+        known_metric,
         make_score,
         recorded_kinds,
         score_answers,
@@ -100,6 +101,7 @@ __all__ = [
     "fitting_protocols",
     "given",
     "has_block",
+    "known_metric",
     "label_of",
     "load_protocol",
     "main_key",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
+from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import Metric, fill_values, load_metric, wrong_answers
 from fieldmark.registry import short_name
 from fieldmark.stats import Items, code_labels, estimate, interval
@@ -157,6 +158,14 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
     n = rows.select("part", "id").n_unique()
     score = make_score(short_name(name), items, rows["prediction"].to_numpy(), metric, n)
     return replace(score, part=view.name, is_primary=is_primary)
+
+
+def known_metric(name: str) -> Metric | None:
+    """None for a metric that is not here: only its task knows it, or its file is gone."""
+    try:
+        return load_metric(name)
+    except FieldmarkError:
+        return None
 
 
 def make_score(

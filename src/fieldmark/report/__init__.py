@@ -15,12 +15,7 @@ from fieldmark import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.compare.models import ComparedTask, compare_models
-    from fieldmark.report.compare.power import (
-        measured_spread,
-        needed_text,
-        needed_units,
-        plain_needed,
-    )
+    from fieldmark.report.compare.power import measured_spread, needed_text, needed_units
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
     from fieldmark.report.providers import is_valued, register_report_provider
@@ -56,7 +51,6 @@ __all__ = [
     "part_table",
     "plain_comparison",
     "plain_fits",
-    "plain_needed",
     "plain_published",
     "plain_rows",
     "plain_standings",

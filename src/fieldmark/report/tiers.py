@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fieldmark.report.providers import metric_here
+from fieldmark.report.table.layout import known
 from fieldmark.store import Store
 
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ def _standings(
     ]
     has_limits = not any(task.why for task in tasks)
     limits = [
-        (_known(one.low), _known(one.high)) if has_limits else (None, None)
+        (known(one.low), known(one.high)) if has_limits else (None, None)
         for one in score_intervals(joined)
     ]
     elsewhere = [
@@ -350,11 +351,6 @@ def _is_beaten(every: Errors) -> bool:
     if is_ahead and pair.p[0] < 0.05 / (len(height_m) - 1):
         return True
     return not bool(may_be_best(every)[-1])
-
-
-def _known(limit: float) -> float | None:
-    """None for a limit that nobody vouches for."""
-    return None if math.isnan(limit) else limit
 
 
 def _complete(

@@ -254,9 +254,8 @@ def _without_copies(items: Items, answers_mn: np.ndarray) -> tuple[Items, np.nda
 
 def _rights(items: Items, answers_mn: np.ndarray, form: str, parts: Influence) -> np.ndarray | None:
     """Right or wrong (1 or 0) of every item; None where answers are worth more or less."""
-    if form == "mean" and np.isin(parts.mark_mn, (0, 1)).all():
-        return parts.mark_mn
-    if form in ("right", "recall"):
+    is_binary = form == "mean" and np.isin(parts.mark_mn, (0, 1)).all()
+    if is_binary or form in ("right", "recall"):
         return parts.mark_mn
     return (answers_mn == np.asarray(items.target)).astype(np.float32) if form == "f1" else None
 

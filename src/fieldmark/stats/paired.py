@@ -178,7 +178,9 @@ def compare_with(scores: Errors, model: int, others: np.ndarray) -> Differences:
     se_k = np.sqrt(scores.pair_mm[model, others] * (1 + added_k))
     freedom_k = np.clip(scores.pair_freedom_mm[model, others], 1.0, n_k + 2)
     p_k = _student_p(difference_k, se_k, freedom_k)
-    p_k = np.maximum(p_k, np.where(is_graded_k, 0.0, _fewest(n_k)))
+    # The least p that so many units can have: as many coins all falling the same way.
+    least_k = np.where(n_k > 0, 2.0 ** (1 - np.minimum(n_k, 60.0)), 1.0)
+    p_k = np.maximum(p_k, np.where(is_graded_k, 0.0, least_k))
     # Where no unit differed: Wilson's limit for an event that n units never showed.
     unseen = wilson(0, scores.n_units).high
     half_k = np.array([student(freedom) for freedom in freedom_k]) * se_k
@@ -208,11 +210,6 @@ def _student_p(difference_k: np.ndarray, se_k: np.ndarray, freedom_k: np.ndarray
     far_k = np.abs(difference_k) / np.maximum(se_k, 1e-15)
     p_k = np.minimum(1.0, 2 * stdtr(freedom_k, -far_k))
     return np.asarray(np.where(np.abs(difference_k) < 1e-12, 1.0, p_k))
-
-
-def _fewest(n_k: np.ndarray) -> np.ndarray:
-    """The least p that so many units can have: as many coins all falling the same way."""
-    return np.asarray(np.where(n_k > 0, 2.0 ** (1 - np.minimum(n_k, 60.0)), 1.0))
 
 
 def _pairs(

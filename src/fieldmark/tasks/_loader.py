@@ -44,10 +44,6 @@ class TaskName:
     variant: str = ""
     selection: str = ""
 
-    def __str__(self) -> str:
-        variant = f"@{self.variant}" if self.variant else ""
-        return f"{self.base}{variant}" + (f"/{self.selection}" if self.selection else "")
-
 
 def parse_name(text: str) -> TaskName:
     """

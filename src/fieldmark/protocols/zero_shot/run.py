@@ -105,15 +105,12 @@ class _Asked:
         templates = templates_of(self.block)
         longest = max(templates, key=len)
         cut = count_cut(self.model, [longest.replace("{}", text) for text in classes.texts])
-        notes = [*self._seen(), *cut.words("class texts"), *classes.notes]
+        # What the task's file says of the model's training data.
+        name, pairs = self.model.name.partition("?")[0], self.block.seen_by.items()
+        seen = [note for pattern, note in pairs if fnmatchcase(name, pattern)]
+        notes = [*seen, *cut.words("class texts"), *classes.notes]
         fits.add(None, {}, notes)
         return text_features(self.model, classes.texts, templates, options, progress)
-
-    def _seen(self) -> list[str]:
-        """What the task's file says of the model's training data."""
-        name = self.model.name.partition("?")[0]
-        pairs = self.block.seen_by.items()
-        return [note for pattern, note in pairs if fnmatchcase(name, pattern)]
 
 
 def text_features(

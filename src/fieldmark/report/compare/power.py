@@ -111,6 +111,10 @@ class NeededUnits:
     def more_units(self) -> int | None:
         return None if self.needed is None else max(0, self.needed - self.n_units)
 
+    def plain(self) -> dict[str, Any]:
+        """What programs read."""
+        return asdict(self) | {"more_units": self.more_units, "more_items": self.more_items}
+
     @property
     def more_items(self) -> int | None:
         """At the items per unit that there are."""
@@ -143,11 +147,6 @@ def needed_units(compared: RowComparison, differences: Sequence[float]) -> list[
         if comparison.n_units > 1 and comparison.freedom > 0
         for difference in differences
     ]
-
-
-def plain_needed(row: NeededUnits) -> dict[str, Any]:
-    """What programs read."""
-    return asdict(row) | {"more_units": row.more_units, "more_items": row.more_items}
 
 
 def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:

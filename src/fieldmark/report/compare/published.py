@@ -22,7 +22,7 @@ from typing import Any
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
 from fieldmark.report.run_labels import main_protocol
-from fieldmark.report.table.layout import MISSING, align
+from fieldmark.report.table.layout import MISSING, align, known
 
 FOLDER = Path(__file__).parent / "published_scores"
 
@@ -178,9 +178,6 @@ def plain_published(match: Match) -> dict[str, Any]:
     """What programs read: one flat mapping of JSON values."""
     score = match.row.score
     scale = score.scale
-
-    def known(value: float | None) -> float | None:
-        return None if value is None or math.isnan(value) else value
 
     theirs = {f"published_{name}": value for name, value in asdict(match.published).items()}
     return {

@@ -28,7 +28,6 @@ from fieldmark.report.site.images import (
     Photos,
     choose_images,
     photos_note,
-    sample_thumbs,
     write_thumbnails,
 )
 from fieldmark.report.site.pages import (
@@ -234,7 +233,10 @@ def samples_of(data: ColumnData, thumbs: Mapping[str, str], best: int) -> list[l
         {"name": list(shown), "label": [label for label, _ in shown.values()]},
         schema={"name": pl.String, "label": pl.String},
     )
-    return [[name, *shown[name]] for name in sample_thumbs(frame, N_SAMPLES)]
+    # Spread over the labels: the first of each label, then the second of each, ...
+    turns = frame.sort("label", "name").with_columns(turn=pl.int_range(pl.len()).over("label"))
+    names = turns.sort("turn", "label").head(N_SAMPLES)["name"]
+    return [[name, *shown[name]] for name in names]
 
 
 def _beside(out: Path, word: str) -> Path:

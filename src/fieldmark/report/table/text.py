@@ -26,6 +26,7 @@ from fieldmark.report.table.layout import (
     column_of_cells,
     interval_cell,
     is_lopsided,
+    known,
     marks,
     number,
     text_width,
@@ -383,18 +384,13 @@ def plain_rows(table: Table) -> list[dict[str, Any]]:
     return [_plain(row, table.study) for row in table.rows]
 
 
-def _number(value: float | None) -> float | None:
-    """None for what JSON has no number for."""
-    return None if value is None or math.isnan(value) else value
-
-
 def _plain(row: Row, study: Study | None) -> dict[str, Any]:
     column = None if study is None else study.columns.get(row.column_key)
     spec, score = row.run.spec, row.score
     spec_fields = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
     result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
     for name in ("value", "low", "high"):
-        result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
+        result[name] = known(result[name])
     return {
         **spec_fields,
         **result,
@@ -416,7 +412,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "answered_rate": row.answered,
         "among_answered": row.score.value if row.among is None else row.among,
-        **{name: _number(row.rates.get(name)) for name in RATES},
+        **{name: known(row.rates.get(name)) for name in RATES},
         **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
         "seconds": row.run.seconds,
         "finished": row.run.finished,
