@@ -185,10 +185,10 @@ def panels(parts: Sequence[Spec], per_row: int = 2) -> Spec:
     return {"concat": list(parts), "columns": per_row}
 
 
-def first_panels(columns: Sequence[str]) -> tuple[list[str], str]:
+def first_panels(columns: Sequence[str], most: int = MOST_PANELS) -> tuple[list[str], str]:
     """As many columns as a figure takes, and what to say of the others."""
-    note = f"Shown: {MOST_PANELS} of {len(columns)} columns, those with the most models."
-    return list(columns[:MOST_PANELS]), note if len(columns) > MOST_PANELS else ""
+    note = f"Shown: {most} of {len(columns)} columns, those with the most models."
+    return list(columns[:most]), note if len(columns) > most else ""
 
 
 def level_of(rows: Sequence[Row]) -> str:
