@@ -20,7 +20,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.chat import dollars, spent_usd
-from fieldmark.embed import checking, n_parameters_of, noted_decode, throughput_of
+from fieldmark.embed import checking, fill, n_parameters_of, noted_decode, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps, failed_parts
@@ -43,11 +43,12 @@ from fieldmark.protocols import (
     PartPredictions,
     Question,
     Scoring,
+    embed_options,
     has_block,
     load_protocol,
     may_fail,
-    prefetch_rows,
     protocols,
+    refs_of,
     value_names,
 )
 from fieldmark.settings import Settings
@@ -274,7 +275,9 @@ class _JobRunner:
         rows = unread_rows(question, workspace) if is_new and question.backbone else None
         backbone = question.backbone(model) if rows is not None and question.backbone else None
         if rows is not None and backbone is not None:
-            prefetch_rows(backbone, question.root, rows, workspace, self.progress)
+            # In one pass over the files; what cannot be read is told when it is to be used.
+            refs = [ref for images in refs_of(rows) for ref in images]
+            fill(backbone, question.root, refs, embed_options(workspace), self.progress)
         return read_content(question, workspace, checking(self.progress))
 
     def _is_done(self, planned: Planned, spec: RunSpec, content: ContentDigests) -> bool:

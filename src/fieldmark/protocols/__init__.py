@@ -36,7 +36,7 @@ from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
     from fieldmark.protocols._check import as_problems, check_data, task_problems
-    from fieldmark.protocols._features import embed_options, embed_rows, prefetch_rows
+    from fieldmark.protocols._features import embed_options, embed_rows
     from fieldmark.protocols._predictions import FitNotes, PartPredictions
     from fieldmark.protocols._question import (
         MissingData,
@@ -109,7 +109,6 @@ __all__ = [
     "make_settings",
     "may_fail",
     "no_data",
-    "prefetch_rows",
     "protocol_of",
     "protocols",
     "recorded_kinds",

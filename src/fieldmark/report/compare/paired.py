@@ -58,7 +58,9 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     answers = store.drawn_answers(draws, with_scores=uses in ("score", "value"))
     rule = score_rule(cells[0][0])
     if rule not in ("mean", "pooled"):
-        answers = answers.taken(np.isin(answers.part, _numbers_of(store, answers.part, rule)))
+        names = store.texts(np.unique(answers.part))
+        of_rule = [number for number, name in names.items() if name == rule]
+        answers = answers.taken(np.isin(answers.part, of_rule))
     value_mn = _values(store, cells, draws, answers, metric) if uses == "value" else None
     has_mn = answers.prediction_mn >= 0 if value_mn is None else np.isfinite(value_mn)
     has_any = has_mn.any(axis=0)
@@ -190,12 +192,6 @@ def code_answers(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
     if len(parts) > 1:
         return target + part * int(is_used.sum()), answer_mn + part * int(is_used.sum())
     return target, answer_mn
-
-
-def _numbers_of(store: Store, numbers: np.ndarray, name: str) -> list[int]:
-    """The numbers, of those given, that stand for a name."""
-    names = store.texts(np.unique(numbers))
-    return [number for number in np.unique(numbers).tolist() if names[number] == name]
 
 
 def _arranged(
