@@ -29,6 +29,7 @@ from fieldmark.protocols._settings import (
     Setting,
     field_docs,
     given,
+    how_only,
     make_settings,
     settings_of,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "fitting_protocols",
     "given",
     "has_block",
+    "how_only",
     "known_metric",
     "label_of",
     "load_protocol",
