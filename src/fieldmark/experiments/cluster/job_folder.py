@@ -97,6 +97,9 @@ class StepFolder:
     def __hash__(self) -> int:
         return hash(self.path)
 
+    def write_record(self, record: StepRecord) -> None:
+        self.note("step", asdict(record))
+
     @cached_property
     def record(self) -> StepRecord:
         data = self._last(_LAUNCHER, "step")
@@ -283,7 +286,7 @@ class JobFolder:
             )
             hidden = self.steps_folder / f".{step_id}"
             hidden.mkdir()
-            StepFolder(hidden).note("step", asdict(record))
+            StepFolder(hidden).write_record(record)
             write_work(hidden, work)
             hidden.rename(self.steps_folder / step_id)
             steps.append(StepFolder(self.steps_folder / step_id))
