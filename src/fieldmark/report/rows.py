@@ -165,16 +165,6 @@ class Row:
         return (shots, f"{shots} per class") if shots else (math.inf, "all")
 
 
-def is_drawn(run: Run) -> bool:
-    """Were some of the training images drawn? All of them are the same sample each time."""
-    return bool(run.spec.n_train or run.spec.settings.get("shots"))
-
-
-def is_drawn_once(runs: Sequence[Run]) -> bool:
-    """Were they, and only once in runs that differ in their seed?"""
-    return is_drawn(runs[0]) and sum(run.spec.repeats for run in runs) == 1
-
-
 def with_remarks(model: str, *remarks: str) -> str:
     """
     >>> with_remarks("chat/mock/wren", "mock", "ask"), with_remarks("classical/colour", "")

@@ -78,6 +78,16 @@ def main_protocol(spec: RunSpec) -> str:
     return spec.protocol.partition("/")[0]
 
 
+def is_drawn(run: Run) -> bool:
+    """Were some of the training images drawn? All of them are the same sample each time."""
+    return bool(run.spec.n_train or run.spec.settings.get("shots"))
+
+
+def is_drawn_once(runs: Sequence[Run]) -> bool:
+    """Were they, and only once in runs that differ in their seed?"""
+    return is_drawn(runs[0]) and sum(run.spec.repeats for run in runs) == 1
+
+
 # --- models ---
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from fieldmark.metrics import Metric, fill_values, wrong_answers
 from fieldmark.report.providers import provider_of, value_metric
-from fieldmark.report.rows import is_drawn_once
+from fieldmark.report.run_labels import is_drawn_once
 from fieldmark.stats import Items
 from fieldmark.store import Answers, Run, Store
 

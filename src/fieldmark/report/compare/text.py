@@ -19,7 +19,7 @@ from fieldmark.report.compare.models import (
     OverallDifference,
     RowComparison,
 )
-from fieldmark.report.rows import is_drawn_once
+from fieldmark.report.run_labels import is_drawn_once
 from fieldmark.report.table.layout import MISSING, align, arrow, number
 from fieldmark.report.table.verdict import task_words
 from fieldmark.stats import Comparison

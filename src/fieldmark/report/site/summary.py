@@ -31,8 +31,8 @@ from fieldmark.report.facts import (
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
 from fieldmark.report.plots._panel import Results
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row, Table, is_drawn_once, read_table
-from fieldmark.report.run_labels import model_name
+from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.run_labels import is_drawn_once, model_name
 from fieldmark.report.site.pages import public_names, without_folders
 from fieldmark.report.table.notes import run_lines
 from fieldmark.report.table.ranking import mean_notes, rank_rows

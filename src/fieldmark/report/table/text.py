@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.report.facts import signatures
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import RATES, Row, Table, is_drawn, is_drawn_once
+from fieldmark.report.rows import RATES, Row, Table
+from fieldmark.report.run_labels import is_drawn, is_drawn_once
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
