@@ -199,12 +199,12 @@ def published_findings(
 
 
 def size_findings(
-    found: Mapping[str, int], published: Mapping[str, int], what: str
+    counts: Mapping[str, int], published: Mapping[str, int], what: str
 ) -> Iterator[Finding]:
     odd = [
-        f"{name} {found.get(name, 0):,} of {n:,}"
+        f"{name} {counts.get(name, 0):,} of {n:,}"
         for name, n in published.items()
-        if found.get(name, 0) != n
+        if counts.get(name, 0) != n
     ]
     if odd:
         yield Finding("note", f"not the published {what}: {', '.join(odd)}.")

@@ -315,9 +315,10 @@ class TorchBackbone:
         half = (self._half.mark,) if self._half is not None else ()
         parts = (sorted(self.options.items()), self.precision, *half, self._code)
         read = decode_mark(self.decode)
-        return draws.digest(
-            "torch 1", _weights.hash_weights(self.module), seen, *parts, *read
-        ).hex()
+        return draws.digest("torch 1", self._weights_hash(), seen, *parts, *read).hex()
+
+    def _weights_hash(self) -> str:
+        return _weights.hash_weights(self.module)
 
     def _behaviour(self) -> str:
         """What an unknown `preprocess` makes of the test pictures: its code cannot always be
