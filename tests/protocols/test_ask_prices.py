@@ -147,7 +147,9 @@ def test_likely_learns_from_the_tokens_that_were_charged(
 ) -> None:
     """Defect: answers' lengths were learnt, the far larger part, prompts, was guessed for ever."""
     with running(Thrifty('{"answer": "A"}')) as url:
-        flags = command(world, "--model", f"chat/custom/ours?base_url={url}", "--price", "100/0")[1:]
+        flags = command(world, "--model", f"chat/custom/ours?base_url={url}", "--price", "100/0")[
+            1:
+        ]
         assert main(["run", *flags, "--n-test", "4"]) == 0
         said = _planned(capfd, *flags, "--n-test", "8")[1]
         most, likely = (float(part.split(",")[0].split(". ")[0]) for part in _money(said))

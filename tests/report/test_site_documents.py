@@ -95,9 +95,10 @@ def test_truth_is_chosen_among_targets(page: Any, names: dict[str, str]) -> None
     )
     offered = {
         name: set(
-            page.locator("label.field").nth(fields.index(name)).locator("option").evaluate_all(
-                "all => all.map(one => one.value).filter(Boolean)"
-            )
+            page.locator("label.field")
+            .nth(fields.index(name))
+            .locator("option")
+            .evaluate_all("all => all.map(one => one.value).filter(Boolean)")
         )
         for name in ("Truth", "Answer")
     }

@@ -92,6 +92,7 @@ class AskSession:
         """`ask` that pauses whenever `on_answer` returns True, and before it raises: the caller has
         something to do then. What is in flight goes on meanwhile, and nothing new is sent.
         """
+
         def hear(request: Request, answer: Answer) -> bool:
             if usd := self.budget.spent_usd:
                 self.progress.status(f"${usd:,.2f} spent")

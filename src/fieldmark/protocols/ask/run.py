@@ -179,9 +179,12 @@ def estimate_cost(
     return whole if share is None else whole.at_share(share)
 
 
-def _stored(context: AskContext, parts: Sequence[PartItems], folder: Path) -> Iterator[tuple[int, Answer]]:
+def _stored(
+    context: AskContext, parts: Sequence[PartItems], folder: Path
+) -> Iterator[tuple[int, Answer]]:
     """The answers of the journal that a run takes, those that are asked again left out; with each
-    how many tokens its prompt was guessed to take. Pictures are read only of items that some model was asked about.
+    how many tokens its prompt was guessed to take. Pictures are read only of items that some model
+    was asked about.
     """
     ids, model, shelf = (
         stored_ids(folder),
