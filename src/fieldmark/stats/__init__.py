@@ -18,7 +18,7 @@ from fieldmark.stats.bootstrap import (
 )
 from fieldmark.stats.covariance import Errors, errors, join
 from fieldmark.stats.interval import Interval, interval, score_intervals, wilson, wilson_limits
-from fieldmark.stats.items import Items, code_labels, estimate
+from fieldmark.stats.items import LEVEL, Items, code_labels, estimate
 from fieldmark.stats.paired import (
     Comparison,
     compare,
@@ -27,15 +27,8 @@ from fieldmark.stats.paired import (
     compare_with,
     holm,
 )
-from fieldmark.stats.power import (
-    CORRELATION,
-    DISAGREEMENT,
-    UnitSpread,
-    detectable,
-    fewest_units,
-)
+from fieldmark.stats.power import CORRELATION, DISAGREEMENT, UnitSpread
 from fieldmark.stats.tiers import (
-    Tiers,
     kendall_tau,
     may_be_best,
     rank_limits,
@@ -47,22 +40,20 @@ from fieldmark.stats.tiers import (
 __all__ = [
     "CORRELATION",
     "DISAGREEMENT",
+    "LEVEL",
     "Comparison",
     "Errors",
     "Interval",
     "Items",
     "Resampling",
-    "Tiers",
     "UnitSpread",
     "code_labels",
     "compare",
     "compare_many",
     "compare_pair",
     "compare_with",
-    "detectable",
     "errors",
     "estimate",
-    "fewest_units",
     "holm",
     "interval",
     "jackknife_limits",

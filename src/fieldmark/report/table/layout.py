@@ -135,6 +135,11 @@ def number(value: float, score: Score) -> str:
     return score_words(value, score.is_fraction)
 
 
+def known(value: float | None) -> float | None:
+    """None for what is not defined, which JSON has no number for."""
+    return None if value is None or math.isnan(value) else value
+
+
 def arrow(score: Score) -> str:
     return "↑" if score.higher_is_better else "↓"
 
