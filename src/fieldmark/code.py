@@ -66,6 +66,11 @@ def file_digest(path: Path) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _read_digest(path: Path, stamp: object) -> bytes:  # noqa: ARG001 - the key
+    return hash_file(path)
+
+
+def hash_file(path: Path) -> bytes:
+    """16 bytes of BLAKE2b of what the file holds."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 

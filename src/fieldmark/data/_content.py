@@ -25,9 +25,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from fieldmark.code import hash_file
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
 from fieldmark.errors import DataError, plain_reason
+from fieldmark.words import is_text
 
 T = TypeVar("T")
 OnUnknown = Callable[[int], Callable[[], None]]
@@ -201,8 +203,7 @@ class Contents:
             return self._files[str(path)][1]
         key = self._recalled(path)
         if key is None:
-            with path.open("rb") as stream:
-                key = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
+            key = hash_file(path)
             if is_settled:
                 with _ContentDb(self.memory) as memory:
                     memory.remember([(str(path), mark, Content(key))])
@@ -327,7 +328,7 @@ class _ContentDb:
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
         prefix = _name(root, "")
-        names = {image for image in images if _is_text(prefix + image)}
+        names = {image for image in images if is_text(prefix + image)}
         contents: dict[str, Content] = {}
         stamps: dict[str, bytes | None] = {}
         try:
@@ -350,7 +351,7 @@ class _ContentDb:
 
     def remember(self, files: Iterable[tuple[str, bytes, Content]]) -> None:
         for name, mark, content in files:
-            if _is_text(name):
+            if is_text(name):
                 self._waiting.append((name, mark, content.key, content.problem))
         if time.monotonic() - self._written > COMMIT_EVERY_S:
             self._write()
@@ -395,15 +396,6 @@ class _ContentDb:
                 self._path.replace(self._path.with_suffix(".damaged"))
                 return _connect(self._path)
             return None
-
-
-def _is_text(name: str) -> bool:
-    """Can it be kept? A file may have a name that is none in UTF-8."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _settled(file: str) -> bytes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +68,15 @@ class SuiteScore:
     def name(self) -> str:
         """`TASK@METRIC`, as `evaluate.best` has it."""
         return f"{self.task}@{self.metric}"
+
+
+def primary_scores(scores: Iterable[SuiteScore]) -> dict[str, SuiteScore]:
+    """`TASK@METRIC` → score, of every task's own metric, by the preferred protocol."""
+    named: dict[str, SuiteScore] = {}
+    for score in scores:
+        if score.is_primary:
+            named.setdefault(score.name, score)
+    return named
 
 
 class SuiteRun:
@@ -130,15 +139,6 @@ class SuiteRun:
         """Ends it, when training has ended before it: the same command runs it again."""
         if self._child is not None:
             self._child.end(_PATIENCE_S)
-
-
-def primary_scores(scores: Sequence[SuiteScore]) -> dict[str, SuiteScore]:
-    """`TASK@METRIC` → score, of every task's own metric, by the preferred protocol."""
-    named: dict[str, SuiteScore] = {}
-    for score in scores:
-        if score.is_primary:
-            named.setdefault(score.name, score)
-    return named
 
 
 def check_tasks(evaluate: EvaluateRecipe, settings: Settings, is_typed: bool) -> None:
