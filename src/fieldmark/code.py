@@ -23,7 +23,6 @@ import re
 import sys
 import sysconfig
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from fieldmark.files import hash_file, stamp
 
 PREFIX = "fieldmark_user_"
 DATA = (
@@ -50,29 +51,19 @@ FILE_READERS = (
     *("memmap", "open", "read_bytes", "read_text", "safe_open"),
 )
 """last names of calls that read files"""
-UNSETTLED_NS = 2_000_000_000
-"""a file this young may change again without a change of its dates"""
 
 Digest = Callable[[Path], bytes]
 
 
 def file_digest(path: Path) -> bytes:
     """A hash of a file's bytes, read again when its dates, size or inode change."""
-    about = path.stat()
-    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-    if max(about.st_mtime_ns, about.st_ctime_ns) > time.time_ns() - UNSETTLED_NS:
-        return _read_digest(path)
-    return _remembered_digest(path, stamp)
-
-
-def _read_digest(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
+    mark, is_settled = stamp(path)
+    return _remembered_digest(path, mark) if is_settled else hash_file(path)
 
 
 @lru_cache(maxsize=4096)
-def _remembered_digest(path: Path, stamp: tuple[int, ...]) -> bytes:  # noqa: ARG001 - the key
-    return _read_digest(path)
+def _remembered_digest(path: Path, _mark: bytes) -> bytes:
+    return hash_file(path)
 
 
 @dataclass(frozen=True, slots=True)

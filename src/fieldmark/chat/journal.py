@@ -32,6 +32,7 @@ from fieldmark.chat.messages import (
 )
 from fieldmark.chat.send.options import FEW, AskTotals, OnAnswer, Options
 from fieldmark.errors import ModelError
+from fieldmark.files import canonical_json
 from fieldmark.journal import Journal, unseal, unusable
 
 if TYPE_CHECKING:
@@ -39,14 +40,6 @@ if TYPE_CHECKING:
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
-
-
-_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def canonical(value: Any) -> str:
-    """JSON that is the same for equal values, whatever the order of their keys."""
-    return _SORTED.encode(value)
 
 
 def request_facts(
@@ -72,7 +65,7 @@ def request_key(
     request: Request, pictures: Iterable[SentPicture], address: Mapping[str, str]
 ) -> str:
     """32 hexadecimal digits that stand for the request."""
-    request_text = canonical(request_facts(request, pictures, address))
+    request_text = canonical_json(request_facts(request, pictures, address))
     return hashlib.blake2b(
         request_text.encode("utf-8", "surrogatepass"), digest_size=16
     ).hexdigest()

@@ -12,6 +12,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fieldmark.files import hash_file
+
 if TYPE_CHECKING:
     from fieldmark.world import World
 
@@ -46,7 +48,6 @@ def _content(root: Path) -> str:
     files.pop(MARK, None)
     hasher = hashlib.blake2b(digest_size=16)
     for name in sorted(files):
-        with files[name].open("rb") as file:
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest()
+        digest = hash_file(files[name])
         hasher.update(name.encode("utf-8", "surrogatepass") + b"\0" + digest)
     return f"{len(files)} {hasher.hexdigest()}"

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import (
     DEFAULT_SETTINGS,
     Answer,
@@ -34,6 +33,7 @@ from fieldmark.chat.send.options import (
     whole_number,
 )
 from fieldmark.errors import MissingExtra, UsageError
+from fieldmark.files import canonical_json
 from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class LocalModel:
     @property
     def fingerprint(self) -> str:
         """Stands for the model in a store."""
-        return draws.digest(canonical(self.address)).hex()
+        return draws.digest(canonical_json(self.address)).hex()
 
     @property
     def is_mock(self) -> bool:

@@ -150,13 +150,13 @@ def _is_whole(crop: Box | None, size: tuple[int, int]) -> bool:
 def _redrawn(picture: Picture, data: bytes, limits: PictureLimits) -> SentPicture:
     image = open_image(data, picture.crop, name=picture.name or "picture")
     before = image.size
-    image = _shrunk(image, (limits.long_px or max(before)) / max(before))
+    image = shrunk(image, (limits.long_px or max(before)) / max(before))
     quality, made = QUALITY, _jpeg(image, QUALITY)
     while limits.n_bytes is not None and len(made) > limits.n_bytes and min(image.size) > 1:
         if quality > _LEAST_QUALITY:
             quality -= 8
         else:
-            image = _shrunk(image, 0.8)
+            image = shrunk(image, 0.8)
         made = _jpeg(image, quality)
     note = (
         f"{before[0]}×{before[1]} → {image.width}×{image.height} jpeg quality {quality} "
@@ -165,7 +165,7 @@ def _redrawn(picture: Picture, data: bytes, limits: PictureLimits) -> SentPictur
     return _sent(made, "image/jpeg", image.size, note)
 
 
-def _shrunk(image: Image.Image, scale: float) -> Image.Image:
+def shrunk(image: Image.Image, scale: float) -> Image.Image:
     if scale >= 1:
         return image
     width, height = (max(1, round(side * scale)) for side in image.size)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import FieldmarkError, UsageError, closest
+from fieldmark.errors import FieldmarkError, UsageError, at, closest
 from fieldmark.lmms.code.call import call, load_function, seeded
 from fieldmark.lmms.code.inside import TEMPLATE_OUTPUT, TemplateLimit, template_limits
 from fieldmark.lmms.code.trust import Function
@@ -336,7 +336,7 @@ def render(template: str, doc: Mapping[str, Any], where: str = "") -> str:
     try:
         return _rendered(template, doc)
     except UsageError as error:
-        raise UsageError(f"{where}  {error}" if where else str(error)) from error
+        raise UsageError(at(where, None, str(error))) from error
 
 
 def _rendered(template: str, doc: Mapping[str, Any]) -> str:

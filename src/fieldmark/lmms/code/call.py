@@ -16,7 +16,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
@@ -26,7 +25,7 @@ from fieldmark.lmms.code.dialogue import JudgeSilent, NetworkRefused, NoJudgemen
 from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
 from fieldmark.lmms.code.inside import code_runs
 from fieldmark.lmms.code.trust import MARK, Function, Trust
-from fieldmark.registry import may_run
+from fieldmark.registry import may_run, named_instead
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +69,9 @@ def _load(function: Function, path: Path, modules: CodeLoader) -> Any:
         raise UsageError(f"{function.where}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
-        raise UsageError(f"{function.where}  {path.name} has no {name!r}.{_meant(module, name)}")
+        raise UsageError(
+            f"{function.where}  {path.name} has no {name!r}.{named_instead(module, name)}"
+        )
     return getattr(module, name)
 
 
@@ -84,14 +85,6 @@ def refuse_function(function: Function, path: Path) -> None:
     if names is not None and name not in names:
         raise UsageError(f"{function.where}  {path.name} has no {name!r}.{meant(name, names)}")
     raise CodeNotRun(f"{function.where}  {path.name}")
-
-
-def _meant(module: ModuleType, attribute: str) -> str:
-    names = [name for name in vars(module) if not name.startswith("__")]
-    defined = [
-        name for name in names if getattr(vars(module)[name], "__module__", "") == module.__name__
-    ]
-    return meant(attribute, names) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
 
 def call(

@@ -82,7 +82,7 @@ class DocumentSource:
         home = Path(self.path) if self.kind in ("folder", "saved") else None
         names = [str(home)] if home else []
         for key in ("data_files", "data_dir"):
-            for name in files_in(self.options, key):
+            for name in _each_file(self.options.get(key)):
                 plain = name.removeprefix("file://")
                 if "://" in plain or not (home or self.kind == "files" or _is_local(plain)):
                     continue  # of the hub
@@ -96,8 +96,7 @@ class DocumentSource:
             return (Path(self.path),)
         if self.kind == "hub" or self.remote:
             return ()
-        named = (files_in(self.options, key) for key in ("data_files", "data_dir"))
-        return tuple(Path(file) for files in named for file in files)
+        return tuple(map(Path, self._names()))
 
 
 def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
@@ -253,11 +252,6 @@ def _is_there(folder: Path, value: str, key: str) -> bool:
         return next(base.glob(str(path.relative_to(base))), None) is not None
     except ValueError:  # `a**b`
         return False
-
-
-def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
-    """The files, folders or patterns that an option names."""
-    return _each_file(options.get(key))
 
 
 def is_of_hub(file: Path) -> bool:

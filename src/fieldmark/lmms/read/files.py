@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from fieldmark.errors import UnknownName, UsageError, closest
+from fieldmark.errors import UnknownName, UsageError, at, closest
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.source_lines import Located, is_there, read_yaml
 from fieldmark.tasks import yaml_files
@@ -284,7 +284,7 @@ class Index:
         if hits:
             files = " and ".join(str(hit.path) for hit in hits)
             reason = f"task {name!r} is defined in {files}: name the file, or rename one."
-            raise UsageError(f"{where}  {reason}" if where else reason)
+            raise UsageError(at(where, None, reason))
         if name in self.tags:
             return IndexEntry(name, "tag", self.tagged(name)[0].path)
         raise UnknownName("task, group or tag", name, self.names, where=where)

@@ -42,6 +42,7 @@ from fieldmark.lmms.score.encoding import as_number
 from fieldmark.stats import (
     Items,
     Resampling,
+    count_units,
     jackknife_limits,
     percentile_limits,
     unit_blocks,
@@ -229,16 +230,6 @@ class ScoreLimits:
     warning: str = ""
 
 
-class LimitsByKey:
-    """The limits of each number, by its key; `other` are those of all that are not listed."""
-
-    def __init__(self, other: ScoreLimits, listed: Mapping[str, ScoreLimits] | None = None) -> None:
-        self.other, self.listed = other, listed or {}
-
-    def __getitem__(self, key: str) -> ScoreLimits:
-        return self.listed.get(key, self.other)
-
-
 def weighted_limits(
     value: float,
     score: Callable[[np.ndarray], np.ndarray],
@@ -262,22 +253,25 @@ def weighted_limits(
 
 
 def function_limits(
-    caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
-) -> LimitsByKey:
-    """For a function of a list: the limits of every number it gives."""
+    caller: Caller,
+    keys: Iterable[str],
+    items: list[Any],
+    grouping: Items,
+    resampling: Resampling,
+    seconds: float,
+) -> dict[str, ScoreLimits]:
+    """For a function of a list: the limits of every number it gives, by its key."""
     n_units = count_units(grouping)
-    if n_units < 2:
-        return LimitsByKey(ScoreLimits(n_units=n_units, warning="one unit only: no interval"))
-    with caller.again() as function:
-        try:
-            own_aggregation = _OwnAggregation(function, items, grouping, resampling, seconds)
-            missing = ScoreLimits(
-                n_units=n_units, warning="no interval: a second call does not give it"
-            )
-            return LimitsByKey(missing, own_aggregation.limits())
-        except FieldmarkError as error:
-            text = f"no interval, since other documents cannot be asked about: {error}"
-            return LimitsByKey(ScoreLimits(n_units=n_units, warning=text))
+    limits: dict[str, ScoreLimits] = {}
+    why_none = "one unit only: no interval"
+    if n_units > 1:
+        with caller.again() as function:
+            try:
+                limits = _OwnAggregation(function, items, grouping, resampling, seconds).limits()
+                why_none = "no interval: a second call does not give it"
+            except FieldmarkError as error:
+                why_none = f"no interval, since other documents cannot be asked about: {error}"
+    return dict.fromkeys(keys, ScoreLimits(n_units=n_units, warning=why_none)) | limits
 
 
 class _OwnAggregation:
@@ -458,7 +452,3 @@ def _rung(n_affordable: float) -> int:
 
 def _with_draws(resampling: Resampling, n: int) -> Resampling:
     return Resampling(n, resampling.level, resampling.seed, resampling.task)
-
-
-def count_units(items: Items) -> int:
-    return int(items.unit_codes().max(initial=-1)) + 1

@@ -265,11 +265,16 @@ def _prediction(setup: Setup, judged: ScoredDocument) -> str:
 
 def _value(setup: Setup, judged: ScoredDocument) -> float | None:
     """The first metric's value, where it is a number."""
-    values = judged.values.get(setup.task.pipelines[0].name, {})
-    value = values.get(setup.task.metrics[0].name)
+    value = _first_value(setup, judged)
     if isinstance(value, dict):
         value = value.get(setup.task.score_key)
     return as_number(value)
+
+
+def _first_value(setup: Setup, judged: ScoredDocument) -> Any:
+    """Of the first metric under the first pipeline."""
+    values = judged.values.get(setup.task.pipelines[0].name, {})
+    return values.get(setup.task.metrics[0].name)
 
 
 def _cluster(setup: Setup, judged: ScoredDocument, doc: dict[str, Any]) -> str | None:
@@ -277,8 +282,7 @@ def _cluster(setup: Setup, judged: ScoredDocument, doc: dict[str, Any]) -> str |
     key = setup.task.cluster_key
     if key is None:
         return None
-    values = judged.values.get(setup.task.pipelines[0].name, {})
-    inside = values.get(setup.task.metrics[0].name)
+    inside = _first_value(setup, judged)
     cluster = inside.get(key) if isinstance(inside, dict) else doc.get(key)
     return None if cluster is None else str(cluster)
 
