@@ -21,7 +21,7 @@ from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Me
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
 from fieldmark.chat.send.keys import (
-    is_confirmed,
+    host_of,
     is_redirect,
     key_home,
     note_secret,
@@ -163,8 +163,10 @@ class ChatModel:
             raise refusal((self.key_env, self.base_url), self.key_place)
 
     def confirmed(self, send_key: Iterable[str]) -> ChatModel:
-        """The model, its key free to go if the user says so: `VARIABLE=HOST`."""
-        is_free = self.key_place and is_confirmed((self.key_env, self.base_url), send_key)
+        """The model, its key free to go if the user says so: `VARIABLE=HOST`, with the port where
+        the address has one.
+        """
+        is_free = self.key_place and f"{self.key_env}={host_of(self.base_url)}" in send_key
         return replace(self, key_place="") if is_free else self
 
     def priced(self, price: str | None) -> ChatModel:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import random
 import sys
 import traceback
@@ -123,12 +122,8 @@ def _talking() -> Iterator[None]:
     """What code prints belongs to the talk: stdout is for data. And it moves nobody elsewhere:
     tasks and results may be named from the folder the user stands in.
     """
-    before = Path.cwd()
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.chdir(before)
+    with contextlib.chdir("."), contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 def describe_error(error: BaseException, path: Path | None = None) -> str:

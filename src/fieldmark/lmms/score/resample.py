@@ -21,7 +21,6 @@ import inspect
 import io
 import logging
 import math
-import os
 import pickle
 import sys
 import tempfile
@@ -148,13 +147,8 @@ def _asks_for_args(function: Callable[..., Any]) -> bool:
 @contextlib.contextmanager
 def _standing_in(folder: Path) -> Iterator[None]:
     # The working folder belongs to the process, not to a thread.
-    with _ONE_AT_A_TIME:
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
+    with _ONE_AT_A_TIME, contextlib.chdir(folder):
+        yield
 
 
 @contextlib.contextmanager
