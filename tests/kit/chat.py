@@ -19,10 +19,8 @@ from PIL import Image
 from fieldmark.chat import (
     Answer,
     AnswerJournal,
-    AskTotals,
     Budget,
     ChatModel,
-    Clock,
     MockScript,
     MockServer,
     Options,
@@ -30,6 +28,7 @@ from fieldmark.chat import (
     Request,
     user,
 )
+from fieldmark.chat.send.options import AskTotals, Clock
 from fieldmark.chat.send.sender import Sender
 from fieldmark.draws import generator
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fieldmark.chat.batch.records import waiting_keys
 from fieldmark.chat.messages import (
     Answer,
-    AnswerSettings,
     Picture,
     Request,
     Text,
@@ -56,7 +55,7 @@ def request_facts(
     return {
         **address,
         "messages": messages,
-        "settings": settings_facts(request.settings),
+        "settings": request.settings.given(),
         "repeat": request.repeat,
     }
 
@@ -69,22 +68,6 @@ def request_key(
     return hashlib.blake2b(
         request_text.encode("utf-8", "surrogatepass"), digest_size=16
     ).hexdigest()
-
-
-def settings_facts(settings: AnswerSettings) -> dict[str, Any]:
-    """What is set: a setting added to fieldmark later leaves the keys of old answers alone."""
-    values = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "seed": settings.seed,
-        "max_output_tokens": settings.max_output_tokens,
-        "stop": list(settings.stop) or None,
-        "schema": settings.schema,
-        "top_logprobs": settings.top_logprobs,
-        "reasoning_effort": settings.reasoning_effort or None,
-        "extra": dict(settings.extra) or None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _part(part: Text | Picture, sent: Any) -> dict[str, str]:

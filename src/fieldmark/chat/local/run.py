@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
-from fieldmark.chat.journal import AnswerJournal, Ledger, request_key, settings_facts
+from fieldmark.chat.journal import AnswerJournal, Ledger, request_key
 from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.local.score import Batches, Scored, score_items
@@ -223,6 +223,4 @@ def _kind(question: PendingQuestion) -> tuple[str, bool]:
     if question.continuations:
         return "", False  # whatever is to be scored: the scorer puts like with like
     settings = question.requests[0].settings
-    return canonical_json(settings_facts(settings)), bool(
-        question.prompt and question.prompt.pictures
-    )
+    return canonical_json(settings.given()), bool(question.prompt and question.prompt.pictures)
