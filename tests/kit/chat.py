@@ -76,7 +76,7 @@ async def ask_all(
         for request in requests:
             yield request
 
-    async with Sender(model, options, journal, budget) as sender:
+    async with Sender(model, options, journal, budget or Budget()) as sender:
         stream = drawn() if isinstance(requests, Iterable) else requests
         return await sender.ask_all(stream, on_answer)
 

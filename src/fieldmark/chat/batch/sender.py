@@ -28,7 +28,7 @@ from fieldmark.chat.budget import Budget, Cost
 from fieldmark.chat.journal import AnswerJournal
 from fieldmark.chat.messages import Answer, Request, stopped
 from fieldmark.chat.send.api import BadReply, as_json, load_api
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
+from fieldmark.chat.send.options import AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import backoff_s, judge_error, without_key
 from fieldmark.chat.send.sender import Dispatch, Sender, resize_notes
@@ -94,11 +94,7 @@ class BatchSender(Sender):
     """A sender whose questions are answered later."""
 
     def __init__(
-        self,
-        model: ChatModel,
-        options: Options = DEFAULT,
-        journal: AnswerJournal | None = None,
-        budget: Budget | None = None,
+        self, model: ChatModel, options: Options, journal: AnswerJournal | None, budget: Budget
     ) -> None:
         if model.provider.batch_price is None:
             raise UsageError(

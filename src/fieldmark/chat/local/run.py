@@ -19,7 +19,7 @@ from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.local.score import Batches, Scored, score_items
 from fieldmark.chat.messages import Answer, Request, Usage
-from fieldmark.chat.send.options import DEFAULT, Options, Steps
+from fieldmark.chat.send.options import Options, Steps
 from fieldmark.errors import DataError, UsageError
 from fieldmark.files import canonical_json
 
@@ -61,11 +61,7 @@ class LocalLine:
     """
 
     def __init__(
-        self,
-        model: LocalModel,
-        options: Options = DEFAULT,
-        journal: AnswerJournal | None = None,
-        budget: Budget | None = None,
+        self, model: LocalModel, options: Options, journal: AnswerJournal | None, budget: Budget
     ) -> None:
         if options.batch:
             raise UsageError(
@@ -73,7 +69,7 @@ class LocalLine:
                 "leave --batch out."
             )
         self.model, self.options, self.journal = model, options, journal
-        self.budget = budget or Budget()
+        self.budget = budget
         self.renewed: set[str] = set()
         self.has_answered = True  # it is there: what fails is the question
         size = options.concurrency or model.engine.batch_size
