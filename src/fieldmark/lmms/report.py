@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.lmms.data.sources import BUILDERS
 from fieldmark.lmms.read.schema import result_name
 from fieldmark.store import OK, Run, RunFilter, RunSpec, Score, Store, canonical_json
 from fieldmark.words import first_few
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _HUB = "https://huggingface.co/datasets/"
-_BUILDERS = ("csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder")
-"""what stands for `dataset_path` where files are listed"""
 NO_FILTER = "none"
 """the pipeline whose name is left out of a metric's"""
 
@@ -77,7 +76,7 @@ def hub_name(config: Mapping[str, Any]) -> str:
 def data_name(config: Mapping[str, Any]) -> str:
     """What a task's data are called, without folders; "" where files have no name in common."""
     path = str(config.get("dataset_path") or "")
-    return hub_name(config) or ("" if path in _BUILDERS else PurePath(path).name)
+    return hub_name(config) or ("" if path in BUILDERS else PurePath(path).name)
 
 
 def task_facts(store: Store, run: Run) -> dict[str, str]:

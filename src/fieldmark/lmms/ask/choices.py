@@ -23,7 +23,7 @@ from fieldmark.chat import (
     letter_settings,
 )
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.generate import DocumentReply, RequestSender, settings_of
+from fieldmark.lmms.ask.generate import DocumentReply, RequestSender, ask_all, settings_of
 from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
@@ -60,13 +60,7 @@ class _SentWords(NamedTuple):
 
 
 def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
-    came: dict[tuple[int, int], Answer] = {}
     sent_words: dict[int, list[_SentWords]] = {}
-
-    def keep(request: Request, answer: Answer) -> None:
-        row, number = request.info
-        came[row, number] = answer
-        sending.progress.advance(int(number == 0))
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
@@ -81,7 +75,7 @@ def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
                 info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
-    sending.ask(requests(), keep, setup.task.task)
+    came = ask_all(setup, sending, requests())
     return [_reply(row, sent_words[row], came) for row in setup.part.rows]
 
 
@@ -125,12 +119,7 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
 
 
 def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
-    came: dict[int, Answer] = {}
     question_of: dict[int, tuple[str, tuple[Option, ...]]] = {}
-
-    def keep(request: Request, answer: Answer) -> None:
-        came[request.info] = answer
-        sending.progress.advance()
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
@@ -144,10 +133,10 @@ def _letters(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
             choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)
             question_of[row] = (question[-1].text, options)
-            yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
+            yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=(row, 0))
 
-    sending.ask(requests(), keep, setup.task.task)
-    return [_lettered(row, *question_of[row], came[row]) for row in setup.part.rows]
+    came = ask_all(setup, sending, requests())
+    return [_lettered(row, *question_of[row], came[row, 0]) for row in setup.part.rows]
 
 
 def _lettered(row: int, prompt: str, options: Sequence[Option], answer: Answer) -> DocumentReply:
