@@ -31,7 +31,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldmark.files import hash_file, stamp
+from fieldmark.files import hash_bytes, hash_file, stamp
 
 PREFIX = "fieldmark_user_"
 DATA = (
@@ -89,7 +89,7 @@ class Closure:
 
     def digest(self, digest: Digest = file_digest) -> str:
         """Stands for all the content; the same wherever the files lie."""
-        contents = {name: _hash(source) for name, (_, source) in self.sources.items()}
+        contents = {name: hash_bytes(source) for name, (_, source) in self.sources.items()}
         contents |= {f"/{text}": digest(path) for text, path in self.data.items()}
         return digest_of(contents)
 
@@ -100,10 +100,6 @@ def digest_of(contents: Mapping[str, bytes]) -> str:
     for name in sorted(contents):
         hasher.update(f"{len(name)} {name} ".encode() + contents[name])
     return hasher.hexdigest()
-
-
-def _hash(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
@@ -503,7 +499,7 @@ def load_bundle(path: Path, *, is_fresh: bool = False) -> Bundle:
     """Runs a file; once per content, or once more when it `is_fresh`. What it raises is its own."""
     closure = closure_of(path)
     content = f"{path} {next(_FRESH) if is_fresh else closure.digest()}"
-    package = PREFIX + _hash(content.encode()).hex()[:16]
+    package = PREFIX + hash_bytes(content.encode()).hex()[:16]
     with _LOCK:
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)

@@ -109,8 +109,13 @@ _RACY_NS = 2_000_000_000
 _STAMP = struct.Struct("<QQqq")
 
 
+def hash_bytes(data: bytes) -> bytes:
+    """Sixteen bytes that stand for the data (BLAKE2b)."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
 def hash_file(path: Path) -> bytes:
-    """Sixteen bytes that stand for the bytes of a file."""
+    """The same for the bytes of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
 

@@ -10,7 +10,6 @@ schema, the repeat. Concurrency, timeouts and the version of this program are no
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -31,7 +30,7 @@ from fieldmark.chat.messages import (
 )
 from fieldmark.chat.send.options import FEW, AskTotals, OnAnswer, Options
 from fieldmark.errors import ModelError
-from fieldmark.files import canonical_json
+from fieldmark.files import canonical_json, hash_bytes
 from fieldmark.journal import Journal, unseal, unusable
 
 if TYPE_CHECKING:
@@ -64,10 +63,8 @@ def request_key(
     request: Request, pictures: Iterable[SentPicture], address: Mapping[str, str]
 ) -> str:
     """32 hexadecimal digits that stand for the request."""
-    request_text = canonical_json(request_facts(request, pictures, address))
-    return hashlib.blake2b(
-        request_text.encode("utf-8", "surrogatepass"), digest_size=16
-    ).hexdigest()
+    text = canonical_json(request_facts(request, pictures, address))
+    return hash_bytes(text.encode("utf-8", "surrogatepass")).hex()
 
 
 def _part(part: Text | Picture, sent: Any) -> dict[str, str]:

@@ -104,7 +104,7 @@ class Fields:
             made = _literal(self._rendered("doc_to_choice", doc, index))
         if isinstance(made, (list, tuple)) and made:
             return list(made)
-        raise self._wrong("doc_to_choice", index, f"gave {_shown(made)}: a list is expected")
+        raise self._wrong("doc_to_choice", index, f"gave {shown(made)}: a list is expected")
 
     def visuals(self, doc: Doc, index: int | None = None) -> list[Any]:
         """Pictures as the task gives them, in order; empty where it shows none.
@@ -206,7 +206,7 @@ class Fields:
         value = getattr(self.task, key)
         if not isinstance(value, str):
             expected = "expected text, a column, a template or a !function"
-            raise self._wrong(key, index, f"= {_shown(value)}: {expected}")
+            raise self._wrong(key, index, f"= {shown(value)}: {expected}")
         try:
             return render(value, without_pictures(doc))
         except FieldmarkError as error:
@@ -288,8 +288,9 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def shown(value: object) -> str:
+    """The value in a message."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 

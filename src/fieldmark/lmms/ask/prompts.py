@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 from fieldmark.chat import Message, MessagePart, Role, Text, assistant, system, user
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.fields import Fields, shown
 from fieldmark.lmms.ask.settings import Generation
 from fieldmark.lmms.ask.shots import Examples, Shot, question_of
 from fieldmark.lmms.code.trust import Function
@@ -127,7 +127,7 @@ def read_messages(given: Any, task: DocumentTask) -> tuple[Message, ...]:
     """What `doc_to_messages` gives, as messages."""
     where, folders = task.line_of("doc_to_messages"), folders_for(task)
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise UsageError(f"{where}  gives {_short(given)}: expected a list of messages.")
+        raise UsageError(f"{where}  gives {shown(given)}: expected a list of messages.")
     return tuple(_message(message, where, folders) for message in given)
 
 
@@ -135,7 +135,7 @@ def _message(given: Any, where: str, folders: PictureFolders) -> Message:
     role = given.get("role") if isinstance(given, Mapping) else None
     if role not in ROLES:
         raise UsageError(
-            f"{where}  gives a message {_short(given)}: expected a role of {', '.join(ROLES)}."
+            f"{where}  gives a message {shown(given)}: expected a role of {', '.join(ROLES)}."
         )
     content = given.get("content", "")
     pieces = [content] if isinstance(content, (str, Mapping)) else content
@@ -152,9 +152,4 @@ def _piece(given: Any, where: str, folders: PictureFolders) -> MessagePart:
         shown = given.get("url", given.get("image", given.get("image_url")))
         url = shown.get("url") if isinstance(shown, Mapping) else shown
         return to_picture(url, where, folders)
-    raise UsageError(f"{where}  gives content {_short(given)}: text and images can be sent.")
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    raise UsageError(f"{where}  gives content {shown(given)}: text and images can be sent.")

@@ -29,6 +29,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +97,12 @@ class Caller:
             folder_here = folder_here.resolve()  # code is told it while it stands there
             stack.enter_context(_standing_in(folder_here))
             stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
-            copied = copies(items)(range(len(items)))
+            copied, options = copies(items)(range(len(items))), self._options(folder_here)
             if self.fresh is None:
-                return self._call(self.function, copied, self._options(folder_here))
+                return call(self.function, copied, **options)
             function, modules = self.fresh()
             before = modules.state()
-            made = self._call(function, copied, self._options(folder_here))
+            made = call(function, copied, **options)
             # Code that adds to a module's list would count each resample on top of the last one.
             self.remembers = modules.state() != before
             return made
@@ -116,20 +117,16 @@ class Caller:
             stack.enter_context(resampling())
             stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
             options = self._options(folder_here)
-            yield lambda items: self._call(self._function(), items, options)
+            yield lambda items: call(self._function(), items, **options)
 
     def _function(self) -> Callable[..., Any]:
         return self.fresh()[0] if self.fresh is not None and self.remembers else self.function
 
     def _options(self, folder: Path) -> dict[str, Any]:
         if not _asks_for_args(self.function):
-            return {}
-        return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(folder)})}
-
-    def _call(
-        self, function: Callable[..., Any], items: list[Any], options: Mapping[str, Any]
-    ) -> Any:
-        return call(function, items, where=self.where, **options)
+            return {"where": self.where}
+        flags = {**USUAL_FLAGS, **self.flags, "output_path": str(folder)}
+        return {"where": self.where, "args": Namespace(**flags)}
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -333,7 +330,8 @@ class _OwnAggregation:
         """The numbers of each resample; None where more than one in twenty fails."""
         drawn: list[dict[str, float]] = []
         n_failed, late = 0, time.perf_counter() + 2 * self.seconds
-        for weight in self._weights(n):
+        blocks = unit_weights(self.grouping, _with_draws(self.resampling, n))
+        for weight in chain.from_iterable(blocks):
             try:
                 drawn.append(self.ask(np.repeat(self.every, weight)))
             except FieldmarkError:
@@ -343,10 +341,6 @@ class _OwnAggregation:
             if time.perf_counter() > late:  # resamples take longer than the call that was timed
                 return drawn[: _rung(len(drawn))] or None
         return drawn
-
-    def _weights(self, n: int) -> Iterator[np.ndarray]:
-        for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
-            yield from block
 
     def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, ScoreLimits]:
         limits = {}
