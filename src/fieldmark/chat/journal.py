@@ -145,7 +145,9 @@ class AnswerJournal:
             return None
 
     def add(self, key: str, request: Request, answer: Answer) -> None:
-        """Keeps an answer: never a failure, which would be replayed as one."""
+        """Keeps an answer. Failures are refused: they would be replayed as answers."""
+        if not answer.is_answer:
+            raise ValueError("a failed request has no answer to keep")
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         repeat = {"repeat": request.repeat} if request.repeat else {}
         kept = {"id": request.id, **repeat, "at": now, "answer": answer_to_json(answer)}

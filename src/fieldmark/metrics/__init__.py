@@ -22,13 +22,8 @@ group `fieldmark.metrics`, or `register_metric`.
 from typing import TYPE_CHECKING
 
 from fieldmark import exports
-from fieldmark.metrics._registry import (
-    Metric,
-    known_metrics,
-    load_metric,
-    metric,
-    register_metric,
-)
+from fieldmark.metrics._metric import Metric, metric
+from fieldmark.metrics._registry import known_metrics, load_metric, register_metric
 
 if TYPE_CHECKING:
     from fieldmark.metrics._baselines import blind_answers, fill_values, wrong_answers

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from fieldmark.metrics._registry import Metric
+from fieldmark.metrics._metric import Metric
 
 
 def blind_answers(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.metrics._registry import metric
+from fieldmark.metrics._metric import metric
 
 
 @metric("accuracy", kind="mean", bounds=(0.0, 1.0), closed_form="right")

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from fieldmark.metrics._registry import Direction, Metric, metric
+from fieldmark.metrics._metric import Direction, Metric, metric
 from fieldmark.taxa import RANKS
 
 ANY = (-math.inf, math.inf)
