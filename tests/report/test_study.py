@@ -24,6 +24,7 @@ from fieldmark.report.site import build_summary, task_predictions
 from fieldmark.report.site.predictions import asked_alike, others_note
 from fieldmark.report.site.summary import plain_answer
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
+from fieldmark.report.table.verdict import named
 from fieldmark.report.tiers import averaged
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
@@ -121,8 +122,31 @@ def test_a_task_that_cannot_tell_guessing_from_the_best_says_so(empty) -> None:
     assert 0.5 <= columns["easy", "accuracy"].blind < 0.6
     (note,) = (note for note in table.notes if note.startswith("On hard, "))
     assert "not clearly better than always giving the most common label. We tested this" in note
-    told = {row["task"]: row["is_told_from_majority"] for row in plain_rows(table)}
+    told = {row["task"]: row["is_best_told_from_majority"] for row in plain_rows(table)}
     assert told == {"hard": False, "easy": True}
+
+
+def test_what_guessing_scores_is_told_of_many_tasks_in_one_line(empty) -> None:
+    for task in ("t0", "t1", "t2", "t3"):
+        for number, model in enumerate(("m/a", "m/b")):
+            write(empty, asked(model, task), right(200, 0.9, number))
+    table = read_table(empty)
+    blind = {row["task"]: 100 * row["majority"] for row in plain_rows(table)}
+    shown = ", ".join(f"{task} {value:.1f}" for task, value in sorted(blind.items()))
+    text = " ".join(wide_table(table).split())
+    assert f"always giving the most common label scores: {shown}." in text
+
+
+def test_the_very_same_answers_are_called_so(empty) -> None:
+    for model in ("m/a", "m/copy"):
+        write(empty, asked(model, "t"), right(200, 0.7, 1))
+    said = " ".join(comparison_text(compare_models(empty, "m/a", "m/copy")).split())
+    assert "m/a and m/copy score the same" in said and "the very same photos" in said
+    assert "cannot be detected" not in said
+
+
+def test_nobody_is_the_one_other() -> None:
+    assert named([*"abcd"]) == "a, b, c and d" and named([*"abcde"]) == "a, b, c and 2 others"
 
 
 def test_a_task_at_chance_has_no_vote(empty) -> None:

@@ -59,7 +59,7 @@ def test_a_table_with_a_leak_and_an_untrained_label(
     rows += ["again.jpg,species aaa,test", f"{names[1]},,train"]
     (root / "t.csv").write_text("\n".join(["image,label,split", *rows]))
     found, last = check(capsys, root / "t.csv")
-    assert "warning  1 test photo has a copy among the training photos" in "\n".join(found)
+    assert "warning  1 test photo is also among the training photos" in "\n".join(found)
     assert "warning  1 label has test photos but no training photos: species bbb." in found
     assert "1 file is not a labelled photo and was ignored" in last
     assert main(["check", str(root / "t.csv"), "--json"]) == 0

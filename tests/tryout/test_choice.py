@@ -162,6 +162,19 @@ def test_what_a_search_promises(n_units: int, at_least: float) -> None:
     assert search.share < 0.6 and search.share_found >= 0.98
 
 
+def test_at_a_camera_all_photos_are_searched_for_not_the_easiest_one() -> None:
+    """Half of all photos show the label: less than half can never be enough."""
+    score_n = np.tile(np.linspace(0.01, 0.99, 100), 2)
+    code_n = np.tile([0, 1], 100)
+    held_out = HeldOut(
+        code_n, np.stack([score_n, 1 - score_n], 1), np.repeat([0, 1], 100), ("a", "b")
+    )
+    search = plan_search(held_out, 0, are_bursts=False)
+    is_seen_n = score_n >= np.sort(score_n)[::-1][round(search.share * 200) - 1]
+    assert is_seen_n[code_n == 0].mean() >= 0.95 and search.share_found == 1
+    assert plan_search(held_out, 0).share < 0.1, "of a burst, any frame will do"
+
+
 def test_out_of_unit_never_sees_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[int]] = []
     original = fit_head

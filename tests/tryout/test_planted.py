@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_a_poor_model_is_recommended_to_nobody(clean: tuple[str, Verdict]) -> No
             [
                 "To find nearly all fox (your rarest label), check the 30 % of photos most likely "
                 "to be fox: sort predictions.csv by the column p(fox).",
-                "This found all 23 photos here. 23 photos are few: count on only 88 % of new ones.",
+                "This found all 23 photos here. With so few, count on only 88 % of new ones.",
             ],
         ),
     ],
@@ -87,7 +88,7 @@ def test_a_poor_model_is_recommended_to_nobody(clean: tuple[str, Verdict]) -> No
 def test_one_number_is_promised_for_a_search(
     clean: tuple[str, Verdict], share: float, at_least: float, expected: list[str]
 ) -> None:
-    search = SearchPlan("fox", share, 1.0, at_least, 23)
+    search = SearchPlan("fox", share, 1.0, at_least, 23, 23)
     lines = list(tell(dataclasses.replace(clean[1], searches=(search,))))
     assert [line for line in lines if "fox" in line or "This found" in line] == expected
 
@@ -206,17 +207,19 @@ def test_places_that_are_alike_give_few_false_alarms() -> None:
 
 @pytest.mark.slow
 def test_clean_sets_give_few_false_alarms(tmp_path: Path) -> None:
-    """100 worlds of 120 photos: of each kind of claim, at most 5 are wrong."""
-    alarms = Counter[str]()
+    """Worlds of 120 photos: of each kind of claim, at most 5 of 100 are wrong. `WORLDS=100` tries
+    more of them.
+    """
+    alarms, n_worlds = Counter[str](), int(os.environ.get("WORLDS", "40"))
     two = TrialOptions(models=("classical/colour", "classical/texture"))
-    for seed in range(100):
+    for seed in range(n_worlds):
         text, verdict = try_out(tmp_path / str(seed), Plan(seed=seed), two)
         kinds = {finding.kind for finding in verdict.sample.survey.audit.findings}
         said = {"mixes up": "mix-up", "less often": "weakness", "Check": "suspects"}
         kinds |= {kind for words, kind in said.items() if words in text}
         kinds |= {"leak"} if "random split" in text else set()
         alarms.update(kinds)
-    assert all(n <= 5 for n in alarms.values()), dict(alarms)
+    assert all(n <= n_worlds / 20 for n in alarms.values()), dict(alarms)
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def _explained(args: type) -> type:
     """The same flags as `--help` explains them: each text in one piece, a word for each value, and
     a default in brackets where it says something.
     """
-    from tyro.conf import UseAppendAction, arg
+    from tyro.conf import Positional, UseAppendAction, arg
 
     changed: list[tuple[str, Any, Any]] = []
     types, docs = get_type_hints(args, include_extras=True), _docs(args)
@@ -159,6 +159,9 @@ def _explained(args: type) -> type:
             else "[{}]".format,
         )
         value = dataclasses.field() if default is dataclasses.MISSING else default
+        if Positional in marks and default is not dataclasses.MISSING:
+            words = [getattr(mark, "metavar", None) for mark in (how, *marks)]
+            marks.append(arg(metavar=f"[{[word for word in words if word][-1]}]"))
         changed.append((field.name, Annotated[(base, how, *marks)], value))
     made = dataclasses.make_dataclass(
         args.__name__, changed, bases=(args,), frozen=True, kw_only=True

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from fieldmark import draws
 from fieldmark.data import DATASETS
@@ -159,14 +161,20 @@ def checkpoint(model: str) -> Checkpoint:
 
 
 def developer_and_name(model: str) -> tuple[str, str]:
-    """As the Hub writes it, `org/name`; the family stands for the organisation elsewhere.
+    """As the Hub writes it, `org/name`; the family stands for the organisation elsewhere, but did
+    not make the weights of a user's file.
 
     >>> developer_and_name("open-clip/hf-hub:imageomics/bioclip-2")
     ('imageomics', 'bioclip-2')
     >>> developer_and_name("timm/resnet50.a1_in1k"), developer_and_name("mine")
     (('timm', 'resnet50.a1_in1k'), ('unknown', 'mine'))
+    >>> developer_and_name("timm/resnet50?weights=runs/best.pth&size=64")
+    ('unknown', 'resnet50_best')
     """
-    family, _, rest = model.partition("?")[0].partition("/")
+    base, _, options = model.partition("?")
+    family, _, rest = base.partition("/")
+    if own := parse_qs(options).get("weights"):
+        return UNKNOWN, f"{rest.replace('/', '_')}_{Path(own[0]).stem}"
     if not rest:
         return UNKNOWN, family
     if (family in ("hf", "chat") and "/" in rest) or rest.startswith("hf-hub:"):

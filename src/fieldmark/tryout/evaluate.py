@@ -297,7 +297,10 @@ def conclude(
             *_weak_places(sample, held_out),
         ),
         _suspects(sample, held_out, others, mix_ups),
-        tuple(plan_search(held_out, code, wanted) for code in range(len(sample.labels))),
+        tuple(
+            plan_search(held_out, code, wanted, are_bursts=not sample.survey.photos.unit_from)
+            for code in range(len(sample.labels))
+        ),
         wanted,
         tuple(_ranks(sample, held_out)),
     )

@@ -175,9 +175,10 @@ def load_fitted(folder: Path) -> FittedModel:
     try:
         about = _ABOUT.validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise DataError(
-            f"{folder} contains no model: `fieldmark try PHOTOS` makes one in try/model."
-        ) from None
+        inner = folder / "model"
+        makes = "`fieldmark try PHOTOS` makes one in try/model."
+        hint = f"did you mean {inner}?" if (inner / ABOUT).is_file() else makes
+        raise DataError(f"{folder} contains no model: {hint}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
     except ValidationError as error:

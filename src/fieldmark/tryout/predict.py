@@ -240,7 +240,8 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> tuple
     originals hold, positions too.
 
     No photo is moved, deleted or written over, nor is a copy that somebody has moved or changed: a
-    list in the folder says which copies are ours, and one of the same size is taken to be done.
+    list in the folder says which copies are ours, and one of the same size is taken to be done. Of
+    a photo whose copy somebody has put into another folder, none is made again.
     What is no file (a pipe, a link that leads nowhere) is left out.
     """
     root = photos if photos.is_dir() else photos.parent
@@ -248,6 +249,8 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> tuple
     answers = ((_folder_name(one.answer), one.image) for one in predictions)
     planned = {f"{folder}/{image}": sources[image] for folder, image in answers if image in sources}
     ours = _copies_of(out)
+    here = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    moved = {name.partition("/")[2] for name in here - ours}
     listed = "".join(f"{json.dumps(name)}\n" for name in sorted(ours | planned.keys()))
     write_file(out / COPIES, (_ABOUT_COPIES + listed).encode())
     n_copied, n_removed = 0, 0
@@ -263,10 +266,10 @@ def copy_photos(predictions: list[Prediction], photos: Path, out: Path) -> tuple
                 old.parent.rmdir()
     for name, source in planned.items():
         target = out / name
-        if not target.exists():
+        if not target.exists() and name.partition("/")[2] not in moved:
             copy_file(source, target)
             n_copied += 1
-        elif target.stat().st_size != source.stat().st_size:
+        elif target.exists() and target.stat().st_size != source.stat().st_size:
             raise DataError(f"{target} is there already and differs: choose another --copy-into.")
     return n_copied, len(planned) - n_copied, n_removed
 

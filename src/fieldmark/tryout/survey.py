@@ -97,10 +97,11 @@ def refuse_small(photos: LabelledPhotos) -> None:
 
 def _too_little(photos: LabelledPhotos, labels: Sequence[str], n_testable: int) -> str:
     if len(labels) < 2:
+        flag = "--label" if photos.label_from.startswith("column ") else "--label-part"
         return (
             f"{photos.root} has photos of one label only ({labels[0]}): a model is tested on two "
-            f"labels or more. Labels were read from {photos.label_from}; --label-part or --label "
-            "says what else to read."
+            f"labels or more. Labels were read from {photos.label_from}; {flag} says what else to "
+            "read."
         )
     if n_testable < 2:
         return (

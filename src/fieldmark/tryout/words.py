@@ -218,8 +218,8 @@ def _rivals(verdict: Verdict) -> Iterator[str]:
         names = [f"{rival.model} ({_per_100(rival.accuracy)})" for rival in close]
         highest = float(verdict.held_out.is_right_n.mean())
         yield (
-            f"Too close to call: {verdict.best.model} scored highest ({_per_100(highest)}), but "
-            f"{first_few(names, 4)} could be as good."
+            f"Too close to call: {verdict.best.model} scored highest here ({_per_100(highest)}), "
+            f"but {first_few(names, 4)} could be as good."
         )
         yield from _faster(verdict, close, highest)
     if behind := [rival for rival in verdict.rivals if not rival.is_as_good]:
@@ -240,13 +240,14 @@ def _faster(verdict: Verdict, close: Sequence[Rival], highest: float) -> Iterato
     rival = next((rival for rival in close if rival.model == fastest), None)
     more = rival.units_to_decide if rival else max(one.units_to_decide for one in close)
     n_units, units = verdict.sample.n_units, verdict.sample.unit_word
+    tested = f"independent {units}" if units == "photos" else units
     is_far, use = more > MOST_MORE * n_units, f"`--models {fastest}`"
     if rival and (not more or (is_far and highest - rival.accuracy < SMALL)):
         yield f"The difference is too small to matter: use {fastest}, the fastest ({use})."
     elif more:
         need = f"{_round(more):,} more {units} like yours"
         decide = f"Telling these models apart would take about {need}."
-        decide = f"{n_units} {units} are too few to tell these models apart." if is_far else decide
+        decide = f"{n_units} {tested} are too few to tell these models apart." if is_far else decide
         yield decide + (f" Until then, {fastest} is the fastest: {use} takes it." if rival else "")
 
 
@@ -293,7 +294,9 @@ def _mistakes(verdict: Verdict) -> Iterator[str]:
             f"{suspects.expected:.0f} may be wrong: {first_few(shown, MOST)}."
         )
     elif suspects.is_checked:
-        yield "No label looks clearly wrong to these models."
+        kinds = {finding.kind for finding in sample.survey.audit.findings}
+        other = "other " if "conflict" in kinds else ""
+        yield f"No {other}label looks clearly wrong to these models."
     else:
         scores = (float(verdict.held_out.is_right_n.mean()), *(r.accuracy for r in verdict.rivals))
         why = "that takes two models that do clearly better than guessing"
@@ -309,18 +312,18 @@ def _hardest(verdict: Verdict) -> Iterator[str]:
     _, worst, n, n_right = labels[0]
     if n_right == n:
         return
-    tied = [f"{name} ({k} of {m})" for _, name, m, k in labels if k * n == n_right * m]
+    tied = [name for _, name, m, k in labels if k * n == n_right * m]
     if len(tied) == 1:
         yield f"Hardest label: {worst}, with {n_right} of {n} photos right."
     elif len(tied) < len(labels):
-        yield f"Hardest labels: {first_few(tied, MOST)} photos right."
+        right = f"{_per_100(n_right / n)} of 100 photos" if n_right else "no photo"
+        yield f"Hardest labels: {first_few(tied, MOST)}, each with {right} right."
 
 
 def _confidence(verdict: Verdict) -> Iterator[str]:
     threshold, units = verdict.threshold, verdict.sample.unit_word
-    shares = threshold.share_named - threshold.share_wrong, threshold.share_wrong
-    n_right, n_wrong = (round(100 * share) for share in shares)
-    n_left = 100 - n_right - n_wrong
+    n_left, n_wrong = round(100 * (1 - threshold.share_named)), round(100 * threshold.share_wrong)
+    n_right = 100 - n_left - n_wrong
     wrong = f"{n_wrong}" if n_wrong else "none" if not threshold.share_wrong else "fewer than 1"
     if not threshold.is_promise:
         n_needed = round(1 / WRONG_PER_PHOTO) - 1
@@ -335,7 +338,7 @@ def _confidence(verdict: Verdict) -> Iterator[str]:
         yield f"Of 100 photos, it names {n_right} correctly and {wrong} wrongly{rest}."
         if threshold.wrong_of_named >= POOR:
             n_of_100 = _per_100(threshold.wrong_of_named)
-            yield f"Of 100 names that it gives, about {n_of_100} are wrong: check them all."
+            yield f"So about {n_of_100} % of the names that it gives are wrong: check them all."
         new = "" if units == "photos" else f" at new {units}"
         n_most = round(100 * WRONG_PER_PHOTO)
         yield f"Of 100 new photos{new}, expect at most {n_most} to get a wrong name."
@@ -351,8 +354,10 @@ def _search(verdict: Verdict) -> Iterator[str]:
     n, label, share = rarest.n_units, rarest.label, _per_100(rarest.share)
     is_promise = rarest.at_least >= verdict.wanted
     what = f"{_per_100(verdict.wanted)} % of {label}" if is_promise else f"nearly all {label}"
-    reason = "your rarest label" if units == "photos" else f"the label at the fewest {units}"
-    if sum(search.n_units == n for search in searches) == 1:
+    reason, least = f"the label at the fewest {units}", [search.n_units for search in searches]
+    if units == "photos":
+        reason, least = "your rarest label", [search.n_photos for search in searches]
+    if least.count(min(least)) == 1 and least[searches.index(rarest)] == min(least):
         what = f"{what} ({reason})"
     if rarest.share > MOST_LOOKED_AT:
         yield f"To find {what}, you would have to check {share} % of all photos."
@@ -362,12 +367,11 @@ def _search(verdict: Verdict) -> Iterator[str]:
     yield f"To find {what}, check the {share} % of photos most likely to be {label}{how}."
     if not is_promise:
         n_found = round(rarest.share_found * n)
-        few = "Two" if n == 2 else f"{n:,}"
         at = f"{'both' if n == 2 else f'all {n:,}'} {units}"
         at = at if n_found == n else f"{n_found:,} of {n:,} {units}"
         yield (
-            f"This {'found' if units == 'photos' else 'worked at'} {at} here. {few} {units} are "
-            f"few: count on only {_per_100(rarest.at_least)} % of new ones."
+            f"This {'found' if units == 'photos' else 'worked at'} {at} here. With so few, count "
+            f"on only {_per_100(rarest.at_least)} % of new ones."
         )
 
 
@@ -382,7 +386,7 @@ def _unsure(verdict: Verdict) -> str:
     cells.sort()
     # Of labels that tie, the first of the alphabet mean nothing.
     if len(cells) > MOST and cells[0][0] == cells[MOST][0]:
-        return f"{sum(share == cells[0][0] for share, _ in cells)} labels alike"
+        return f"{sum(share == cells[0][0] for share, _ in cells)} labels, equally often"
     return ", ".join(text for _, text in cells[:MOST])
 
 
@@ -396,7 +400,7 @@ def _advice(verdict: Verdict) -> Iterator[str]:
         )
         _, name, n, n_right = next(iterate_labels(verdict.held_out))
         if n_right < n:
-            yield f"A guess: more photos of {name} would help most."
+            yield f"More photos of {name} would probably help most."
     if verdict.best.images_per_s:
         speed = verdict.best.images_per_s
         pace = f"{counted(max(1, _round(speed)), 'photo')} per second"

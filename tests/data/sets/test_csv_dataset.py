@@ -170,13 +170,13 @@ def test_columns_that_are_not_there(tmp_path: Path):
     path = write(tmp_path, "picture,bird_name,n\na.jpg,finch,1\n")
     assert refusal(path) == (
         "ROOT  has no label column: found 'picture', 'bird_name', 'n', expected one like label, "
-        "class, category, target, sciname, species, taxon. Say which it is: --label NAME with "
-        "`fieldmark try`. In a task file: `options: {label: NAME}`."
+        "class, category, target, sciname, species, taxon. Say which it is: `fieldmark try "
+        "--label NAME`, or `options: {label: NAME}` in a task file."
     )
     assert refusal(path, label="bird_name") == (
         "ROOT  has no image column: found 'picture', 'bird_name', 'n', expected one like image, "
-        "img, path, filepath, filename, file, photo. Say which it is: --image NAME with "
-        "`fieldmark try`. In a task file: `options: {image: NAME}`."
+        "img, path, filepath, filename, file, photo. Say which it is: `fieldmark try "
+        "--image NAME`, or `options: {image: NAME}` in a task file."
     )
     assert refusal(path, label="birdname") == (
         "ROOT  has no column 'birdname' for label: did you mean 'bird_name'?"

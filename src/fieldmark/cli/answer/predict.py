@@ -85,7 +85,7 @@ def run(args: PredictArgs) -> int:
     if args.copy_into is not None:
         n, n_there, n_removed = copy_photos(predictions, args.photos, args.copy_into)
         n_bad = sum(bool(prediction.problem) for prediction in predictions)
-        bad = f" (of all, {n_bad} cannot be read)" if n_bad else ""
+        bad = f"; {n_bad:,} of them cannot be read" if n_bad else ""
         there = (
             f", {n_there:,} {'was' if n_there == 1 else 'were'} there already" if n_there else ""
         )
@@ -98,8 +98,8 @@ def run(args: PredictArgs) -> int:
             talk(line)
         talk(f"{counted(len(predictions), 'photo')}: {args.out}{replaced}")
     if n_used := sum(prediction.is_training_photo for prediction in predictions):
-        used = counted(n_used, "of these photos was", "of these photos were")
-        talk(f"{used} used to make this model, so these answers are not a test of it.")
+        used = counted(n_used, "of these photos (or a copy of it) was", "of these photos were")
+        talk(f"{used} used to make this model: no test of it. See the column is_training_photo.")
     return 0
 
 
@@ -118,12 +118,13 @@ def tell_trust(predictions: list[Prediction], about: About) -> Iterator[str]:
         )
     elif n := counts[UNSURE]:
         yield (
-            f"{counted(n, 'photo is', 'photos are')} unsure: the model gives a name only from a "
-            f"probability of {about.threshold:.2f} on. The column best_guess has its guess. Check "
-            "it yourself."
+            f"{counted(n, 'photo is', 'photos are')} unsure: the model gives a name only where it "
+            f"is at least {100 * about.threshold:.0f} % sure. The column best_guess has its guess. "
+            "Check it yourself."
         )
     if n_named and about.wrong_of_named >= POOR:
-        yield f"In its test, {100 * about.wrong_of_named:.0f} of 100 names were wrong: check all."
+        wrong = f"{100 * about.wrong_of_named:.0f} % of the names that it gave were wrong"
+        yield f"In its test, {wrong}: check them all."
     elif n_named and not about.is_promise:
         yield (
             f"This model was tested on {about.n_units} {about.unit_word}, too few to promise how "

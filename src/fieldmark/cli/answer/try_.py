@@ -40,7 +40,7 @@ class TryArgs:
     out: Path = Path("try")
     """folder for the page, the tables and the model"""
     models: Annotated[tuple[str, ...], arg(metavar="NAME …")] = ("auto",)
-    """auto (what works here; the small list where torch is installed), classical, small (125 MB to
+    """auto (what works here; the small list where torch is installed), classical, small (124 MB to
     fetch), best (2.8 GB), or names"""
     image: str = ""
     """column of a table that names the photo"""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli.show import print_json, show, show_rows, talk
+from fieldmark.words import counted
 
 if TYPE_CHECKING:
     from fieldmark.tasks import NamedTask
@@ -56,7 +57,8 @@ def run(args: TasksArgs) -> int:
         return _show_one(args, folders)
     show_rows(rows, args.json, (), ("metric", "dataset"))
     if not args.json:
-        talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one, `fieldmark run` runs it.")
+        shows = "`fieldmark tasks NAME` shows one, `fieldmark run` runs it."
+        talk(f"{counted(len(rows), 'task')}. {shows}")
     return 0
 
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from fieldmark.experiments.cluster import Executors, JobFolder, StepFolder, StepStatus
     from fieldmark.settings import Settings
 
-StepNames = Annotated[
-    Positional[tuple[str, ...]], arg(metavar="[STEP|RUN…]", help_behavior_hint="")
-]
+StepNames = Annotated[Positional[tuple[str, ...]], arg(metavar="STEP|RUN…", help_behavior_hint="")]
 ENDED = ("lost", "finished", "merged")
 SCREEN_S, LOG_S = 2.0, 0.5
 """seconds between two looks"""

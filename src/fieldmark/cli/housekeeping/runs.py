@@ -19,7 +19,7 @@ SHORT = 8
 """hex digits of a key that people are shown"""
 RARE = ("data", "folder", "claimed by", "key", "seed", "when (UTC)", "n_train", "photos")
 """columns that a narrow screen leaves out, in this order"""
-RunNames = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
+RunNames = Annotated[Positional[tuple[str, ...]], arg(metavar="ID|KEY…", help_behavior_hint="")]
 State = Literal["done", "running", "failed", "killed", "superseded"]
 States = Annotated[UseAppendAction[tuple[State, ...]], arg(help_behavior_hint="")]
 

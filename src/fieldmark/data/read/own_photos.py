@@ -152,7 +152,8 @@ def read_folder(root: Path, columns: Columns) -> LabelledPhotos:
     if (root / COPIES).exists():
         raise DataError(
             f"{root} has copies that `fieldmark predict` sorted by a model's answers. A model is "
-            f"tested on labels that a person gave: check them, then delete {COPIES} in it."
+            f"tested on labels that a person gave: check them, remove folders that are no label "
+            f"(unsure, unlike anything seen), then delete {COPIES} in it."
         )
     paths, others = photo_files(root)
     unread = unread_files(others, paths)

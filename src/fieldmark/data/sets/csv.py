@@ -150,8 +150,8 @@ def _needed(path: Path, role: str, names: Sequence[str]) -> str:
         expected = ", ".join(short[:7])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
-            f"one like {expected}. Say which it is: --{role} NAME with `fieldmark try`. In a task "
-            f"file: `options: {{{role}: NAME}}`."
+            f"one like {expected}. Say which it is: `fieldmark try --{role} NAME`, or "
+            f"`options: {{{role}: NAME}}` in a task file."
         )
     return name
 

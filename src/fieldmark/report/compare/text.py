@@ -56,7 +56,9 @@ def verdict(compared: RowComparison) -> tuple[str, str]:
     if overall is None:
         return _task_by_task(compared), _stand_ins(compared)
     sentences = []
-    if overall.verdict == "tie":
+    if all(task.where and not task.where.only_a + task.where.only_b for task in tasks):
+        sentences.append("They are right on the very same photos.")
+    elif overall.verdict == "tie":
         sentences += _smallest(overall)
     if len(overall.metrics) > 1:
         sentences.append(f"The mean is over different metrics: {', '.join(overall.metrics)}.")
@@ -118,7 +120,7 @@ def _smallest(overall: OverallDifference) -> list[str]:
     more = (needed or 0) - comparison.n_units
     noun = "photos" if comparison.n_units == comparison.n else "units"
     half = number(comparison.detectable / 2, overall.score) + _unit(overall.score)
-    halve = f" With about {more:,} more {noun} you could detect {half}." if more > 0 else ""
+    halve = f" To detect {half} you would need about {more:,} more {noun}." if more > 0 else ""
     n = counted(comparison.n, "photo")
     if comparison.n_units != comparison.n:
         n += f" ({comparison.n_units:,} independent units)"
@@ -138,7 +140,7 @@ def _task_by_task(compared: RowComparison) -> str:
 
 def _tasks(tasks: Sequence[ComparedTask], side: str) -> str:
     names = [task.a.heading for task in tasks if task.verdict == side]
-    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    shown = ", ".join(names if len(names) <= FEW + 2 else [*names[: FEW + 1], "..."])
     return f"{len(names)} ({shown})"
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 OF_TABLES = (
     "model_label", "setup", "runs", "column", "is_counted", "tier", "chance",
-    "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
+    "chance_among", "majority", "is_best_told_from_majority", "is_tied_with_best",
     "answered_rate", "among_answered", *RATES, "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -309,15 +309,24 @@ def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
     for row in table.rows:
         if row.chance:
             columns.setdefault(row.column_key, []).append(row)
-    if not columns or (len(columns) > MOST_LEVELS and not is_long):
+    if len(columns) > MOST_LEVELS and not is_long:
+        known = [(rows[0], _blind(table, rows)) for rows in columns.values()]
+        shown = [f"{row.heading} {number(value, row.score)}" for row, value in known if value]
+        if shown:
+            yield f"always giving the most common label scores: {', '.join(shown)}."
         return
-    for key, rows in columns.items():
+    for rows in columns.values():
         levels = chance_texts(rows)
-        study = table.study.columns.get(key) if table.study else None
         text = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
-        if study and study.blind is not None:
-            text += f", always giving the most common label {number(study.blind, rows[0].score)}"
+        if (blind := _blind(table, rows)) is not None:
+            text += f", always giving the most common label {number(blind, rows[0].score)}"
         yield f"{text}."
+
+
+def _blind(table: Table, rows: Sequence[Row]) -> float | None:
+    """What always giving the most common label scores in the column of the rows, if known."""
+    column = table.study.columns.get(rows[0].column_key) if table.study else None
+    return column.blind if column else None
 
 
 def chance_texts(rows: Sequence[Row]) -> list[str]:
@@ -412,7 +421,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "chance": None if row.chance is None else row.chance.value,
         "chance_among": None if row.chance is None else row.chance.among,
         "majority": None if column is None else column.blind,
-        "is_told_from_majority": None if column is None else column.is_told_from_blind,
+        "is_best_told_from_majority": None if column is None else column.is_told_from_blind,
         "is_tied_with_best": row.is_tied,
         "n_items": row.run.n_items,
         "n_answered": row.run.n_ok,

@@ -174,10 +174,10 @@ def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
     order = sorted(n_best, key=lambda name: (-n_best[name], name))
     names = names_with_caveats(rows)
     counts = [f"{names[name]} on {n_best[name]}" for name in order]
-    opening, shown = f"{counts[0]} of {n_tasks} tasks", counts[1 : N_NAMED + 1]
-    more = len(counts) - 1 - len(shown)
-    rest = f" and {more} others on fewer" if more else ""
-    return f"Could be the best: {', '.join([opening, *shown])}{rest}."
+    opening, shown = f"{counts[0]} of {n_tasks} tasks", counts[1 : N_NAMED + 2]
+    if (more := len(counts) - 1 - N_NAMED) > 1:
+        shown[-1] = f"{more} others on fewer"
+    return f"Could be the best: {', '.join([opening, *shown])}."
 
 
 def named(names: Sequence[str], word: str = "and") -> str:
@@ -185,10 +185,9 @@ def named(names: Sequence[str], word: str = "and") -> str:
     >>> named(["a"]), named(["a", "b"]), named(list("abcde"), "or")
     ('a', 'a and b', 'a, b, c or 2 others')
     """
-    shown = list(names[:N_NAMED])
-    if len(names) > N_NAMED:
-        more = len(names) - N_NAMED
-        shown.append("1 other" if more == 1 else f"{more} others")
+    shown = list(names[: N_NAMED + 1])
+    if (more := len(names) - N_NAMED) > 1:
+        shown[-1] = f"{more} others"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {word} {shown[-1]}"
 
 

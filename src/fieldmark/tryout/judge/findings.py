@@ -259,38 +259,44 @@ class SearchPlan:
     share: float
     """of all photos"""
     share_found: float
-    """of the label's photos that are then found, here"""
+    """of the label's units that are then found, here"""
     at_least: float
     """found among new photos, with 95 % confidence"""
     n_units: int
     """units with that label"""
+    n_photos: int
 
 
-def plan_search(held_out: HeldOut, code: int, share: float = FOUND) -> SearchPlan:
+def plan_search(
+    held_out: HeldOut, code: int, share: float = FOUND, are_bursts: bool = True
+) -> SearchPlan:
     """Ranks photos by the label's probability and stops where enough are found.
 
-    With P positive units of which r - 1 may lie below the threshold, P(Binomial(P, 1 - wanted) >=
-    r) >= 0.95 promises the wanted share; it takes 59 units to promise 95 %. With fewer, all are to
-    be found, and `at_least` is what that promises: 0.05^(1 / P).
+    A burst is found by any of its photos, for one frame shows the animal; a camera or site, where
+    the wanted share of its photos is found. With P positive units of which r - 1 may lie below the
+    threshold, P(Binomial(P, 1 - wanted) >= r) >= 0.95 promises the wanted share; it takes 59 units
+    to promise 95 %. With fewer, all are to be found, and `at_least` is what that promises:
+    0.05^(1 / P).
     """
     from scipy.stats import beta, binom
 
     prob_n = held_out.prob_nc[:, code]
     is_label = held_out.code_n == code
     units = np.unique(held_out.unit_n[is_label])
-    # A unit is found when any of its photos is: one frame shows the animal.
-    best_u = np.array([prob_n[is_label & (held_out.unit_n == unit)].max() for unit in units])
+    best_first = [np.sort(prob_n[is_label & (held_out.unit_n == unit)])[::-1] for unit in units]
+    needed = [1 if are_bursts else math.ceil(share * len(prob_k)) for prob_k in best_first]
+    last_u = np.array([prob_k[n - 1] for prob_k, n in zip(best_first, needed, strict=True)])
     n_units = len(units)
     # the most units that may be missed such that the promise still holds
     allowed = [r for r in range(n_units + 1) if binom.sf(r, n_units, 1 - share) >= 0.95]
     n_missed = max(allowed, default=0)
-    threshold = np.sort(best_u)[n_missed]
-    n_found = int((best_u >= threshold).sum())
+    threshold = np.sort(last_u)[n_missed]
+    n_found = int((last_u >= threshold).sum())
     at_least = float(beta.ppf(0.05, n_found, n_units - n_found + 1))
     is_seen = prob_n >= threshold
-    return SearchPlan(
-        held_out.labels[code], float(is_seen.mean()), n_found / n_units, at_least, n_units
-    )
+    found, n_photos = n_found / n_units, int(is_label.sum())
+    label, share_seen = held_out.labels[code], float(is_seen.mean())
+    return SearchPlan(label, share_seen, found, at_least, n_units, n_photos)
 
 
 # --- ranks above the label

@@ -259,12 +259,12 @@ def _duplicates(
         yield DataFinding("conflict", text, (group,))
     for sort, other, so in (
         ([g for g in groups if g not in set(conflicts)], "", "scores on it are too good"),
-        (conflicts, " with another label", "no model can be right on both"),
+        (conflicts, ", under another label", "no model can be right on both"),
     ):
         if leaks := tuple(g for g in sort if {"train", "test"} <= {split[row] for row in g}):
             n = sum(split[row] == "test" for group in leaks for row in group)
-            copied = counted(n, "test photo has", "test photos have")
-            text = f"{copied} a copy{other} among the training photos of your own split: {so}."
+            copied = counted(n, "test photo is", "test photos are")
+            text = f"{copied} also among the training photos of your own split{other}: {so}."
             yield DataFinding("leak", text, leaks)
 
 
