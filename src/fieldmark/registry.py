@@ -328,12 +328,17 @@ def _place_of(error: BaseException, path: Path) -> tuple[str, int]:
     """The file of the user's and the line in it where an error arose."""
     if isinstance(error, SyntaxError):
         return error.filename or str(path), error.lineno or 1
-    places = [
+    return innermost_frame(error, PREFIX) or (str(path), 1)
+
+
+def innermost_frame(error: BaseException, prefix: str) -> tuple[str, int] | None:
+    """The file and the line of the innermost frame in a module whose name begins so."""
+    frames = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__", "")).startswith(PREFIX)
+        if str(frame.f_globals.get("__name__", "")).startswith(prefix)
     ]
-    return places[-1] if places else (str(path), 1)
+    return frames[-1] if frames else None
 
 
 def _one_line(error: BaseException) -> str:

@@ -126,9 +126,7 @@ class Fields:
         return self._shown(made)
 
     def messages(self, doc: Doc, index: int | None = None) -> Any:
-        """Turns as `{role, content: [{type, text | url}]}`: the task's own, or one of the user."""
-        if self.task.doc_to_messages is None:
-            return user_turn(self.visuals(doc, index), self.text(doc, index))
+        """The task's own turns as `{role, content: [{type, text | url}]}`."""
         options = self._named_kwargs("doc_to_messages")
         return self._placed_in(self._call("doc_to_messages", doc, index, **options))
 
@@ -252,12 +250,6 @@ class Fields:
     def _start(self, key: str, index: int | None) -> str:
         about = "" if index is None else f"document {index}: "
         return f"{self.task.line_of(key)}  {about}{key}"
-
-
-def user_turn(visuals: Sequence[Any], text: Any) -> list[dict[str, Any]]:
-    """One message of the user: pictures first, then the text."""
-    shown = [{"type": "image", "url": visual} for visual in visuals]
-    return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
 
 
 def _takes_any(takes: Mapping[str, inspect.Parameter]) -> bool:

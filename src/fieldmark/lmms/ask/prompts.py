@@ -69,23 +69,18 @@ def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
     visuals = fields.visuals(doc, row) if fields.has_visuals else []
     head = fields.description(doc, row)
     shots = setup.examples.shots(row)
-    whole = head + context_of(setup, shots) + text
+    # As lmms-eval writes them: joined, with one delimiter at the end.
+    examples = [_example(setup, shot) + part.task.fewshot_delimiter for shot in shots]
+    whole = head + "".join(examples) + text
     if setup.layout == "multi" and shots:
         return Prompt(whole, _turns(setup, head, shots, visuals, text))
     if not any(shot.visuals for shot in shots):
         return Prompt(whole, (user_message(setup, visuals, whole),))
     parts: list[MessagePart] = []
-    for number, shot in enumerate(shots):
+    for number, (shot, example) in enumerate(zip(shots, examples, strict=True)):
         before = head if number == 0 else ""
-        text_of_shot = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
-        parts.extend(user_message(setup, shot.visuals, text_of_shot).parts)
+        parts.extend(user_message(setup, shot.visuals, before + example).parts)
     return Prompt(whole, (user(*parts, *user_message(setup, visuals, text).parts),))
-
-
-def context_of(setup: Setup, shots: Sequence[Shot]) -> str:
-    """The examples as lmms-eval writes them: joined, with one delimiter at the end."""
-    between = setup.part.task.fewshot_delimiter
-    return "".join(_example(setup, shot) + between for shot in shots)
 
 
 def _example(setup: Setup, shot: Shot) -> str:

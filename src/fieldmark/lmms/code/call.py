@@ -11,7 +11,6 @@ import contextlib
 import inspect
 import random
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from fieldmark.lmms.code.dialogue import JudgeSilent, NetworkRefused, NoJudgemen
 from fieldmark.lmms.code.imports import CodeLoader, ModulePaths, find_file, loader
 from fieldmark.lmms.code.inside import code_runs
 from fieldmark.lmms.code.trust import MARK, Function, Trust
-from fieldmark.registry import may_run, named_instead
+from fieldmark.registry import innermost_frame, may_run, named_instead
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,12 +154,8 @@ def _place(error: BaseException) -> str | None:
     """`folder/file.py:line` of the innermost frame that is task code."""
     if isinstance(error, SyntaxError) and error.filename:
         return _short(Path(error.filename), error.lineno or 1)
-    frames = [
-        _short(Path(frame.f_code.co_filename), line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__", "")).startswith(MARK)
-    ]
-    return frames[-1] if frames else None
+    place = innermost_frame(error, MARK)
+    return None if place is None else _short(Path(place[0]), place[1])
 
 
 def _short(path: Path, line: int) -> str:

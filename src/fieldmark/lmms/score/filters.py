@@ -107,7 +107,9 @@ class ResponseFilter:
 
 
 class _EachFilter(ResponseFilter):
-    """Changes every response by itself."""
+    """Changes every response by itself; without options where it names none."""
+
+    def __init__(self) -> None: ...
 
     def change(self, response: Any) -> Any:
         return response
@@ -164,22 +166,16 @@ def _most_frequent(responses: Sequence[Any]) -> list[Any]:
 class WhitespaceFilter(_EachFilter):
     """One leading space less."""
 
-    def __init__(self) -> None: ...
-
     def change(self, response: Any) -> Any:
         return _text(response).removeprefix(" ")
 
 
 class LowercaseFilter(_EachFilter):
-    def __init__(self) -> None: ...
-
     def change(self, response: Any) -> Any:
         return _text(response).lower()
 
 
 class UppercaseFilter(_EachFilter):
-    def __init__(self) -> None: ...
-
     def change(self, response: Any) -> Any:
         return _text(response).upper()
 
