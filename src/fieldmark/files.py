@@ -104,7 +104,7 @@ def sync_folder(folder: Path) -> None:
 
 # --- what a file holds, and whether it changed ---
 
-_RACY_NS = 2_000_000_000
+RACY_NS = 2_000_000_000
 """a file this young may change again without a change of its dates"""
 _STAMP = struct.Struct("<QQqq")
 
@@ -124,7 +124,7 @@ def stamp(path: str | Path) -> tuple[bytes, bool]:
     """What changes when the file changes, and whether it is old enough to be relied on later."""
     state = os.stat(path)  # noqa: PTH116 - a hundred thousand of them: Path.stat takes twice as long
     changed, modified, now = state.st_ctime_ns, state.st_mtime_ns, time.time_ns()
-    is_young = now - changed < _RACY_NS or 0 <= now - modified < _RACY_NS
+    is_young = now - changed < RACY_NS or 0 <= now - modified < RACY_NS
     return _STAMP.pack(state.st_ino, state.st_size, modified, changed), not is_young
 
 
