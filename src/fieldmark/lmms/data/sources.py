@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.errors import DataError, UsageError, meant
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.source_lines import is_file, is_folder, is_there, with_home
@@ -203,8 +203,7 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
             f"{task.line_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
             "with dataset_kwargs.data_files or data_dir."
         )
-    look = _LocalPaths(task)
-    made = {**options, **{key: look.all_of(options[key], key) for key in keys}}
+    made = {**options, **{key: _local_paths(task, options[key], key) for key in keys}}
     if builder in _PICKLES:
         _refuse_pickles(task, made.get("data_files"))
     if str(task.dataset_path) == "tsv":
@@ -212,33 +211,27 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _LocalPaths:
-    task: DocumentTask
+def _local_paths(task: DocumentTask, value: Any, key: str) -> Any:
+    """A path, a list of paths, or a mapping of splits to them."""
+    if isinstance(value, Mapping):
+        return {str(split): _local_paths(task, inner, key) for split, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_local_paths(task, inner, key) for inner in value]
+    return _local_path(task, str(value), key)
 
-    def all_of(self, value: Any, key: str) -> Any:
-        """A path, a list of paths, or a mapping of splits to them."""
-        if isinstance(value, Mapping):
-            return {str(split): self.all_of(inner, key) for split, inner in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.all_of(inner, key) for inner in value]
-        return self.one(str(value), key)
 
-    def one(self, value: str, key: str) -> str:
-        where = self.task.line_of("dataset_kwargs", key)
-        if "://" in value and not value.startswith("file://"):
-            return str(cached_file(value) or value)
-        plain = with_home(value.removeprefix("file://"))
-        for folder in folders_of(self.task, "dataset_kwargs"):
-            if _is_there(folder, str(plain), key):
-                return str(folder / plain)
-        raise DataError(f"{where}  {key} {value!r} does not exist.{self._close(plain)}")
-
-    def _close(self, plain: Path) -> str:
-        folder = (folders_of(self.task, "dataset_kwargs")[0] / plain).parent
-        names = [path.name for path in folder.iterdir()] if is_folder(folder) else []
-        near = closest(plain.name, names, most=1)
-        return f" Did you mean {near[0]!r}?" if near else f" It was looked for in {folder}."
+def _local_path(task: DocumentTask, value: str, key: str) -> str:
+    if "://" in value and not value.startswith("file://"):
+        return str(cached_file(value) or value)
+    plain, folders = with_home(value.removeprefix("file://")), folders_of(task, "dataset_kwargs")
+    for folder in folders:
+        if _is_there(folder, str(plain), key):
+            return str(folder / plain)
+    first = (folders[0] / plain).parent
+    names = [path.name for path in first.iterdir()] if is_folder(first) else []
+    hint = meant(plain.name, names) or f" It was looked for in {first}."
+    where = task.line_of("dataset_kwargs", key)
+    raise DataError(f"{where}  {key} {value!r} does not exist.{hint}")
 
 
 def _is_there(folder: Path, value: str, key: str) -> bool:

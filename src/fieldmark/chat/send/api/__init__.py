@@ -140,6 +140,13 @@ def thinking_tokens(effort: str, room: int) -> int:
     return round(room * _THINKING_SHARE.get(effort, 0.8))
 
 
+def count(usage: Any, *keys: str) -> int:
+    """A number of tokens in a block, or in the blocks inside; 0 where there is none."""
+    for key in keys:
+        usage = usage.get(key) if isinstance(usage, Mapping) else None
+    return int(amount(usage) or 0)
+
+
 def amount(value: Any) -> float | None:
     """A number of tokens or dollars; None where it is none (a word, below zero, infinite)."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
