@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from fieldmark.chat import (
     Answer,
@@ -51,24 +51,19 @@ class _Reading:
     def words(self) -> str:
         return self.prompt.text if self.prompt else self.continuations[0]
 
-
-class _SentWords(NamedTuple):
-    """What is kept of a question until all are answered."""
-
-    words: str
-    continuations: tuple[str, ...]
+    @property
+    def bare(self) -> _Reading:
+        """Without messages, which hold pictures."""
+        return replace(self, prompt=self.prompt and Prompt(self.prompt.text, ()))
 
 
 def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
-    sent_words: dict[int, list[_SentWords]] = {}
+    sent: dict[int, list[_Reading]] = {}
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
             questions = _questions(setup, row)
-            # Without their prompts: these hold pictures.
-            sent_words[row] = [
-                _SentWords(question.words, question.continuations) for question in questions
-            ]
+            sent[row] = [question.bare for question in questions]
             for number, question in enumerate(questions):
                 name = f"{row}{_ALONE}" if question.is_alone else f"{row}#{number}"
                 messages = question.prompt.messages if question.prompt else ()
@@ -76,22 +71,20 @@ def _likelihoods(setup: Setup, sending: RequestSender) -> list[DocumentReply]:
                 yield Request(name, messages, info=info, continuations=likely)
 
     came = ask_all(setup, sending, requests())
-    return [_reply(row, sent_words[row], came) for row in setup.part.rows]
+    return [_reply(row, sent[row], came) for row in setup.part.rows]
 
 
 def _reply(
-    row: int, sent_words: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]
+    row: int, sent: Sequence[_Reading], came: Mapping[tuple[int, int], Answer]
 ) -> DocumentReply:
     """Conditional likelihoods first, then those without context."""
-    answers = tuple(came[row, number] for number in range(len(sent_words)))
+    answers = tuple(came[row, number] for number in range(len(sent)))
     pairs = [
         ((likelihood.logprob, likelihood.is_greedy),)
         for answer in answers
         for likelihood in answer.likelihoods
     ]
-    return DocumentReply(
-        row, sent_words[0].words, tuple(pairs), answers, sent_words[0].continuations
-    )
+    return DocumentReply(row, sent[0].words, tuple(pairs), answers, sent[0].continuations)
 
 
 def _questions(setup: Setup, row: int) -> list[_Reading]:
