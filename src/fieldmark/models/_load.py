@@ -295,7 +295,7 @@ def _unknown(name: ModelName) -> UsageError:
     if name.base.endswith(WEIGHTS):
         return UsageError(
             f"model {name.text!r} is a file of weights. Name its network too, as in "
-            f"--model 'timm/NAME?weights={name.base}' (`fieldmark models timm` lists names)."
+            f"--model 'timm/NAME?weights={name.base}' (`fieldmark models timm` lists the best known)."
         )
     if name.checkpoint:
         corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]

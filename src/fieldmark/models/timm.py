@@ -276,7 +276,7 @@ def _source(
         return f"local-dir:{path.resolve()}", None
     if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
         names = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
-        raise UnknownName("model", request.name.base, names, "fieldmark models timm")
+        raise UnknownName("model", request.name.base, names, "timm.list_models()")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
 

@@ -384,9 +384,8 @@ def _unsure(verdict: Verdict) -> str:
         if n_unsure := int(is_unsure_n[held_out.code_n == code].sum()):
             cells.append((-n_unsure / n, f"{name} ({n_unsure} of {n})"))
     cells.sort()
-    # Of labels that tie, the first of the alphabet mean nothing.
     if len(cells) > MOST and cells[0][0] == cells[MOST][0]:
-        return f"{sum(share == cells[0][0] for share, _ in cells)} labels, equally often"
+        return ""  # of labels that tie, the first of the alphabet mean nothing
     return ", ".join(text for _, text in cells[:MOST])
 
 

@@ -110,7 +110,7 @@ def fit_weights(
     if problems:
         raise ModelError(
             f"{path}  does not fit this network: it {' and '.join(problems)}. "
-            "Weights of exactly this architecture and size are expected."
+            "The file must hold weights of exactly this network."
         )
     module.load_state_dict(kept)
 

@@ -32,11 +32,12 @@ from fieldmark.report.table.layout import number
 
 MOST_MODELS = 20
 """in each of several panels; a panel alone shows all"""
+MOST_TASKS = 12
 
 
 def plot(results: Results) -> Spec:
     columns = defined_columns(results)
-    shown, more = first_panels(list(columns))
+    shown, more = first_panels(list(columns), MOST_TASKS)
     is_alone = len(shown) == 1
     kept = [columns[name] if is_alone else columns[name][:MOST_MODELS] for name in shown]
     beyond = [columns[name][len(rows) :] for name, rows in zip(shown, kept, strict=True)]

@@ -75,7 +75,7 @@ function comparisonBody(a, b, { verdict, more, note, methods, tasks: compared })
     ...methods, note,
   ];
   return [
-    h("p", { class: "verdict" }, verdict),
+    h("p", { class: "verdict" }, marked(verdict)),
     more && h("p", { class: "facts" }, more),
     scrolling("Differences per task", h("table", { class: "scores compared" },
       h("thead", {}, h("tr", {}, titles)), h("tbody", {}, compared.map((each) => compareRow(a, b, each, reach, isAlone, hasDraws))))),

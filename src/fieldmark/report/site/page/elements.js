@@ -22,6 +22,11 @@ function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A sentence whose commands stand in backticks. @param {string} text @returns {Child[]} */
+function marked(text) {
+  return text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+}
+
 /** @param {HTMLElement} element @param {Record<string, string | number>} vars */
 function setVars(element, vars) {
   for (const [name, value] of Object.entries(vars)) element.style.setProperty(`--${name}`, `${value}`);

@@ -22,7 +22,7 @@ function leaderboard(place) {
     h("h1", {}, "Leaderboard"),
     summary.answer && h("p", { class: "answer-first" }, summary.answer),
     (summary.verdict ? summary.verdict.split("\n") : []).map((line, at) =>
-      h("p", { class: at || summary.answer ? "verdict" : "verdict alone" }, line)),
+      h("p", { class: at || summary.answer ? "verdict" : "verdict alone" }, marked(line))),
     strip(),
     h("p", { class: "facts" }, boardFacts()),
     boardNotes(),
@@ -73,7 +73,7 @@ function boardNotes() {
     const what = state === "running" ? "not finished" : state;
     return `${counted(titles.length, "run")} ${what}: ${titles.slice(0, MOST_TITLES).join(", ")}${more}`;
   });
-  const notes = [...(summary.notes || []), ...undone].map((note) => h("li", {}, note.replace(/\.?$/, ".")));
+  const notes = [...(summary.notes || []), ...undone].map((note) => h("li", {}, marked(note.replace(/\.?$/, "."))));
   if (!notes.length) return null;
   return h("details", { class: "notes", open: notes.length <= 2 }, h("summary", {}, counted(notes.length, "note")), h("ul", {}, notes));
 }

@@ -66,7 +66,7 @@ function taskColumn(column) {
   parts.addEventListener("toggle", () => fillParts(parts, column), { once: true });
   return h("section", { class: "panel" },
     h("h2", {}, several ? columnTitle(column) : "Scores"),
-    column.verdict && h("p", { class: "verdict" }, column.verdict),
+    column.verdict && h("p", { class: "verdict" }, marked(column.verdict)),
     h("p", { class: "facts" }, columnFacts(column)),
     column.warning && h("p", { class: "facts" }, `‡ ${column.warning}.`),
     ranked(column).filter((cell) => cell.unanswered).map(
