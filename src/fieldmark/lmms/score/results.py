@@ -66,8 +66,8 @@ def score_replies(
     setup: Setup, replies: Sequence[DocumentReply], seed: int
 ) -> list[ScoredDocument]:
     """Values of all documents that were answered, under every pipeline."""
-    document, target = setup.part.document, setup.fields.target
-    judged = [ScoredDocument(one, target(document(one.row), one.row)) for one in replies]
+    part, target = setup.part, setup.fields.target
+    judged = [ScoredDocument(one, target(part.document(one.row), one.row)) for one in replies]
     answered = [document for document in judged if document.reply.outcome == OK]
     scorer = _Scorer(setup, seed)
     for pipeline in setup.task.pipelines:
