@@ -173,7 +173,7 @@ def _told(sample: TrialSample, entries: Sequence[Entry], is_first: bool) -> str:
 
 def _told_last(absent: Sequence[str], offline: bool) -> Iterator[str]:
     """What to do for better models; `absent` are those whose weights could not be fetched."""
-    if absent:
+    if absent and has_torch():
         total, were = sum(DOWNLOADS[name].mb for name in absent), ("were", "was")[len(absent) == 1]
         how = "Once it is online, the same command downloads them and continues from here."
         if offline:
